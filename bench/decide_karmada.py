@@ -25,8 +25,8 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import Decision, decide_all
-from trimtab.decide.request import ask_of
+from trimtab.decide.karmada import BindingDecision, decide_all
+from trimtab.decide.request import placement_request_of
 from trimtab.plugins import load
 
 SIZES = (100, 1000, 5000)
@@ -151,9 +151,9 @@ def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
         decided_batch(batch, fleet)
 
 
-def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[Decision]:
+def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[BindingDecision]:
     """A batch of decisions with their lists of names and replicas."""
-    decisions, _ = decide_all([ask_of(binding) for binding in bindings], fleet, UPSTREAM)
+    decisions, _ = decide_all([placement_request_of(binding) for binding in bindings], fleet, UPSTREAM)
     for decision in decisions:
         assert decision.clusters is not None
     return decisions
@@ -179,7 +179,7 @@ def busier(cluster: Cluster, number: int) -> Cluster:
     return cluster.but(status=cluster.status.but(resource_summary=summary.but(allocated=allocated)))
 
 
-def differences(strategy: str, decisions: Sequence[Decision]) -> list[str]:
+def differences(strategy: str, decisions: Sequence[BindingDecision]) -> list[str]:
     """The recorded decisions at 1,000 clusters that differ from ours."""
     wrong = []
     with gzip.open(RECORDED, "rt") as lines:

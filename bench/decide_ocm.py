@@ -22,8 +22,8 @@ from trimtab.api.value import Object
 from trimtab.controllers.contract import Wish
 from trimtab.controllers.ocm.placement import place as reconcile_placement
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.request import PlacementAsk
-from trimtab.decide.ocm.snapshot import Atlas, Scene
+from trimtab.decide.ocm.request import OcmRequest
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.interpret.cel.expressions import compiler
 
 NOW = datetime.fromisoformat(scenarios.NOW)
@@ -31,16 +31,16 @@ COLD_BATCH = 2_000
 CHURN_BATCH = 200
 
 
-def asks(variant: str, snapshot: Scene, count: int, rng: random.Random) -> list[PlacementAsk]:
+def asks(variant: str, snapshot: PlacementSnapshot, count: int, rng: random.Random) -> list[OcmRequest]:
     """Different requests of one kind: other names, other clusters in use, another number of clusters."""
     base = cast("OcmPlacement", scenarios.placement(variant)).spec
-    previous_decision = snapshot.held_by("ns1", "bench").decided
+    previous_decision = snapshot.decisions_of("ns1", "bench").decided
     made = []
     for number in range(count):
         spec = base if base.number_of_clusters is None else base.but(number_of_clusters=5 + number % 11)
         placed = tuple(sorted(rng.sample(snapshot.fleet.names, 10)))
         made.append(
-            PlacementAsk(
+            OcmRequest(
                 namespace="ns1",
                 name=f"bench-{number}",
                 spec=spec,
@@ -53,7 +53,7 @@ def asks(variant: str, snapshot: Scene, count: int, rng: random.Random) -> list[
     return made
 
 
-def answered(requests: Iterable[PlacementAsk], snapshot: Scene) -> int:
+def answered(requests: Iterable[OcmRequest], snapshot: PlacementSnapshot) -> int:
     """Decide all requests; returns the total number of chosen names."""
     return sum(len(group.clusters) for request in requests for group in decide(request, snapshot).groups)
 
@@ -65,12 +65,12 @@ def rate(count: int, work: Callable[[], object]) -> float:
 
 
 def cold(things: Sequence[Object], variant: str) -> float:
-    requests = asks(variant, Atlas(things).scene(NOW), COLD_BATCH, random.Random(1))
-    return rate(COLD_BATCH, lambda: answered(requests, Atlas(things).scene(NOW)))
+    requests = asks(variant, PlacementSnapshotCache(things).snapshot(NOW), COLD_BATCH, random.Random(1))
+    return rate(COLD_BATCH, lambda: answered(requests, PlacementSnapshotCache(things).snapshot(NOW)))
 
 
-def warm(snapshots: Atlas, variant: str) -> float:
-    snapshot = snapshots.scene(NOW)
+def warm(snapshots: PlacementSnapshotCache, variant: str) -> float:
+    snapshot = snapshots.snapshot(NOW)
     requests = asks(variant, snapshot, COLD_BATCH, random.Random(2))
     answered(requests[:5], snapshot)
     best = 0.0
@@ -79,23 +79,23 @@ def warm(snapshots: Atlas, variant: str) -> float:
     return best
 
 
-def churning(snapshots: Atlas, variant: str, batches: int = 10) -> float:
+def churning(snapshots: PlacementSnapshotCache, variant: str, batches: int = 10) -> float:
     """One in a hundred clusters changes between batches; processing the change is included."""
     rng = random.Random(3)
     spent, done = 0.0, 0
     for _ in range(batches):
-        changes = list(changed(snapshots.scene(NOW), rng))
-        requests = asks(variant, snapshots.scene(NOW), CHURN_BATCH, rng)
+        changes = list(changed(snapshots.snapshot(NOW), rng))
+        requests = asks(variant, snapshots.snapshot(NOW), CHURN_BATCH, rng)
         before = process_time()
         for old, new in changes:
-            snapshots.learn(old, new)
-        answered(requests, snapshots.scene(NOW))
+            snapshots.update(old, new)
+        answered(requests, snapshots.snapshot(NOW))
         spent += process_time() - before
         done += len(requests)
     return done / spent
 
 
-def changed(snapshot: Scene, rng: random.Random) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
+def changed(snapshot: PlacementSnapshot, rng: random.Random) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
     for old in rng.sample(list(snapshot.fleet.targets), max(1, len(snapshot.fleet) // 100)):
         labels = {**old.metadata.labels, "env": rng.choice(["prod", "dev"])}
         capacity = {**old.status.allocatable, "memory": f"{rng.randint(16, 4096)}Gi"}
@@ -109,7 +109,7 @@ class Looking:
     settings: dict[str, Any] = {}
     fault = None
 
-    def __init__(self, snapshots: Atlas, now: datetime) -> None:
+    def __init__(self, snapshots: PlacementSnapshotCache, now: datetime) -> None:
         self.now = now
         self._parts = {"atlas": snapshots, "cel": compiler()}
 
@@ -117,7 +117,7 @@ class Looking:
         return self._parts[name]
 
 
-def passes(snapshots: Atlas, variant: str) -> dict[str, float]:
+def passes(snapshots: PlacementSnapshotCache, variant: str) -> dict[str, float]:
     """The controller from Placement to effects: with nothing to write, and with decisions to write and to learn."""
     placement = cast("OcmPlacement", scenarios.placement(variant))
     placement = settle(placement, snapshots, NOW)
@@ -138,19 +138,19 @@ def passes(snapshots: Atlas, variant: str) -> dict[str, float]:
     return {"nothing to write": best, "with writes": rate(count, writing)}
 
 
-def wished(placement: OcmPlacement, snapshots: Atlas, now: datetime) -> Iterable[Wish]:
+def wished(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime) -> Iterable[Wish]:
     return reconcile_placement(placement, cast("Any", Looking(snapshots, now)))
 
 
-def settle(placement: OcmPlacement, snapshots: Atlas, now: datetime, rounds: int = 3) -> OcmPlacement:
+def settle(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime, rounds: int = 3) -> OcmPlacement:
     """Apply the controller's effects for the given number of rounds."""
     for _ in range(rounds):
         for effect in list(wished(placement, snapshots, now)):
             if isinstance(effect, OcmPlacement):
                 placement = effect
             elif isinstance(effect, Object):
-                page = snapshots.scene(now).held_by(placement.namespace, placement.name).pages.get(effect.name)
-                snapshots.learn(page.decision if page else None, effect)
+                page = snapshots.snapshot(now).decisions_of(placement.namespace, placement.name).pages.get(effect.name)
+                snapshots.update(page.decision if page else None, effect)
     return placement
 
 
@@ -158,13 +158,15 @@ def measure(size: int) -> dict[str, Any]:
     things = scenarios.fleet(size)
     cells: dict[str, Any] = {}
     for variant, theirs in zip(scenarios.VARIANTS, scenarios.UPSTREAM_WHOLE[size], strict=True):
-        snapshots = Atlas(things)
+        snapshots = PlacementSnapshotCache(things)
         ours: dict[str, float] = {
             "cold": cold(things, variant),
             "warm": warm(snapshots, variant),
             "churning": churning(snapshots, variant),
         }
-        ours.update({f"controller, {how}": speed for how, speed in passes(Atlas(things), variant).items()})
+        ours.update(
+            {f"controller, {how}": speed for how, speed in passes(PlacementSnapshotCache(things), variant).items()}
+        )
         cells[variant] = {
             "decisions per CPU-second": {how: round(speed, 1) for how, speed in ours.items()},
             "OCM's whole decision": theirs,

@@ -29,11 +29,11 @@ from trimtab.decide.pods.descheduling.movers import run_mover
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.preemption.preempt import preempt
 from trimtab.decide.pods.schedule import book, schedule
-from trimtab.decide.rescheduling.history import History
+from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
-from trimtab.decide.rescheduling.plan import plan as reschedule
+from trimtab.decide.rescheduling.plan import plan_moves as reschedule
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import Facts, Picture
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10
@@ -194,12 +194,12 @@ def planning(nodes: int) -> dict[str, Any]:
         "lowNodeUtilizationWithFitCheck": plan(view, "LowNodeUtilization", low, UPSTREAM, fit=True),
         "lowNodeUtilizationOnWorkingSnapshot": plan(view, "LowNodeUtilization", low, TRIMTAB, fit=True),
         "highNodeUtilization": plan(view, "HighNodeUtilization", high, UPSTREAM, fit=False),
-        "underutilisedNodes": rescheduling(Facts(machines, pods), fit=False),
-        "underutilisedNodesWithFitCheck": rescheduling(Facts(machines, pods), fit=True),
+        "underutilisedNodes": rescheduling(ClusterObjects(machines, pods), fit=False),
+        "underutilisedNodesWithFitCheck": rescheduling(ClusterObjects(machines, pods), fit=True),
     }
 
 
-def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
+def rescheduling(facts: ClusterObjects, *, fit: bool) -> dict[str, Any]:
     """One round of our rescheduler with the most aggressive preset, including owners, budgets and history.
 
     The snapshot is built first and timed separately, as an informer cache is filled before the descheduler plans.
@@ -211,7 +211,7 @@ def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
     unhindered = ComponentQuota(component="rescheduler", rate=DisruptionRate(disruptions=1000, period="10m"))
     policy = DisruptionPolicy(spec=DisruptionPolicySpec(component_quotas=(unhindered,)))
     start = process_time()
-    snapshot = Picture(facts._replace(policy=policy), settings, History(), NOON)
+    snapshot = ReschedulingSnapshot(facts._replace(policy=policy), settings, ReschedulingHistory(), NOON)
     seen = process_time()
     found = reschedule(snapshot)
     seconds = process_time() - seen

@@ -8,7 +8,7 @@ from trimtab.api.kind import find_kind, to_wire
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
-from trimtab.decide.ocm.snapshot import Atlas
+from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 T = TypeVar("T", bound=Object)
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -34,7 +34,7 @@ class FakeView:
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
-        self.parts = {"atlas": Atlas(self.things), "cel": None, **(parts or {})}
+        self.parts = {"atlas": PlacementSnapshotCache(self.things), "cel": None, **(parts or {})}
         self.members = members or {}
         self.untyped = list(raws)
         self.memory: dict[tuple[str, Hashable], Any] = {}

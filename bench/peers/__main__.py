@@ -24,8 +24,8 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.value import Object
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.request import ask_of
-from trimtab.decide.ocm.snapshot import Atlas
+from trimtab.decide.ocm.request import ocm_request_of
+from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.plugins import load
 
@@ -121,7 +121,7 @@ def ocm() -> None:
     print(f"{'clusters':>8}  {'variant':<18}{'OCM':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
     for size in OCM_SIZES:
         things = ocm_scenarios.fleet(size)
-        snapshots = Atlas(things)
+        snapshots = PlacementSnapshotCache(things)
         for outcome in asked("ocm", scene_for(things), "--times", str(OCM_TIMES)):
             variant = outcome["variant"]
             our_names = chosen(variant, snapshots)
@@ -147,10 +147,10 @@ def scene_for(things: list[Object]) -> dict[str, Any]:
     return peer_objects
 
 
-def chosen(variant: str, snapshots: Atlas) -> list[str]:
-    snapshot = snapshots.scene(decide_ocm.NOW)
+def chosen(variant: str, snapshots: PlacementSnapshotCache) -> list[str]:
+    snapshot = snapshots.snapshot(decide_ocm.NOW)
     placement = cast("OcmPlacement", ocm_scenarios.placement(variant))
-    columns = decide(ask_of(placement, snapshot, compiler()), snapshot).found.chosen.tolist()
+    columns = decide(ocm_request_of(placement, snapshot, compiler()), snapshot).result.chosen.tolist()
     return sorted(snapshot.fleet.names[column] for column in columns)
 
 

@@ -33,8 +33,8 @@ from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.well_known import ref_of
 from trimtab.decide.explain import explain
-from trimtab.decide.ocm.explain import shown
-from trimtab.decide.ocm.request import ask_of
+from trimtab.decide.ocm.explain import debug_document
+from trimtab.decide.ocm.request import ocm_request_of
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -342,10 +342,10 @@ class Embedded:
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         state = self.plane.around
         snapshot = state.parts["atlas"].scene(state.clock.now())
-        ocm_request = ask_of(
-            placement, snapshot, state.parts["cel"], spreads=state.profile.placements_obey_spread_policy
+        ocm_request = ocm_request_of(
+            placement, snapshot, state.parts["cel"], uses_spread_policy=state.profile.placements_obey_spread_policy
         )
-        return Answer(200, msgspec.json.encode(shown(placement, ocm_request, snapshot)))
+        return Answer(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
 
     async def start(self) -> None:
         """Start members and control plane; the host must be running."""

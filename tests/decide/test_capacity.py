@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plugins.clusters import ask, cluster, fleet
+from plugins.clusters import cluster, fleet, placement_request
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.capacity import UNLIMITED, allocatable
-from trimtab.decide.request import Gates
+from trimtab.decide.capacity import UNLIMITED, estimate_free_replicas
+from trimtab.decide.request import FeatureGates
 
 MODELS = [
     {"grade": 0, "ranges": [{"name": "cpu", "min": "1", "max": "2"}, {"name": "memory", "min": "4Gi", "max": "8Gi"}]},
@@ -14,56 +14,56 @@ MODELS = [
 ]
 
 
-def summed(*, allocated: Any = None, counts: tuple[int, ...] = (), **allocatable_: str) -> Cluster:
+def cluster_with_summary(*, allocated: Any = None, counts: tuple[int, ...] = (), **allocatable_: str) -> Cluster:
     counted = [{"grade": grade, "count": count} for grade, count in enumerate(counts)]
     summary = {"allocatable": allocatable_, "allocated": allocated or {}, "allocatableModelings": counted}
     return cluster(status={"resourceSummary": summary}, resourceModels=MODELS if counts else [])
 
 
-def room(of: Cluster, replicas: int = 1, **request: str) -> int:
-    asked = ask(replicas=replicas, replicaRequirements={"resourceRequest": request})
-    return int(allocatable(asked, fleet(of))[0])
+def free_replicas(of: Cluster, replicas: int = 1, **request: str) -> int:
+    asked = placement_request(replicas=replicas, replicaRequirements={"resourceRequest": request})
+    return int(estimate_free_replicas(asked, fleet(of))[0])
 
 
 def test_the_scarcest_resource_counts() -> None:
-    assert room(summed(pods="100", cpu="4", memory="64Gi"), cpu="500m", memory="1Gi") == 8
-    assert room(summed(pods="100", cpu="4", memory="2Gi"), cpu="500m", memory="1Gi") == 2
-    assert room(summed(pods="3", cpu="4", memory="64Gi"), cpu="500m") == 3
+    assert free_replicas(cluster_with_summary(pods="100", cpu="4", memory="64Gi"), cpu="500m", memory="1Gi") == 8
+    assert free_replicas(cluster_with_summary(pods="100", cpu="4", memory="2Gi"), cpu="500m", memory="1Gi") == 2
+    assert free_replicas(cluster_with_summary(pods="3", cpu="4", memory="64Gi"), cpu="500m") == 3
 
 
 def test_allocated_resources_are_not_free() -> None:
     used = {"cpu": "3100m", "pods": "1"}
-    assert room(summed(pods="100", cpu="4", allocated=used), cpu="300m") == 3
+    assert free_replicas(cluster_with_summary(pods="100", cpu="4", allocated=used), cpu="300m") == 3
 
 
 def test_a_resource_that_is_not_offered_has_no_capacity() -> None:
-    assert room(summed(pods="10", cpu="4"), **{"nvidia.com/gpu": "1"}) == 0
+    assert free_replicas(cluster_with_summary(pods="10", cpu="4"), **{"nvidia.com/gpu": "1"}) == 0
 
 
 def test_a_zero_request_is_ignored() -> None:
-    assert room(summed(pods="10"), cpu="0") == 10
+    assert free_replicas(cluster_with_summary(pods="10"), cpu="0") == 10
 
 
 def test_a_cluster_without_a_summary_has_no_capacity() -> None:
-    assert room(cluster()) == 0
+    assert free_replicas(cluster()) == 0
 
 
 def test_an_object_without_replicas_fits_everywhere() -> None:
-    assert int(allocatable(ask(), fleet(cluster()))[0]) == UNLIMITED
+    assert int(estimate_free_replicas(placement_request(), fleet(cluster()))[0]) == UNLIMITED
 
 
 def test_resource_models_are_counted_per_node_instead_of_in_sum() -> None:
-    modelled = summed(pods="500", cpu="1", memory="1Gi", counts=(2, 3))
-    assert room(modelled, cpu="1500m") == 3
-    assert room(modelled, cpu="1", memory="4Gi") == 2 * 1 + 3 * 2
-    assert room(modelled, **{"nvidia.com/gpu": "1"}) == 0
+    modelled = cluster_with_summary(pods="500", cpu="1", memory="1Gi", counts=(2, 3))
+    assert free_replicas(modelled, cpu="1500m") == 3
+    assert free_replicas(modelled, cpu="1", memory="4Gi") == 2 * 1 + 3 * 2
+    assert free_replicas(modelled, **{"nvidia.com/gpu": "1"}) == 0
 
 
 def test_reserved_capacity_is_not_free() -> None:
-    all_clusters = fleet(summed(pods="10", cpu="4"))
-    request = ask(replicas=1, replicaRequirements={"resourceRequest": {"cpu": "1"}})
+    all_clusters = fleet(cluster_with_summary(pods="10", cpu="4"))
+    request = placement_request(replicas=1, replicaRequirements={"resourceRequest": {"cpu": "1"}})
     taken = all_clusters.reserve(np.array([0]), {"pods": 2, "cpu": 2500})
-    assert allocatable(request, taken).tolist() == [1]
+    assert estimate_free_replicas(request, taken).tolist() == [1]
 
 
 SETS = [
@@ -75,13 +75,13 @@ SETS = [
 @pytest.mark.parametrize(("pods", "cpu", "expected"), [("100", "9", 4), ("8", "9", 2), ("0", "9", 0)])
 def test_components_are_counted_in_whole_sets(pods: str, cpu: str, expected: int) -> None:
     placement = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
-    request = ask(gates=Gates(components=True), components=SETS, placement=placement)
-    assert allocatable(request, fleet(summed(pods=pods, cpu=cpu))).tolist() == [expected]
+    request = placement_request(feature_gates=FeatureGates(components=True), components=SETS, placement=placement)
+    assert estimate_free_replicas(request, fleet(cluster_with_summary(pods=pods, cpu=cpu))).tolist() == [expected]
 
 
 def test_reservations_reduce_model_capacity_once_for_all_resources() -> None:
-    all_clusters = fleet(summed(pods="500", cpu="1", memory="1Gi", counts=(2, 3)))
-    request = ask(replicas=1, replicaRequirements={"resourceRequest": {"cpu": "1", "memory": "4Gi"}})
+    all_clusters = fleet(cluster_with_summary(pods="500", cpu="1", memory="1Gi", counts=(2, 3)))
+    request = placement_request(replicas=1, replicaRequirements={"resourceRequest": {"cpu": "1", "memory": "4Gi"}})
     taken = all_clusters.reserve(np.array([0]), {"pods": 2, "cpu": 2000, "memory": 8 << 30})
-    assert allocatable(request, all_clusters).tolist() == [8]
-    assert allocatable(request, taken).tolist() == [6]
+    assert estimate_free_replicas(request, all_clusters).tolist() == [8]
+    assert estimate_free_replicas(request, taken).tolist() == [6]

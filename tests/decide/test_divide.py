@@ -2,10 +2,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
+from trimtab.decide.divide import (
+    apportion,
+    apportion_with_limits,
+    candidates_for_fewest,
+    fewest_reaching,
+    positions_that_can_win,
+)
 
 
-def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[int]:
+def apportion_seat_by_seat(seats: int, weights: list[int], *, last_wins_ties: bool) -> list[int]:
     """Webster's method, one seat at a time."""
     given = [0] * len(weights)
     if not any(weights):
@@ -13,7 +19,7 @@ def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[in
     for _ in range(seats):
         best = min(
             (i for i, w in enumerate(weights) if w),
-            key=lambda i: (-(weights[i] / (2 * given[i] + 1)), given[i], -i if leans_back else i),
+            key=lambda i: (-(weights[i] / (2 * given[i] + 1)), given[i], -i if last_wins_ties else i),
         )
         given[best] += 1
     return given
@@ -22,7 +28,9 @@ def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[in
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 80), st.lists(st.integers(0, 12), max_size=14), st.booleans())
 def test_apportioning_equals_webster_seat_by_seat(seats: int, weights: list[int], leans_back: bool) -> None:
-    assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
+    assert apportion(seats, weights, last_wins_ties=leans_back) == apportion_seat_by_seat(
+        seats, weights, last_wins_ties=leans_back
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,25 +38,27 @@ def test_apportioning_equals_webster_seat_by_seat(seats: int, weights: list[int]
 def test_initial_seats_for_large_numbers_do_not_change_the_result(
     seats: int, weights: list[int], leans_back: bool
 ) -> None:
-    assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
+    assert apportion(seats, weights, last_wins_ties=leans_back) == apportion_seat_by_seat(
+        seats, weights, last_wins_ties=leans_back
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=40), st.booleans())
 def test_only_positions_that_can_win_get_a_seat(seats: int, weights: list[int], leans_back: bool) -> None:
-    everyone = apportion(seats, weights, leans_back=leans_back)
-    positions = contenders(seats, np.array(weights, dtype=np.int64), leans_back=leans_back).tolist()
-    among = apportion(seats, [weights[p] for p in positions], leans_back=leans_back)
+    everyone = apportion(seats, weights, last_wins_ties=leans_back)
+    positions = positions_that_can_win(seats, np.array(weights, dtype=np.int64), last_wins_ties=leans_back).tolist()
+    among = apportion(seats, [weights[p] for p in positions], last_wins_ties=leans_back)
     assert {p: n for p, n in zip(positions, among, strict=True) if n} == {p: n for p, n in enumerate(everyone) if n}
 
 
 def test_a_million_replicas_are_divided() -> None:
-    assert apportion(10**6, [1, 2, 3], leans_back=False) == [166667, 333333, 500000]
+    assert apportion(10**6, [1, 2, 3], last_wins_ties=False) == [166667, 333333, 500000]
 
 
 def test_ties_go_to_the_first_or_last_position() -> None:
-    assert apportion(1, [1, 1, 1], leans_back=False) == [1, 0, 0]
-    assert apportion(1, [1, 1, 1], leans_back=True) == [0, 0, 1]
+    assert apportion(1, [1, 1, 1], last_wins_ties=False) == [1, 0, 0]
+    assert apportion(1, [1, 1, 1], last_wins_ties=True) == [0, 0, 1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -59,14 +69,14 @@ def test_limits_are_respected_and_all_seats_that_fit_are_given(
     weights, limits = [w for w, _ in parties], [limit for _, limit in parties]
     fits = sum(limit for w, limit in parties if w)
     seats = data.draw(st.integers(0, fits))
-    given_ = apportion_within(seats, weights, limits, leans_back=False)
+    given_ = apportion_with_limits(seats, weights, limits, last_wins_ties=False)
     assert sum(given_) == seats
     assert all(n <= limit for n, limit in zip(given_, limits, strict=True))
 
 
 def test_aggregating_uses_the_fewest_clusters_and_prefers_those_in_use() -> None:
-    assert fewest(10, [4, 9, 7], frozenset()) == [1, 2]
-    assert fewest(10, [4, 9, 7], frozenset({0})) == [0, 1]
+    assert fewest_reaching(10, [4, 9, 7], frozenset()) == [1, 2]
+    assert fewest_reaching(10, [4, 9, 7], frozenset({0})) == [0, 1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,6 +86,8 @@ def test_the_fewest_are_among_the_preselected_candidates(
 ) -> None:
     target = data.draw(st.integers(0, sum(weights)))
     first = frozenset(p for p in used if p < len(weights))
-    positions = roomiest(target, np.array(weights, dtype=np.int64), sorted(first)).tolist()
-    short = fewest(target, [weights[p] for p in positions], frozenset(i for i, p in enumerate(positions) if p in first))
-    assert [positions[i] for i in short] == fewest(target, weights, first)
+    positions = candidates_for_fewest(target, np.array(weights, dtype=np.int64), sorted(first)).tolist()
+    short = fewest_reaching(
+        target, [weights[p] for p in positions], frozenset(i for i, p in enumerate(positions) if p in first)
+    )
+    assert [positions[i] for i in short] == fewest_reaching(target, weights, first)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.clock import EPOCH
-from trimtab.decide.fleet import Fleet, Note
+from trimtab.decide.fleet import ExternalValue, Fleet
 
 
 class Thing(NamedTuple):
@@ -13,10 +13,10 @@ class Thing(NamedTuple):
     size: int = 0
 
 
-def sizes(fleet: Fleet[Thing], judged: list[str] | None = None) -> list[int]:
+def sizes(fleet: Fleet[Thing], computed: list[str] | None = None) -> list[int]:
     def size(thing: Thing) -> int:
-        if judged is not None:
-            judged.append(thing.name)
+        if computed is not None:
+            computed.append(thing.name)
         return thing.size
 
     return [int(n) for n in fleet.column("size", lambda: size)]
@@ -42,7 +42,7 @@ def test_added_and_removed_targets_move_the_others_without_computing_them() -> N
     fleet = Fleet.of([Thing("b", 2), Thing("d", 4)])
     sizes(fleet, computed)
     computed.clear()
-    later = fleet.change([Thing("a", 1), Thing("e", 5)], gone=["b"])
+    later = fleet.change([Thing("a", 1), Thing("e", 5)], removed=["b"])
     assert (later.names, sizes(later, computed)) == (["a", "d", "e"], [1, 4, 5])
     assert computed == ["a", "e"]
 
@@ -58,10 +58,14 @@ def test_an_older_fleet_still_returns_its_own_values() -> None:
 
 def test_an_external_value_is_ignored_after_it_expires() -> None:
     soon = EPOCH + timedelta(seconds=5)
-    fleet = Fleet.of([Thing("a"), Thing("b")], now=EPOCH).note("score", {"a": Note(7, until=soon), "b": Note(8)})
+    fleet = Fleet.of([Thing("a"), Thing("b")], now=EPOCH).with_external_values(
+        "score", {"a": ExternalValue(7, until=soon), "b": ExternalValue(8)}
+    )
 
     def scores(all_clusters: Fleet[Thing]) -> list[int]:
-        array = all_clusters.column("score", lambda: lambda thing: all_clusters.about("score", thing.name) or 0)
+        array = all_clusters.column(
+            "score", lambda: lambda thing: all_clusters.external_value("score", thing.name) or 0
+        )
         return [int(n) for n in array]
 
     assert scores(fleet) == [7, 8]
@@ -94,7 +98,7 @@ def test_updated_arrays_equal_newly_computed_arrays(
     fleet: Fleet[Thing] = Fleet.of([])
     sizes(fleet)
     for come, go in changes:
-        fleet = fleet.change(come, gone=go)
+        fleet = fleet.change(come, removed=go)
         if data.draw(st.booleans()):
             assert sizes(fleet) == [thing.size for thing in fleet]
     assert sizes(fleet) == [thing.size for thing in fleet]

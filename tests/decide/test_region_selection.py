@@ -1,21 +1,21 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.decide.region_selection import Group, Wanted, choose_groups
+from trimtab.decide.region_selection import RegionGroup, RegionRequirement, choose_groups
 
 
-def by_trying_all(groups: list[Group], wanted: Wanted) -> list[Group]:
+def select_by_trying_all(groups: list[RegionGroup], wanted: RegionRequirement) -> list[RegionGroup]:
     """Karmada's rule: depth first, every combination."""
     ordered = sorted(groups, key=lambda g: (g.size, -g.weight, g.name))
-    paths: list[list[Group]] = []
+    paths: list[list[RegionGroup]] = []
 
-    def walk(path: list[Group], following: int) -> None:
-        if sum(g.size for g in path) >= wanted.clusters and wanted.least <= len(path) <= wanted.most:
+    def walk(path: list[RegionGroup], following: int) -> None:
+        if sum(g.size for g in path) >= wanted.min_clusters and wanted.min_groups <= len(path) <= wanted.max_groups:
             paths.append(path)
-        elif len(path) < wanted.most:
+        elif len(path) < wanted.max_groups:
             for position in range(following, len(ordered)):
                 walk([*path, ordered[position]], position + 1)
-                if len(ordered) == wanted.least:
+                if len(ordered) == wanted.min_groups:
                     break
 
     walk([], 0)
@@ -31,20 +31,20 @@ def by_trying_all(groups: list[Group], wanted: Wanted) -> list[Group]:
 
 
 groups = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=1, max_size=7).map(
-    lambda pairs: [Group(f"r{i}", size, weight) for i, (size, weight) in enumerate(pairs)]
+    lambda pairs: [RegionGroup(f"r{i}", size, weight) for i, (size, weight) in enumerate(pairs)]
 )
 
 
 @settings(max_examples=400, deadline=None)
 @given(groups, st.integers(1, 4), st.integers(0, 6), st.integers(1, 16))
 def test_the_selection_equals_that_of_trying_all_combinations(
-    offered: list[Group], least: int, most: int, clusters: int
+    offered: list[RegionGroup], least: int, most: int, clusters: int
 ) -> None:
-    wanted = Wanted(least, most, clusters)
-    assert choose_groups(offered, wanted) == [group.name for group in by_trying_all(offered, wanted)]
+    wanted = RegionRequirement(least, most, clusters)
+    assert choose_groups(offered, wanted) == [group.name for group in select_by_trying_all(offered, wanted)]
 
 
 def test_many_regions_are_selected_without_trying_all_combinations() -> None:
-    many = [Group(f"r{i:03}", 1 + i % 5, i * 37 % 101) for i in range(120)]
-    assert 6 <= len(choose_groups(many, Wanted(6, 12, 40))) <= 12
-    assert 10 <= len(choose_groups(many, Wanted(10, 120, 60))) <= 60
+    many = [RegionGroup(f"r{i:03}", 1 + i % 5, i * 37 % 101) for i in range(120)]
+    assert 6 <= len(choose_groups(many, RegionRequirement(6, 12, 40))) <= 12
+    assert 10 <= len(choose_groups(many, RegionRequirement(10, 120, 60))) <= 60

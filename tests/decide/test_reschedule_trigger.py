@@ -4,30 +4,30 @@ from typing import Any
 import pytest
 
 from plugins.clusters import binding, cluster, fleet
-from trimtab.decide.reschedule_trigger import APPLIED_PLACEMENT, trigger
+from trimtab.decide.reschedule_trigger import APPLIED_PLACEMENT, reschedule_reason
 
 DIVIDED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
 M1 = [{"name": "m1", "replicas": 2}]
 
 
-def fired(applied: Any, *, clusters: Any = M1, replicas: int = 2, status: Any = None, **spec: Any) -> str:
+def reason_for(applied: Any, *, clusters: Any = M1, replicas: int = 2, status: Any = None, **spec: Any) -> str:
     request = binding(replicas=replicas, clusters=clusters, status=status, **({"placement": DIVIDED} | spec))
     text = applied if isinstance(applied, str) else json.dumps(applied)
     noted = request.but(metadata=request.metadata.but(annotations={APPLIED_PLACEMENT: text}))
-    return trigger(noted, fleet(cluster("m1")))
+    return reschedule_reason(noted, fleet(cluster("m1")))
 
 
 def test_an_unchanged_binding_has_no_reason_to_reschedule() -> None:
-    assert fired(DIVIDED) == "None"
+    assert reason_for(DIVIDED) == "None"
 
 
 @pytest.mark.parametrize("applied", ["", {}, {**DIVIDED, "clusterAffinity": {}}])
 def test_a_changed_placement_triggers_rescheduling(applied: Any) -> None:
-    assert fired(applied) == "PlacementChanged"
+    assert reason_for(applied) == "PlacementChanged"
 
 
 def test_an_unreadable_applied_placement_counts_as_unchanged() -> None:
-    assert fired("{") == "None"
+    assert reason_for("{") == "None"
 
 
 def test_a_change_of_an_unused_affinity_group_does_not_trigger() -> None:
@@ -37,23 +37,23 @@ def test_a_change_of_an_unused_affinity_group_does_not_trigger() -> None:
 
     for observed, expected in (("a", "None"), ("b", "PlacementChanged"), ("", "PlacementChanged")):
         status = {"schedulerObservingAffinityName": observed}
-        assert fired(groups("m1"), placement=groups("m2"), status=status) == expected
+        assert reason_for(groups("m1"), placement=groups("m2"), status=status) == expected
 
 
 def test_a_changed_replica_count_triggers_rescheduling() -> None:
-    assert fired(DIVIDED, replicas=3) == "ReplicasChanged"
+    assert reason_for(DIVIDED, replicas=3) == "ReplicasChanged"
 
 
 def test_a_trigger_must_be_later_than_the_last_decision() -> None:
     status = {"lastScheduledTime": "2030-01-01T00:00:00Z"}
-    assert fired(DIVIDED, status=status, rescheduleTriggeredAt="2030-01-01T00:00:00Z") == "None"
-    assert fired(DIVIDED, status=status, rescheduleTriggeredAt="2030-01-01T00:00:01Z") == "RescheduleTriggered"
-    assert fired(DIVIDED, rescheduleTriggeredAt="2030-01-01T00:00:01Z") == "None"
+    assert reason_for(DIVIDED, status=status, rescheduleTriggeredAt="2030-01-01T00:00:00Z") == "None"
+    assert reason_for(DIVIDED, status=status, rescheduleTriggeredAt="2030-01-01T00:00:01Z") == "RescheduleTriggered"
+    assert reason_for(DIVIDED, rescheduleTriggeredAt="2030-01-01T00:00:01Z") == "None"
 
 
 def test_duplicated_bindings_are_always_decided() -> None:
     duplicated = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
-    assert fired(duplicated, placement=duplicated) == "DuplicatedOrNonWorkload"
+    assert reason_for(duplicated, placement=duplicated) == "DuplicatedOrNonWorkload"
 
 
 def test_a_terminating_target_cluster_triggers_rescheduling() -> None:
@@ -61,4 +61,4 @@ def test_a_terminating_target_cluster_triggers_rescheduling() -> None:
     leaving = leaving.but(metadata=leaving.metadata.but(deletion_timestamp="2030-01-01T00:00:00Z"))
     request = binding(replicas=2, clusters=M1, placement=DIVIDED)
     noted = request.but(metadata=request.metadata.but(annotations={APPLIED_PLACEMENT: json.dumps(DIVIDED)}))
-    assert trigger(noted, fleet(leaving)) == "TargetClusterTerminating"
+    assert reschedule_reason(noted, fleet(leaving)) == "TargetClusterTerminating"

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.clusters import ask, fleet, member
+from plugins.clusters import fleet, member, placement_request
 from trimtab.decide.karmada import decide
-from trimtab.decide.spread import Standing
+from trimtab.decide.spread import ClusterRanking
 from trimtab.plugins import load
 
 load()
@@ -23,7 +23,7 @@ numbers = st.integers(-(2**40), 2**40)
 )
 def test_clusters_rank_by_overflow_prioritizers_score_capacity_and_name(rows: list[tuple[int, int, int, int]]) -> None:
     overflow, room, score, total = (np.array(side, dtype=np.int64) for side in zip(*rows, strict=True))
-    standing = Standing(room, score=score, total=total, overflow=overflow)
+    standing = ClusterRanking(room, score=score, total=total, overflow=overflow)
     order = sorted(range(len(rows)), key=lambda i: (rows[i][0], -rows[i][3], -rows[i][2], -rows[i][1], i))
     assert standing.sort(np.arange(len(rows))).tolist() == order
     assert standing.sort_few(np.arange(len(rows))) == order
@@ -36,12 +36,12 @@ def spread(*constraints: tuple[str, int, int], **scheduling: str) -> dict[str, A
 
 def test_the_clusters_with_most_capacity_are_selected_up_to_max_groups() -> None:
     all_clusters = fleet(member("m1", 1), member("m2", 9), member("m3", 5))
-    decision = decide(ask(placement=spread(("cluster", 1, 2)), replicas=1), all_clusters)
+    decision = decide(placement_request(placement=spread(("cluster", 1, 2)), replicas=1), all_clusters)
     assert decision.clusters == [("m2", 1), ("m3", 1)]
 
 
 def test_too_few_clusters_are_an_error() -> None:
-    decision = decide(ask(placement=spread(("cluster", 2, 2)), replicas=1), fleet(member("m1")))
+    decision = decide(placement_request(placement=spread(("cluster", 2, 2)), replicas=1), fleet(member("m1")))
     assert decision.condition[2] == (
         "failed to select clusters: the number of feasible clusters is less than spreadConstraint.MinGroups"
     )
@@ -50,7 +50,7 @@ def test_too_few_clusters_are_an_error() -> None:
 def test_a_cluster_in_use_is_replaced_when_capacity_is_needed() -> None:
     aggregated = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
     all_clusters = fleet(member("m1", 1), member("m2", 9))
-    request = ask(
+    request = placement_request(
         placement=spread(("cluster", 1, 1), **aggregated), replicas=5, clusters=[{"name": "m1", "replicas": 1}]
     )
     assert decide(request, all_clusters).clusters == [("m2", 5)]
@@ -63,5 +63,7 @@ def test_each_selected_region_gets_a_cluster() -> None:
         member("m3", 1, region="b"),
         member("m4", 7, region="c"),
     )
-    decision = decide(ask(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), all_clusters)
+    decision = decide(
+        placement_request(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), all_clusters
+    )
     assert decision.clusters == [("m1", 1), ("m2", 1), ("m3", 1)]

@@ -16,7 +16,7 @@ from kube.workloads import is_gone
 
 from trimtab.api.kinds.policy import Placement
 from trimtab.client.client import Client, Listing, Resource
-from trimtab.decide.request import Ask, plan_of
+from trimtab.decide.request import PlacementRequest, parse_placement
 from trimtab.errors import NotFound
 from trimtab.runtime.cache import Entry
 from trimtab.simulate.fleet import flows_fleet
@@ -105,7 +105,7 @@ class Host(Watched):
 
 
 def leans_back(uid: str) -> bool:
-    return Ask(plan=plan_of(Placement()), uid=uid).leans_back
+    return PlacementRequest(placement=parse_placement(Placement()), uid=uid).last_wins_ties
 
 
 class RealStage:

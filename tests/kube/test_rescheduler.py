@@ -28,10 +28,10 @@ from simulate.fixtures import (
 )
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid_list import ANNOTATION
-from trimtab.decide.rescheduling.snapshot import Facts
+from trimtab.decide.rescheduling.snapshot import ClusterObjects
 from trimtab.errors import ApiFault, NotFound
-from trimtab.rescheduling.cluster_snapshot import look
-from trimtab.rescheduling.eviction_client import evict, eviction
+from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
+from trimtab.rescheduling.eviction_client import evict, eviction_body
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 
 EVENTS = Resource("", "v1", "events", "Event")
@@ -249,7 +249,7 @@ async def forbid(member: RealMember) -> None:
 async def refusal(member: RealMember) -> ApiFault:
     pod = next(p for p in (await member.client.list(PODS, "default")).items if p["spec"]["nodeName"] == CROWDED)
     try:
-        await evict(member.client, pod, eviction(pod))
+        await evict(member.client, pod, eviction_body(pod))
     except ApiFault as fault:
         return fault
     raise AssertionError("the pod was evicted")
@@ -260,16 +260,16 @@ def test_replicas_of_a_custom_owner_kind_are_read_from_its_scale(
 ) -> None:
     member, loop = member_and_loop
     facts = loop.do(seen(member))
-    assert [(owner.name, owner.replicas) for owner in facts.others] == [("Game/chess", 3)]
-    assert facts.overlap_refused
+    assert [(owner.name, owner.replicas) for owner in facts.other_owners] == [("Game/chess", 3)]
+    assert facts.rejects_overlap
     assert facts.policy is None
 
 
-async def seen(member: RealMember) -> Facts:
+async def seen(member: RealMember) -> ClusterObjects:
     await member.client.create(DEFINITIONS, games())
     await until(lambda: served(member), pause=0.2)
     await play(cast("Any", member), 3)
-    return await look(member.client, stock=True)
+    return await read_cluster_objects(member.client, is_stock=True)
 
 
 async def served(member: RealMember) -> bool:

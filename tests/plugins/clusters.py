@@ -8,9 +8,9 @@ import msgspec
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.clock import EPOCH
-from trimtab.decide.fleet import Fleet, Note
+from trimtab.decide.fleet import ExternalValue, Fleet
 from trimtab.decide.framework import Reason, filters
-from trimtab.decide.request import Ask, Gates, ask_of
+from trimtab.decide.request import FeatureGates, PlacementRequest, placement_request_of
 
 
 def cluster(name: str = "m1", *, labels: dict[str, str] | None = None, status: Any = None, **spec: Any) -> Cluster:
@@ -24,20 +24,24 @@ def binding(*, status: Any = None, **spec: Any) -> ResourceBinding:
     return msgspec.convert(body, ResourceBinding, strict=False)
 
 
-def ask(*, gates: Gates | None = None, others: tuple[ResourceBinding, ...] = (), **spec: Any) -> Ask:
-    return ask_of(binding(**spec), gates=gates or Gates(), others=others)
+def placement_request(
+    *, feature_gates: FeatureGates | None = None, others: tuple[ResourceBinding, ...] = (), **spec: Any
+) -> PlacementRequest:
+    return placement_request_of(binding(**spec), feature_gates=feature_gates or FeatureGates(), others=others)
 
 
-def fleet(*clusters: Cluster, now: datetime = EPOCH, notes: dict[str, dict[str, Note]] | None = None) -> Fleet[Cluster]:
-    return Fleet.of(clusters, now=now, notes=notes)
+def fleet(
+    *clusters: Cluster, now: datetime = EPOCH, external_values: dict[str, dict[str, ExternalValue]] | None = None
+) -> Fleet[Cluster]:
+    return Fleet.of(clusters, now=now, external_values=external_values)
 
 
-def verdict(plugin: str, of: Ask, about: Cluster, now: datetime = EPOCH) -> Reason | None:
+def check_filter(plugin: str, of: PlacementRequest, about: Cluster, now: datetime = EPOCH) -> Reason | None:
     """The result of one filter for one cluster."""
     declared = filters[plugin]
-    if declared.about is not None and about.name not in declared.about(of):
+    if declared.targets is not None and about.name not in declared.targets(of):
         return None
-    reason: Reason | None = declared.study(of, fleet(about, now=now))(about)
+    reason: Reason | None = declared.prepare(of, fleet(about, now=now))(about)
     return reason
 
 
@@ -50,7 +54,7 @@ def member(name: str, pods: int = 10, cpu: int = 100, **spec: Any) -> Cluster:
     return cluster(name, status={"apiEnablements": APIS, "resourceSummary": {"allocatable": allocatable}}, **spec)
 
 
-def three(*pods: int) -> Fleet[Cluster]:
+def fleet_with_pods(*pods: int) -> Fleet[Cluster]:
     return fleet(*(member(f"m{number}", room) for number, room in enumerate(pods, 1)))
 
 
@@ -62,7 +66,7 @@ PREFERENCE = {
 }
 
 
-def scored(*scores: int | None, pods: int = 100) -> Fleet[Cluster]:
-    sheets = {f"m{i}": Note({"green": score}) for i, score in enumerate(scores, 1) if score is not None}
+def fleet_with_scores(*scores: int | None, pods: int = 100) -> Fleet[Cluster]:
+    sheets = {f"m{i}": ExternalValue({"green": score}) for i, score in enumerate(scores, 1) if score is not None}
     members = [member(f"m{i}", pods) for i in range(1, len(scores) + 1)]
-    return fleet(*members, notes={"AddOnPlacementScore/carbon": sheets})
+    return fleet(*members, external_values={"AddOnPlacementScore/carbon": sheets})

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from plugins.clusters import ask, fleet, member
+from plugins.clusters import fleet, member, placement_request
 from trimtab import plugins
 from trimtab.decide.framework import filters, node_filters, prioritizers, scores
 from trimtab.decide.karmada import decide
-from trimtab.decide.request import Gates
+from trimtab.decide.request import FeatureGates
 
 OUT_OF_TREE = """
 from trimtab.decide.framework import Reason, filter_plugin
@@ -43,8 +43,8 @@ def test_a_plugin_of_another_distribution_is_loaded_by_entry_point(
     try:
         plugins.load()
         all_clusters = fleet(member("even"), member("odd"))
-        assert [name for name, _ in decide(ask(), all_clusters).clusters] == ["even"]
-        everyone = ask(gates=Gates(without=frozenset({"NoOddNames"})))
+        assert [name for name, _ in decide(placement_request(), all_clusters).clusters] == ["even"]
+        everyone = placement_request(feature_gates=FeatureGates(disabled_plugins=frozenset({"NoOddNames"})))
         assert [name for name, _ in decide(everyone, all_clusters).clusters] == ["even", "odd"]
     finally:
         filters._entries.pop("NoOddNames", None)

@@ -9,14 +9,14 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import parse_quantity
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import filters_for
-from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, Ask
+from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, PlacementRequest
 
 Answer = dict[str, int] | str
 """Replicas by cluster, or an error message."""
 
 
 class Info:
-    def __init__(self, cluster: Cluster, request: Ask) -> None:
+    def __init__(self, cluster: Cluster, request: PlacementRequest) -> None:
         placed = dict(request.placed)
         self.cluster, self.name = cluster, cluster.name
         self.score = 100 if self.name in placed else 0
@@ -27,7 +27,7 @@ class Info:
         return (-self.score, -self.available, self.name)
 
 
-def room(cluster: Cluster, request: Ask) -> int:
+def room(cluster: Cluster, request: PlacementRequest) -> int:
     summary = cluster.status.resource_summary
     if request.replicas == 0 and not request.components:
         return (1 << 31) - 1
@@ -39,14 +39,14 @@ def room(cluster: Cluster, request: Ask) -> int:
         return parse_quantity(summary.allocatable.get(resource, 0)) - taken
 
     fits = max(0, ceil(left("pods")))
-    for resource, amount in request.request or ():
+    for resource, amount in request.resource_request or ():
         if resource not in summary.allocatable or left(resource) <= 0:
             return 0
         fits = min(fits, ceil(left(resource) * (1000 if resource == "cpu" else 1)) // amount)
     return fits
 
 
-def schedule(request: Ask, fleet: Fleet[Cluster]) -> Answer:
+def schedule(request: PlacementRequest, fleet: Fleet[Cluster]) -> Answer:
     feasible = [cluster for cluster in fleet if passes(cluster, request, fleet)]
     if not feasible:
         return "no fit"
@@ -55,24 +55,24 @@ def schedule(request: Ask, fleet: Fleet[Cluster]) -> Answer:
         return selected
     if not selected:
         return "no clusters available to schedule"
-    if request.replicas == 0 and request.request is None:
+    if request.replicas == 0 and request.resource_request is None:
         return {info.name: 0 for info in selected}
     shares = assign(selected, request)
     return shares if isinstance(shares, str) else {name: n for name, n in shares.items() if n}
 
 
-def passes(cluster: Cluster, request: Ask, fleet: Fleet[Cluster]) -> bool:
+def passes(cluster: Cluster, request: PlacementRequest, fleet: Fleet[Cluster]) -> bool:
     for plugin in filters_for(request):
-        named = plugin.about is None or cluster.name in plugin.about(request)
-        spared = plugin.spares_placed and cluster.name in request.incumbents
-        if named and not spared and plugin.study(request, fleet)(cluster) is not None:
+        named = plugin.targets is None or cluster.name in plugin.targets(request)
+        spared = plugin.skips_placed and cluster.name in request.placed_clusters
+        if named and not spared and plugin.prepare(request, fleet)(cluster) is not None:
             return False
     return cluster.metadata.deletion_timestamp is None
 
 
-def select(infos: list[Info], request: Ask) -> list[Info] | str:
-    plan = request.plan
-    if not plan.placement.spread_constraints or plan.ignores_spread:
+def select(infos: list[Info], request: PlacementRequest) -> list[Info] | str:
+    plan = request.placement
+    if not plan.spec.spread_constraints or plan.ignores_spread:
         return infos
     if plan.region_spread is not None:
         return by_region(infos, request)
@@ -97,8 +97,8 @@ def select(infos: list[Info], request: Ask) -> list[Info] | str:
     return taken
 
 
-def by_region(infos: list[Info], request: Ask) -> list[Info] | str:
-    rc, cc = request.plan.region_spread, request.plan.cluster_spread
+def by_region(infos: list[Info], request: PlacementRequest) -> list[Info] | str:
+    rc, cc = request.placement.region_spread, request.placement.cluster_spread
     assert rc is not None
     assert cc is not None
     regions: dict[str, list[Info]] = {}
@@ -119,8 +119,8 @@ def by_region(infos: list[Info], request: Ask) -> list[Info] | str:
     return taken + rest[: max(0, more)]
 
 
-def weight(members: list[Info], request: Ask, regions: int, clusters: int) -> int:
-    if request.plan.strategy == DUPLICATED:
+def weight(members: list[Info], request: PlacementRequest, regions: int, clusters: int) -> int:
+    if request.placement.strategy == DUPLICATED:
         able = [info for info in members if info.available >= request.replicas]
         return len(able) * 1000 + sum(i.score for i in able) // len(able) if able else 0
     want, least = ceil(request.replicas / regions), max(regions, clusters)
@@ -155,8 +155,8 @@ def combination(groups: list[Any], least: int, most: int, clusters: int) -> list
     return best
 
 
-def assign(selected: list[Info], request: Ask) -> Answer:
-    plan = request.plan
+def assign(selected: list[Info], request: PlacementRequest) -> Answer:
+    plan = request.placement
     if plan.strategy == DUPLICATED:
         return {info.name: request.replicas for info in selected}
     if plan.strategy == STATIC:
@@ -187,12 +187,14 @@ def assign(selected: list[Info], request: Ask) -> Answer:
     return placed_replicas
 
 
-def share(what: str, target: int, parties: list[tuple[str, int]], keep: dict[str, int], request: Ask) -> Answer:
+def share(
+    what: str, target: int, parties: list[tuple[str, int]], keep: dict[str, int], request: PlacementRequest
+) -> Answer:
     parties = sorted(parties, key=lambda p: -p[1])
     fits = sum(n for _, n in parties)
     if fits < target:
         return f"{what}: Clusters available replicas {fits} are not enough to schedule."
-    if request.plan.strategy == AGGREGATED:
+    if request.placement.strategy == AGGREGATED:
         parties.sort(key=lambda p: keep.get(p[0], 0) <= 0)
         reached = 0
         for count, (_, n) in enumerate(parties, 1):
@@ -204,7 +206,7 @@ def share(what: str, target: int, parties: list[tuple[str, int]], keep: dict[str
     return {name: keep.get(name, 0) + given.get(name, 0) for name in keep.keys() | given.keys()}
 
 
-def webster(seats: int, parties: list[tuple[str, int]], request: Ask) -> dict[str, int]:
+def webster(seats: int, parties: list[tuple[str, int]], request: PlacementRequest) -> dict[str, int]:
     digest = 2166136261
     for byte in request.uid.encode():
         digest = ((digest ^ byte) * 16777619) % (1 << 32)

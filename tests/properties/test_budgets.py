@@ -20,9 +20,9 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.errors import ApiFault
-from trimtab.rescheduling.drain import Drain, Options
+from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
-from trimtab.rescheduling.eviction_client import eviction
+from trimtab.rescheduling.eviction_client import eviction_body
 from trimtab.rescheduling.rescheduler import NAMESPACE
 from trimtab.simulate.member import Member
 from trimtab.simulate.pod_scheduler import Binder
@@ -192,8 +192,8 @@ class Blows:
         await getattr(self, act)(what)
 
     async def drain(self, node: int) -> None:
-        options = Options(force=True, ignore_daemonsets=True, timeout=900.0)
-        running = Drain(self._member.inside, f"one-node-{node}", clock=LoopClock(), options=options).run()
+        options = DrainOptions(force=True, ignore_daemonsets=True, timeout=900.0)
+        running = NodeDrain(self._member.inside, f"one-node-{node}", clock=LoopClock(), options=options).run()
         self._tasks.append(asyncio.ensure_future(running))
 
     async def uncordon(self, node: int) -> None:
@@ -202,7 +202,7 @@ class Blows:
     async def evict_pods(self, app: int) -> None:
         async def one(pod: Raw) -> None:
             with contextlib.suppress(ApiFault, OSError):
-                await ask_to_go(self._member.inside, pod, eviction(pod, by="evictor"))
+                await ask_to_go(self._member.inside, pod, eviction_body(pod, by="evictor"))
 
         whose = f"app=app{app}" if app >= 0 else ""
         pods = (await self._member.inside.list(PODS_OF, "default", labels=whose)).items
@@ -274,8 +274,8 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
         if surge:
             patch = {"metadata": {"annotations": {"trimtab.dev/surge": "Allowed"}}}
             await member.client.patch(DEPLOYMENTS, "default", "app0", patch)
-        options = Options(timeout=3600.0, force=True, parallel=parallel)
-        steps = await Drain(member.client, "one-node-1", clock=LoopClock(), options=options).run()
+        options = DrainOptions(timeout=3600.0, force=True, parallel=parallel)
+        steps = await NodeDrain(member.client, "one-node-1", clock=LoopClock(), options=options).run()
         left = {f"{one.namespace}/{one.name}" for one in member.pods if one.spec.node_name == "one-node-1"}
         named = {step.pod: step for step in steps if step.state == "Failed"}
         assert left == set(named)

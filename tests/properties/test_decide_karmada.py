@@ -15,11 +15,19 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.quantity import from_int, from_milli, parse_quantity
 from trimtab.clock import EPOCH
 from trimtab.decide.explain import explain
-from trimtab.decide.fleet import Fleet, Note
-from trimtab.decide.framework import verdicts
-from trimtab.decide.karmada import Decision, decide, decide_all
+from trimtab.decide.fleet import ExternalValue, Fleet
+from trimtab.decide.framework import filter_mask
+from trimtab.decide.karmada import BindingDecision, decide, decide_all
 from trimtab.decide.pipeline import filters_for
-from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask, ask_of
+from trimtab.decide.request import (
+    AGGREGATED,
+    BY_SCORE,
+    DUPLICATED,
+    DYNAMIC,
+    STATIC,
+    PlacementRequest,
+    placement_request_of,
+)
 from trimtab.plugins import load
 
 load()
@@ -154,19 +162,19 @@ def bindings(draw: st.DrawFn) -> ResourceBinding:
     return msgspec.convert(body, ResourceBinding, strict=False)
 
 
-SCORES = {"carbon": {name: Note({"green": 10 * i}) for i, name in enumerate(NAMES)}}
+SCORES = {"carbon": {name: ExternalValue({"green": 10 * i}) for i, name in enumerate(NAMES)}}
 
 
 def fleet_of(bodies: Iterable[dict[str, Any]]) -> Fleet[Cluster]:
     members = [msgspec.convert(body, Cluster, strict=False) for body in bodies]
-    return Fleet.of(members, now=EPOCH, notes={"AddOnPlacementScore/carbon": SCORES["carbon"]})
+    return Fleet.of(members, now=EPOCH, external_values={"AddOnPlacementScore/carbon": SCORES["carbon"]})
 
 
 def booked(
-    decision: Decision, fleet: Fleet[Cluster], binding: ResourceBinding
+    decision: BindingDecision, fleet: Fleet[Cluster], binding: ResourceBinding
 ) -> tuple[Fleet[Cluster], ResourceBinding]:
     """The fleet and the binding after the decision is applied: pods run where it placed them."""
-    had, request = dict(decision.ask.placed), dict(decision.ask.request or ())
+    had, request = dict(decision.request.placed), dict(decision.request.resource_request or ())
     changed = []
     for name, replicas in {**dict.fromkeys(had, 0), **dict(decision.clusters)}.items():
         cluster = fleet.get(name)
@@ -187,17 +195,17 @@ def booked(
     return fleet.change(changed), binding.but(spec=binding.spec.but(clusters=decision.targets), status=status)
 
 
-def is_shared_out(request: Ask) -> bool:
-    return request.replicas > 0 or request.request is not None
+def is_shared_out(request: PlacementRequest) -> bool:
+    return request.replicas > 0 or request.resource_request is not None
 
 
 @cases
 @given(fleets(), bindings(), profiles)
 def test_replicas_are_conserved(bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile) -> None:
-    decision = decide(ask_of(binding), fleet_of(bodies), profile)
+    decision = decide(placement_request_of(binding), fleet_of(bodies), profile)
     shares = [replicas for _, replicas in decision.clusters]
-    if decision.ok and is_shared_out(decision.ask):
-        if decision.ask.plan.strategy == DUPLICATED:
+    if decision.ok and is_shared_out(decision.request):
+        if decision.request.placement.strategy == DUPLICATED:
             assert all(replicas == binding.spec.replicas for replicas in shares)
         else:
             assert sum(shares) == binding.spec.replicas
@@ -213,16 +221,16 @@ def test_no_filtered_cluster_is_a_target(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
 ) -> None:
     fleet = fleet_of(bodies)
-    decision = decide(ask_of(binding), fleet, profile)
-    request = msgspec.structs.replace(decision.ask, group=decision.group)
+    decision = decide(placement_request_of(binding), fleet, profile)
+    request = msgspec.structs.replace(decision.request, group=decision.group)
     for name, _ in decision.clusters:
         cluster = fleet.get(name)
         assert cluster is not None
         assert cluster.metadata.deletion_timestamp is None
         for plugin in filters_for(request):
-            spared = plugin.spares_placed and name in request.incumbents
-            named = plugin.about is None or name in plugin.about(request)
-            assert spared or not named or plugin.study(request, fleet)(cluster) is None
+            spared = plugin.skips_placed and name in request.placed_clusters
+            named = plugin.targets is None or name in plugin.targets(request)
+            assert spared or not named or plugin.prepare(request, fleet)(cluster) is None
 
 
 @cases
@@ -232,8 +240,8 @@ def test_order_of_clusters_does_not_matter(
 ) -> None:
     shuffled = rng.sample(bodies, len(bodies))
     one, other = (
-        decide(ask_of(binding), fleet_of(bodies), profile),
-        decide(ask_of(binding), fleet_of(shuffled), profile),
+        decide(placement_request_of(binding), fleet_of(bodies), profile),
+        decide(placement_request_of(binding), fleet_of(shuffled), profile),
     )
     assert (one.clusters, one.condition, one.affinity_name) == (other.clusters, other.condition, other.affinity_name)
 
@@ -244,12 +252,14 @@ def test_second_decision_equals_the_first(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
 ) -> None:
     """Without region selection: on the second run a share counts for its region, which may then need fewer."""
-    assume(not any(c.spread_by_field == "region" for c in ask_of(binding).plan.placement.spread_constraints))
+    assume(
+        not any(c.spread_by_field == "region" for c in placement_request_of(binding).placement.spec.spread_constraints)
+    )
     fleet = fleet_of(bodies)
-    first = decide(ask_of(binding), fleet, profile)
+    first = decide(placement_request_of(binding), fleet, profile)
     assume(first.ok)
     later_fleet, later = booked(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
-    second = decide(ask_of(later), later_fleet, profile)
+    second = decide(placement_request_of(later), later_fleet, profile)
     assert second.clusters == first.clusters
     assert second.affinity_name == first.affinity_name
 
@@ -259,15 +269,15 @@ def test_second_decision_equals_the_first(
 def test_scaling_by_one_changes_one_share_by_one(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile, step: int
 ) -> None:
-    plan = ask_of(binding).plan
+    plan = placement_request_of(binding).placement
     assume(plan.strategy in (STATIC, DYNAMIC, AGGREGATED, BY_SCORE) and not plan.spread_fields)
     assume(not any(term.overflow_affinities for term in plan.groups))
     fleet = fleet_of(bodies)
-    first = decide(ask_of(binding), fleet, profile)
-    assume(first.ok and is_shared_out(first.ask) and binding.spec.replicas + step > 0)
+    first = decide(placement_request_of(binding), fleet, profile)
+    assume(first.ok and is_shared_out(first.request) and binding.spec.replicas + step > 0)
     later_fleet, later = booked(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
     scaled = later.but(spec=later.spec.but(replicas=binding.spec.replicas + step))
-    second = decide(ask_of(scaled), later_fleet, profile)
+    second = decide(placement_request_of(scaled), later_fleet, profile)
     assume(second.ok and second.affinity_name == first.affinity_name)
     before, after = dict(first.clusters), dict(second.clusters)
     changes = [after.get(name, 0) - before.get(name, 0) for name in before.keys() | after.keys()]
@@ -285,13 +295,19 @@ def test_array_filters_agree_with_single_cluster_filters(
     """A long-lived fleet, its arrays refreshed column by column, decides like a newly built one."""
     fleet = fleet_of(bodies)
     for change in [[], *changes]:
-        fleet = fleet.change([msgspec.convert(body, Cluster, strict=False) for body in change], gone=["m8"])
+        fleet = fleet.change([msgspec.convert(body, Cluster, strict=False) for body in change], removed=["m8"])
         for binding in several:
-            request, fresh = ask_of(binding), Fleet.of(fleet, now=fleet.now, notes=fleet.notes)
+            request, fresh = (
+                placement_request_of(binding),
+                Fleet.of(fleet, now=fleet.now, external_values=fleet.external_values),
+            )
             for plugin in filters_for(request):
-                check, about = plugin.study(request, fresh), None if plugin.about is None else plugin.about(request)
+                check, about = (
+                    plugin.prepare(request, fresh),
+                    None if plugin.targets is None else plugin.targets(request),
+                )
                 one_by_one = [(about is not None and c.name not in about) or check(c) is None for c in fresh]
-                assert verdicts(plugin, request, fleet).tolist() == one_by_one
+                assert filter_mask(plugin, request, fleet).tolist() == one_by_one
             ours, rebuilt = decide(request, fleet, profile), decide(request, fresh, profile)
             assert (ours.clusters, ours.condition) == (rebuilt.clusters, rebuilt.condition)
 
@@ -301,12 +317,12 @@ def test_array_filters_agree_with_single_cluster_filters(
 def test_explanation_agrees_with_decision(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
 ) -> None:
-    decision = decide(ask_of(binding), fleet_of(bodies), profile)
+    decision = decide(placement_request_of(binding), fleet_of(bodies), profile)
     story = explain(decision)
     assert [(c.name, c.replicas) for c in story.clusters if c.replicas is not None] == decision.clusters
     assert not any(c.refused for c in story.clusters if c.selected or c.replicas is not None)
     assert story.ok == decision.ok
-    if decision.failure is not None and decision.failure.kind == "FitError" and not decision.tried:
+    if decision.failure is not None and decision.failure.kind == "FitError" and not decision.tried_groups:
         assert all(c.refused for c in story.clusters)
 
 
@@ -317,16 +333,16 @@ def test_batch_never_assigns_the_same_capacity_twice(
 ) -> None:
     """Strategies that divide by capacity: all replicas gained in one batch fit into the free pods."""
     fleet = fleet_of(bodies)
-    requests = [ask_of(binding) for binding in several]
+    requests = [placement_request_of(binding) for binding in several]
     requests = [
         request
         for request in requests
-        if request.plan.strategy in (DYNAMIC, AGGREGATED, BY_SCORE) and not request.fresh
+        if request.placement.strategy in (DYNAMIC, AGGREGATED, BY_SCORE) and not request.fresh
     ]
     decisions, _ = decide_all(requests, fleet, TRIMTAB)
     gained: dict[str, int] = {}
     for decision in decisions:
-        had = dict(decision.ask.placed)
+        had = dict(decision.request.placed)
         for name, replicas in decision.clusters:
             gained[name] = gained.get(name, 0) + max(0, replicas - had.get(name, 0))
     for name, replicas in gained.items():
@@ -354,11 +370,11 @@ def test_blocked_cluster_is_not_used_before_its_block_expires(
     failover = FailoverBehavior(application=ApplicationFailoverBehavior(block_predecessor_seconds=block))
     binding = binding.but(spec=binding.spec.but(active_eviction_history=entries, failover=failover))
     closed = {name for name, age in history if block == 0 or age < (600 if block is None else block)}
-    decision = decide(ask_of(binding), fleet_of(bodies), profile)
+    decision = decide(placement_request_of(binding), fleet_of(bodies), profile)
     assert closed.isdisjoint(name for name, _ in decision.clusters)
     opened = binding.but(spec=binding.spec.but(active_eviction_history=()))
     if not closed:
-        free = decide(ask_of(opened), fleet_of(bodies), profile)
+        free = decide(placement_request_of(opened), fleet_of(bodies), profile)
         assert (decision.ok, list(decision.clusters)) == (free.ok, list(free.clusters)), (
             "an expired block still has an effect"
         )

@@ -12,12 +12,12 @@ from trimtab.api.kind import find_kind
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Object
-from trimtab.decide.ocm.decision import Answer
-from trimtab.decide.ocm.explain import aggregated, fates, shown
-from trimtab.decide.ocm.groups import pages
+from trimtab.decide.ocm.decision import OcmDecision
+from trimtab.decide.ocm.explain import cluster_outcomes, debug_document, totals_by_rank
+from trimtab.decide.ocm.groups import decision_pages
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.request import ask_of
-from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene
+from trimtab.decide.ocm.request import ocm_request_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, PlacementSnapshot, PlacementSnapshotCache
 
 GROUP = "cluster.open-cluster-management.io"
 plugins.load()
@@ -161,13 +161,13 @@ def worlds(draw: st.DrawFn) -> list[Object]:
     ]
 
 
-def answer(spec: dict[str, Any], snapshot: Scene) -> Answer:
-    return decide(ask_of(placement(spec), snapshot), snapshot)
+def answer(spec: dict[str, Any], snapshot: PlacementSnapshot) -> OcmDecision:
+    return decide(ocm_request_of(placement(spec), snapshot), snapshot)
 
 
-def told(found: Answer, snapshot: Scene) -> Any:
-    ranked = snapshot.fleet.called(found.found.ranked)
-    return ranked, found.groups, found.group_fault, found.status, found.found.again_at, found.found.unscheduled
+def told(found: OcmDecision, snapshot: PlacementSnapshot) -> Any:
+    ranked = snapshot.fleet.names_at(found.result.by_rank)
+    return ranked, found.groups, found.group_error, found.status, found.result.recheck_at, found.result.unscheduled
 
 
 QUICK = settings(max_examples=80, deadline=None)
@@ -178,23 +178,23 @@ QUICK = settings(max_examples=80, deadline=None)
 def test_order_of_clusters_does_not_matter(world: list[Object], spec: dict[str, Any], rng: Any) -> None:
     shuffled = list(world)
     rng.shuffle(shuffled)
-    one, other = Atlas(world).scene(NOON), Atlas(shuffled).scene(NOON)
+    one, other = PlacementSnapshotCache(world).snapshot(NOON), PlacementSnapshotCache(shuffled).snapshot(NOON)
     assert told(answer(spec, one), one) == told(answer(spec, other), other)
 
 
 @QUICK
 @given(worlds(), specs())
 def test_chosen_clusters_pass_all_filters_and_have_the_best_totals(world: list[Object], spec: dict[str, Any]) -> None:
-    snapshot = Atlas(world).scene(NOON)
-    request = ask_of(placement(spec), snapshot)
+    snapshot = PlacementSnapshotCache(world).snapshot(NOON)
+    request = ocm_request_of(placement(spec), snapshot)
     found = decide(request, snapshot)
-    by_name = {fate.cluster: fate for fate in fates(request, snapshot)}
-    selected = set(snapshot.fleet.called(found.found.chosen))
+    by_name = {fate.cluster: fate for fate in cluster_outcomes(request, snapshot)}
+    selected = set(snapshot.fleet.names_at(found.result.chosen))
     assert selected == {name for name, fate in by_name.items() if fate.outcome == "Selected"}
     assert not any(fate.reason for name, fate in by_name.items() if name in selected)
-    if found.found.totals is not None:
-        ranking = aggregated(found.found.totals, snapshot.fleet.called(found.found.feasible))
-        assert snapshot.fleet.called(found.found.ranked) == [name for name, _ in ranking[: found.number]]
+    if found.result.totals is not None:
+        ranking = totals_by_rank(found.result.totals, snapshot.fleet.names_at(found.result.feasible))
+        assert snapshot.fleet.names_at(found.result.by_rank) == [name for name, _ in ranking[: found.chosen_count]]
         refused = {name for name, fate in by_name.items() if fate.outcome == "Filtered"}
         assert refused == set(by_name) - {name for name, _ in ranking}
 
@@ -202,10 +202,10 @@ def test_chosen_clusters_pass_all_filters_and_have_the_best_totals(world: list[O
 @QUICK
 @given(worlds(), specs())
 def test_debug_response_has_the_same_totals(world: list[Object], spec: dict[str, Any]) -> None:
-    snapshot = Atlas(world).scene(NOON)
-    request = ask_of(placement(spec), snapshot)
-    found, debug = decide(request, snapshot).found, shown(placement(spec), request, snapshot)
-    expected = aggregated(found.totals, snapshot.fleet.called(found.feasible))
+    snapshot = PlacementSnapshotCache(world).snapshot(NOON)
+    request = ocm_request_of(placement(spec), snapshot)
+    found, debug = decide(request, snapshot).result, debug_document(placement(spec), request, snapshot)
+    expected = totals_by_rank(found.totals, snapshot.fleet.names_at(found.feasible))
     assert [(entry["clusterName"], entry["score"]) for entry in debug.get("aggregatedScores", ())] == expected
     for entry in debug.get("prioritizeResults", ()):
         assert entry["weight"] != 0
@@ -215,21 +215,21 @@ def test_debug_response_has_the_same_totals(world: list[Object], spec: dict[str,
 @given(worlds(), specs(weights=st.integers(1, 10)))
 def test_decision_is_stable_after_it_is_stored(world: list[Object], spec: dict[str, Any]) -> None:
     spec = {**spec, "prioritizerPolicy": {**spec["prioritizerPolicy"], "mode": "Additive"}}
-    snapshots = Atlas(world)
-    snapshot = snapshots.scene(NOON)
+    snapshots = PlacementSnapshotCache(world)
+    snapshot = snapshots.snapshot(NOON)
     first = answer(spec, snapshot)
-    snapshots.learn(None, decision("p", snapshot.fleet.called(first.found.chosen)))
-    again = snapshots.scene(NOON)
-    assert answer(spec, again).found.chosen.tolist() == first.found.chosen.tolist()
+    snapshots.update(None, decision("p", snapshot.fleet.names_at(first.result.chosen)))
+    again = snapshots.snapshot(NOON)
+    assert answer(spec, again).result.chosen.tolist() == first.result.chosen.tolist()
 
 
 @QUICK
 @given(worlds(), specs(number=st.integers(0, 9)))
 def test_larger_number_of_clusters_keeps_the_chosen_ones(world: list[Object], spec: dict[str, Any]) -> None:
-    snapshot = Atlas(world).scene(NOON)
+    snapshot = PlacementSnapshotCache(world).snapshot(NOON)
     number = spec.get("numberOfClusters", 3)
-    fewer = answer({**spec, "numberOfClusters": number}, snapshot).found.chosen.tolist()
-    more = answer({**spec, "numberOfClusters": number + 1}, snapshot).found.chosen.tolist()
+    fewer = answer({**spec, "numberOfClusters": number}, snapshot).result.chosen.tolist()
+    more = answer({**spec, "numberOfClusters": number + 1}, snapshot).result.chosen.tolist()
     assert set(fewer) <= set(more)
     assert len(more) - len(fewer) <= 1
 
@@ -243,23 +243,23 @@ def test_updated_snapshot_decides_like_a_new_one(
         return type(thing).__name__, thing.namespace, thing.name
 
     old, new = {key(thing): thing for thing in before}, {key(thing): thing for thing in after}
-    snapshots = Atlas(before)
-    answer(spec, snapshots.scene(NOON))
+    snapshots = PlacementSnapshotCache(before)
+    answer(spec, snapshots.snapshot(NOON))
     for which in sorted(old.keys() | new.keys()):
-        snapshots.learn(old.get(which), new.get(which))
+        snapshots.update(old.get(which), new.get(which))
     later = NOON + timedelta(seconds=50)
-    followed, fresh = snapshots.scene(later), Atlas(after).scene(later)
+    followed, fresh = snapshots.snapshot(later), PlacementSnapshotCache(after).snapshot(later)
     assert told(answer(spec, followed), followed) == told(answer(spec, fresh), fresh)
 
 
 @QUICK
 @given(worlds(), specs())
 def test_groups_contain_each_chosen_cluster_once_in_small_pages(world: list[Object], spec: dict[str, Any]) -> None:
-    snapshot = Atlas(world).scene(NOON)
+    snapshot = PlacementSnapshotCache(world).snapshot(NOON)
     found = answer(spec, snapshot)
     grouped = [name for group in found.groups for name in group.clusters]
     assert len(grouped) == len(set(grouped))
-    if not found.group_fault:
-        assert sorted(grouped) == snapshot.fleet.called(found.found.chosen)
-    assert [name for page in pages("p", found.groups) for name in page.clusters] == grouped
-    assert all(len(page.clusters) <= 100 for page in pages("p", found.groups))
+    if not found.group_error:
+        assert sorted(grouped) == snapshot.fleet.names_at(found.result.chosen)
+    assert [name for page in decision_pages("p", found.groups) for name in page.clusters] == grouped
+    assert all(len(page.clusters) <= 100 for page in decision_pages("p", found.groups))

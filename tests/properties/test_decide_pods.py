@@ -11,7 +11,7 @@ from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB
-from trimtab.decide.framework import grades, node_scores, objections, verdicts
+from trimtab.decide.framework import filter_mask, first_rejections, node_scores, score_array
 from trimtab.decide.pods.affinity.affinity_terms import Choice
 from trimtab.decide.pods.node_info import resident
 from trimtab.decide.pods.node_snapshot import NodeFleet
@@ -86,13 +86,13 @@ def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node],
     fleet = NodeFleet.of(*cluster)
     request = ask_for(pending_pod, fleet)
     for plugin in active_filters(request, DEFAULT):
-        check = plugin.study(request, fleet.hosts)
+        check = plugin.prepare(request, fleet.hosts)
         one_by_one = [check(here) is None for here in fleet.hosts]
-        assert verdicts(plugin, request, fleet.hosts).tolist() == one_by_one
+        assert filter_mask(plugin, request, fleet.hosts).tolist() == one_by_one
     for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity"):
         score = node_scores[name]
-        grade = score.study(request, fleet.hosts)
-        assert grades(score, request, fleet.hosts).tolist() == [grade(here) for here in fleet.hosts]
+        grade = score.prepare(request, fleet.hosts)
+        assert score_array(score, request, fleet.hosts).tolist() == [grade(here) for here in fleet.hosts]
 
 
 @given(clusters(), a_pod("p"))
@@ -112,7 +112,7 @@ def test_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], pe
     if decision.node is None:
         return
     request = ask_for(pending_pod, fleet)
-    ((_, objection),) = objections(
+    ((_, objection),) = first_rejections(
         active_filters(request, DEFAULT), request, fleet.hosts, [fleet.hosts.index[decision.node]]
     )
     assert objection is None

@@ -12,7 +12,7 @@ from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
-from trimtab.decide.request import ask_of
+from trimtab.decide.request import placement_request_of
 from trimtab.plugins import load
 
 load()
@@ -94,7 +94,7 @@ def test_arrays_decide_like_the_reference_scheduler(seed: int) -> None:
     rng = random.Random(seed)
     fleet = Fleet.of([cluster(rng, number) for number in range(rng.choice([3, 12, 30, 60]))])
     for _ in range(12):
-        request = ask_of(binding(rng, list(fleet.names)))
+        request = placement_request_of(binding(rng, list(fleet.names)))
         decision = decide(request, fleet, UPSTREAM)
         expected = schedule(request, fleet)
         if isinstance(expected, dict):

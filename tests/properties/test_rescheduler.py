@@ -15,7 +15,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid_list import ANNOTATION
-from trimtab.decide.rescheduling.history import SAME_WAY_BACK, History, Moved
+from trimtab.decide.rescheduling.history import REVERSAL_WINDOW, MoveRecord, ReschedulingHistory
 from trimtab.errors import NotFound
 from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
 from trimtab.simulate.member import Member
@@ -45,7 +45,7 @@ def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(
 ) -> None:
     async def story(member: Member) -> None:
         await furnish(member, sizes, threshold)
-        seen: dict[str, Moved] = {}
+        seen: dict[str, MoveRecord] = {}
         for disturbance, number in script:
             await disturb(member, disturbance, list(member.kubelets.machines)[number])
             await live(member, seen, minutes=20)
@@ -113,7 +113,7 @@ async def disturb(member: Member, disturbance: str, node: str) -> None:
         await member.recover_node(node)
 
 
-async def live(member: Member, seen: dict[str, Moved], minutes: int) -> None:
+async def live(member: Member, seen: dict[str, MoveRecord], minutes: int) -> None:
     """Let time pass and collect every move from the rescheduler's history."""
     for _ in range(minutes):
         await asyncio.sleep(60)
@@ -121,18 +121,18 @@ async def live(member: Member, seen: dict[str, Moved], minutes: int) -> None:
             state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["data"]
         except NotFound:
             continue
-        for move in msgspec.json.decode(state["history.json"], type=History).moves:
+        for move in msgspec.json.decode(state["history.json"], type=ReschedulingHistory).moves:
             seen[move.pod] = move
 
 
-def check(moves: list[Moved], threshold: float) -> None:
+def check(moves: list[MoveRecord], threshold: float) -> None:
     for move in moves:
         back = [
             other
             for other in moves
             if other.owner == move.owner
             and (other.source, other.target) == (move.target, move.source)
-            and timedelta(0) < (other.at or move.at) - move.at < SAME_WAY_BACK  # type: ignore[operator]
+            and timedelta(0) < (other.at or move.at) - move.at < REVERSAL_WINDOW  # type: ignore[operator]
         ]
         assert all(other.gain >= 2 * threshold for other in back)
 

@@ -5,27 +5,27 @@ import pytest
 
 from simulate.fixtures import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deployment, games, in_a_member, play
 from trimtab.client.client import Client, Listing, Resource
-from trimtab.decide.rescheduling.snapshot import Facts, Owner
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner
 from trimtab.errors import Forbidden
-from trimtab.rescheduling.cluster_snapshot import look
+from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
 from trimtab.simulate.member import Member
 
 
 def test_a_custom_owner_is_read_with_its_desired_replicas() -> None:
-    async def story(member: Member) -> Facts:
+    async def story(member: Member) -> ClusterObjects:
         await member.client.create(DEFINITIONS, games())
         await asyncio.sleep(10)
-        assert (await look(member.inside, stock=False)).others == []
+        assert (await read_cluster_objects(member.inside, is_stock=False)).other_owners == []
         await play(member, 3)
         await member.client.patch(GAMES, "default", "chess", {"spec": {"size": 5}})
-        return await look(member.inside, stock=False)
+        return await read_cluster_objects(member.inside, is_stock=False)
 
     facts = in_a_member(story)
     (owner,) = facts.others
-    assert owner == Owner(facts.pods[0].controller.uid, "Game/chess", 5, rolling=False)
+    assert owner == PodOwner(facts.pods[0].controller.uid, "Game/chess", 5, is_rolling_out=False)
 
 
-class Restricted:
+class RestrictedClient:
     """A user who may list only the named kinds."""
 
     def __init__(self, client: Client, *allowed: str) -> None:
@@ -54,14 +54,14 @@ NEEDED = (
 
 
 def test_forbidden_optional_kinds_are_skipped_but_budgets_are_required() -> None:
-    async def story(member: Member) -> Facts:
+    async def story(member: Member) -> ClusterObjects:
         await member.client.create(DEFINITIONS, games())
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(10)
         await play(member, 2)
         with pytest.raises(Forbidden, match=BUDGETS.plural):
-            await look(Restricted(member.inside, *NEEDED), stock=True)
-        return await look(Restricted(member.inside, *NEEDED, BUDGETS.plural), stock=True)
+            await read_cluster_objects(RestrictedClient(member.inside, *NEEDED), is_stock=True)
+        return await read_cluster_objects(RestrictedClient(member.inside, *NEEDED, BUDGETS.plural), is_stock=True)
 
     facts = in_a_member(story)
     assert len(facts.pods) == 4

@@ -19,15 +19,15 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.errors import InputFault
-from trimtab.rescheduling.drain import Drain, Options, Step
+from trimtab.rescheduling.drain import DrainOptions, DrainStep, NodeDrain
 from trimtab.simulate.member import Member
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
-def drain(member: Member, node: str, told: list[Step], **options: Any) -> Drain:
-    return Drain(member.client, node, clock=LoopClock(), options=Options(**options), report=told.append)
+def drain(member: Member, node: str, steps: list[DrainStep], **options: Any) -> NodeDrain:
+    return NodeDrain(member.client, node, clock=LoopClock(), options=DrainOptions(**options), report=steps.append)
 
 
 def pdb(**spec: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def budget(**spec: Any) -> dict[str, Any]:
     return workload("DisruptionBudget", "web", {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
 
 
-def there(member: Member, node: str) -> list[str]:
+def pods_on(member: Member, node: str) -> list[str]:
     return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.is_terminal]
 
 
@@ -56,11 +56,11 @@ def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
                 await asyncio.sleep(0.1)
 
         watching = asyncio.get_running_loop().create_task(watch())
-        told: list[Step] = []
+        told: list[DrainStep] = []
         steps = await drain(member, "one-node-1", told).run()
         watching.cancel()
         assert {step.state for step in steps} == {"Gone"}
-        assert there(member, "one-node-1") == []
+        assert pods_on(member, "one-node-1") == []
         assert fewest >= 5
         assert any("web needs 5 healthy pods" in step.message for step in told if step.state == "Blocked")
 
@@ -72,7 +72,7 @@ def test_a_drain_reports_until_when_a_rate_blocks_it() -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(OURS, budget(rate={"disruptions": 1, "period": "30m"}))
         await asyncio.sleep(5)
-        steps: list[Step] = []
+        steps: list[DrainStep] = []
         before = LoopClock().now()
         await drain(member, "one-node-1", steps).run()
         blocked = [step for step in steps if step.state == "Blocked" and step.until is not None]
@@ -118,7 +118,7 @@ def test_a_blocked_drain_names_the_budget_and_its_numbers() -> None:
         await member.client.create(BUDGETS, pdb(minAvailable=1))
         await asyncio.sleep(5)
         (pod,) = member.pods
-        steps: list[Step] = []
+        steps: list[DrainStep] = []
         (step,) = await drain(member, pod.spec.node_name, steps, timeout=60.0).run()
         assert step.state == "Failed"
         assert "web needs 1 healthy pods and has 1 currently" in step.message
@@ -132,7 +132,7 @@ def test_with_surge_the_replacement_of_a_single_pod_is_ready_first() -> None:
         await member.client.create(OURS, budget(minAvailable=1, surge="Allowed"))
         await asyncio.sleep(5)
         (pod,) = member.pods
-        steps: list[Step] = []
+        steps: list[DrainStep] = []
         (step,) = await drain(member, pod.spec.node_name, steps).run()
         assert step.state == "Gone"
         assert "Surging" in [one.state for one in steps]
@@ -165,7 +165,7 @@ def test_a_surge_replica_is_removed_although_the_api_server_was_unavailable(away
     in_a_member(story)
 
 
-class Deaf:
+class LossyClient:
     """A client that loses the responses of some writes."""
 
     def __init__(self, client: Client) -> None:
@@ -189,8 +189,8 @@ def test_a_surge_adds_and_removes_one_replica_although_responses_are_lost() -> N
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
         await asyncio.sleep(5)
-        deaf = Deaf(member.client)
-        running = Drain(cast("Client", deaf), member.pods[0].spec.node_name, clock=LoopClock()).run()
+        deaf = LossyClient(member.client)
+        running = NodeDrain(cast("Client", deaf), member.pods[0].spec.node_name, clock=LoopClock()).run()
         assert {step.state for step in await running} == {"Gone"}
         assert deaf.writes == 4
         made = await member.client.get(DEPLOYMENTS, "default", "web")
@@ -255,7 +255,7 @@ def test_a_drain_survives_an_unavailable_api_server() -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(BUDGETS, pdb(maxUnavailable=1))
         await asyncio.sleep(5)
-        steps: list[Step] = []
+        steps: list[DrainStep] = []
         draining = asyncio.ensure_future(drain(member, "one-node-1", steps).run())
         await asyncio.sleep(0.5)
         member.stop_api()
@@ -263,7 +263,7 @@ def test_a_drain_survives_an_unavailable_api_server() -> None:
         member.start_api()
         assert {step.state for step in await draining} == {"Gone"}
         assert any("cannot be reached" in step.message for step in steps)
-        assert there(member, "one-node-1") == []
+        assert pods_on(member, "one-node-1") == []
 
     in_a_member(story)
 
@@ -277,7 +277,7 @@ def test_a_pod_bound_before_the_scheduler_saw_the_cordon_is_evicted_too() -> Non
         late = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default"}}
         await member.client.create(PODS, {**late, "spec": {**template("late")["spec"], "nodeName": "one-node-1"}})
         assert "default/late" in {step.pod for step in await draining}
-        assert there(member, "one-node-1") == []
+        assert pods_on(member, "one-node-1") == []
 
     in_a_member(story)
 

@@ -3,19 +3,19 @@ from typing import Any, cast
 
 import msgspec
 
-from plugins.clusters import ask, member
+from plugins.clusters import member, placement_request
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
 from trimtab.clock import EPOCH
-from trimtab.decide.capacity import allocatable
-from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
-from trimtab.decide.request import Ask
+from trimtab.decide.capacity import estimate_free_replicas
+from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
+from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.fleet_cache import FleetKeeper
 
 WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
-REQUEST = ask(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
+REQUEST = placement_request(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
 
 
 class FakeEntry:
@@ -50,7 +50,7 @@ def new_fleet_cache() -> tuple[FakeCache, dict[Any, Any], FleetKeeper]:
 
 
 def reserve(
-    fleet_cache: FleetKeeper, memory: dict[Any, Any], request: Ask, arriving: tuple[tuple[str, int], ...]
+    fleet_cache: FleetKeeper, memory: dict[Any, Any], request: PlacementRequest, arriving: tuple[tuple[str, int], ...]
 ) -> None:
     """Leave the capacity reserved, as a batch of the scheduler does."""
     fleet = reserve_moves([(request, arriving)], fleet_cache.at(EPOCH, {WEB: request}))
@@ -66,7 +66,7 @@ def test_fleet_follows_created_changed_and_deleted_clusters() -> None:
     tables.notify(member("m2", 5), None)
     fleet = fleet_cache.at(EPOCH)
     assert fleet.names == ["m1"]
-    assert allocatable(REQUEST, fleet).tolist() == [9]
+    assert estimate_free_replicas(REQUEST, fleet).tolist() == [9]
 
 
 def test_score_belongs_to_the_cluster_of_its_namespace() -> None:
@@ -75,19 +75,21 @@ def test_score_belongs_to_the_cluster_of_its_namespace() -> None:
     body = {"metadata": {"namespace": "m1", "name": "carbon"}, "status": {"scores": [{"name": "green", "value": 7}]}}
     score = msgspec.convert(body, AddOnPlacementScore, strict=False)
     tables.notify(None, score)
-    assert fleet_cache.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") == {"green": 7}
+    assert fleet_cache.at(EPOCH).external_value("AddOnPlacementScore/carbon", "m1") == {"green": 7}
     tables.notify(score, None)
-    assert fleet_cache.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") is None
+    assert fleet_cache.at(EPOCH).external_value("AddOnPlacementScore/carbon", "m1") is None
 
 
 def test_reserved_capacity_is_free_when_the_reservation_expires() -> None:
     tables, memory, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
-    assert memory["fleet", "next lapse"] == EPOCH + RESERVED_FOR
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR - timedelta(seconds=1))).tolist() == [6]
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR)).tolist() == [10]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
+    assert memory["fleet", "next lapse"] == EPOCH + RESERVATION_TTL
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL - timedelta(seconds=1))).tolist() == [
+        6
+    ]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL)).tolist() == [10]
     assert memory["fleet", "next lapse"] is None
 
 
@@ -95,17 +97,17 @@ def test_reservation_expires_in_time_without_an_access_in_between() -> None:
     tables, memory, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR)).tolist() == [10]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL)).tolist() == [10]
 
 
 def test_request_decided_again_without_a_write_finds_its_own_capacity_free() -> None:
     tables, memory, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH, {WEB: REQUEST})).tolist() == [10]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH, {WEB: REQUEST})).tolist() == [10]
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
 
 
 def test_written_decision_stays_reserved_when_decided_again() -> None:
@@ -113,4 +115,4 @@ def test_written_decision_stays_reserved_when_decided_again() -> None:
     tables.notify(None, member("m1", 10))
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
     placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
-    assert allocatable(REQUEST, fleet_cache.at(EPOCH, {WEB: placed})).tolist() == [6]
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH, {WEB: placed})).tolist() == [6]

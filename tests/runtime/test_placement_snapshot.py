@@ -23,10 +23,10 @@ def test_snapshot_follows_created_and_deleted_clusters() -> None:
         for name in ("a", "b"):
             await client.create(MANAGED_CLUSTERS, {**body, "metadata": {"name": name}, "spec": {}})
         await asyncio.sleep(1)
-        assert snapshots.scene(EPOCH).fleet.names == ["a", "b"]
+        assert snapshots.snapshot(EPOCH).fleet.names == ["a", "b"]
         await client.delete(MANAGED_CLUSTERS, "", "a")
         await asyncio.sleep(1)
-        assert snapshots.scene(EPOCH).fleet.names == ["b"]
+        assert snapshots.snapshot(EPOCH).fleet.names == ["b"]
         await cache.close()
         await server.stop()
 

@@ -15,8 +15,8 @@ from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, entries_of, text_of
-from trimtab.decide.rescheduling.history import Moved
-from trimtab.decide.rescheduling.plan import Plan
+from trimtab.decide.rescheduling.history import MoveRecord
+from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.errors import NotFound, TooManyRequests
 from trimtab.rescheduling.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
@@ -60,9 +60,9 @@ async def crowd(member: Member, node: str, **more: Any) -> None:
         await member.cordon(other, closed=False)
 
 
-def last(member: Member) -> Plan:
-    assert member.rescheduler.last is not None
-    return member.rescheduler.last
+def last(member: Member) -> ReschedulingPlan:
+    assert member.rescheduler.last_plan is not None
+    return member.rescheduler.last_plan
 
 
 def test_pods_move_from_a_full_node_to_idle_ones_and_then_stay() -> None:
@@ -88,12 +88,12 @@ def test_conservative_preset_requires_age_and_leaves_a_disruption_in_budgets() -
         await configure(member, "UnderutilisedNodes", preset="conservative")
         await asyncio.sleep(1500)
         assert spread_of(member) == {"one-node-1": 8}
-        assert {one.reason for one in last(member).refused} == {"it is younger than 30m"}
+        assert {one.reason for one in last(member).rejected} == {"it is younger than 30m"}
         body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
         await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
         await asyncio.sleep(3600)
         assert spread_of(member) == {"one-node-1": 8}
-        assert any("would have 0 disruptions left, 1 must be" in one.reason for one in last(member).refused)
+        assert any("would have 0 disruptions left, 1 must be" in one.reason for one in last(member).rejected)
         await member.client.patch(BUDGETS, "default", "web", {"spec": {"maxUnavailable": 2}})
         await asyncio.sleep(3600)
         assert len(spread_of(member)) > 1
@@ -225,13 +225,13 @@ def test_invalid_configuration_keeps_the_previous_one_and_is_reported() -> None:
         await asyncio.sleep(120)
         await put(member, {"rescheduler.yaml": "preset: reckless"})
         await asyncio.sleep(120)
-        assert "no preset 'reckless'" in member.rescheduler.complaint
+        assert "no preset 'reckless'" in member.rescheduler.config_error
         assert member.rescheduler._config is not None
         events = (await member.client.list(EVENTS, "kube-system")).items
         assert any(one["reason"] == "BadConfiguration" and one["type"] == "Warning" for one in events)
         await configure(member, "BetterAffinity")
         await asyncio.sleep(120)
-        assert member.rescheduler.complaint == ""
+        assert member.rescheduler.config_error == ""
 
     in_a_member(scenario)
 
@@ -264,7 +264,7 @@ def test_pods_of_a_rollout_and_of_a_cordoned_node_are_not_moved() -> None:
         await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"template": template}})
         await asyncio.sleep(900)
         assert spread_of(member) == {"one-node-1": 8}
-        assert any("is being rolled out" in one.reason for one in last(member).refused)
+        assert any("is being rolled out" in one.reason for one in last(member).rejected)
 
     in_a_member(scenario)
 
@@ -299,16 +299,16 @@ def test_move_is_recorded_before_eviction_and_dropped_if_it_never_happened() -> 
         settings = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
 
         def another(client: Any) -> Rescheduler:
-            return Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=settings)
+            return Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed_config=settings)
 
         with pytest.raises(OSError, match="killed here"):
-            await another(Dying(member.inside)).round()
+            await another(Dying(member.inside)).run_round()
         (written,) = (await state_of(member))["moves"]
         assert written["source"] == "one-node-1"
         after = another(member.inside)
-        assert (await after.round()).moves == ()  # the pod may still be moving
+        assert (await after.run_round()).moves == ()  # the pod may still be moving
         await asyncio.sleep(150)
-        done = await after.round()
+        done = await after.run_round()
         assert [move.source for move in done.moves] == ["one-node-1"]
         (moved,) = (await state_of(member))["moves"]
         assert moved["pod"] == done.moves[0].pod.pod.metadata.uid
@@ -337,7 +337,7 @@ def test_state_reports_invalid_configuration_and_frozen_owners() -> None:
         await member.rescheduler.stop()
         member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
         await configure(member, "HardViolation")
-        await member.rescheduler.round()
+        await member.rescheduler.run_round()
         accepted, frozen, _ = (await state_of(member))["conditions"]
         assert accepted["status"] == "True"
         assert (frozen["status"], frozen["message"]) == ("True", top)
@@ -455,7 +455,7 @@ def test_new_configuration_is_loaded_within_a_minute_whatever_the_interval() -> 
         await asyncio.sleep(200)
         await configure(member, "UnderutilisedNodes", interval="60s")
         await asyncio.sleep(61)
-        assert member.rescheduler.wishes == "UnderutilisedNodes: aggressive"
+        assert member.rescheduler.goals == "UnderutilisedNodes: aggressive"
         assert len(spread_of(member)) > 1
 
     in_a_member(scenario)
@@ -484,11 +484,11 @@ def test_pod_that_a_webhook_moves_on_request_counts_as_moving() -> None:
         await asyncio.sleep(300)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
         webhook = Webhook(member.inside)
-        rescheduler = Rescheduler(webhook, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=config)
+        rescheduler = Rescheduler(webhook, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed_config=config)
         for _ in range(9):
-            await rescheduler.round()
+            await rescheduler.run_round()
             await asyncio.sleep(60)
-        return len(webhook.asked), next(one.reason for one in rescheduler.last.refused)
+        return len(webhook.asked), next(one.reason for one in rescheduler.last_plan.rejected)
 
     asked, why = in_a_member(lambda member: scenario(member, announced=True))
     assert (asked, why) == (1, "1 of Deployment/web are on their way")
@@ -512,7 +512,7 @@ def test_full_avoid_list_of_a_foreign_cluster_drops_the_earliest_expiry_and_repo
         await member.client.patch(NODES, "", "one-node-1", note)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
         client = Unmindful(member.inside)
-        found = await Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
+        found = await Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, fixed_config=config).run_round()
         assert found is not None
         assert len(found.moves) == 1
         (noted,) = client.patched  # the member drops entries of owners that do not exist at its next check
@@ -554,7 +554,7 @@ def test_metrics_count_moves_and_wasted_moves() -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "UnderutilisedNodes")
         await asyncio.sleep(900)
-        wasted = Moved(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
+        wasted = MoveRecord(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
         member.rescheduler._history = member.rescheduler._history.with_moves([wasted] * 3, LoopClock().now())
         return {(one.name, one.labels.get("outcome", "")): one.value for one in member.rescheduler.samples()}
 

@@ -2,8 +2,8 @@
 
 from trimtab.controllers.contract import View
 from trimtab.controllers.settings import setting
-from trimtab.decide.request import Gates
+from trimtab.decide.request import FeatureGates
 
 
-def feature_gates(view: View) -> Gates:
-    return Gates(components=bool(setting(view, "components")))
+def feature_gates(view: View) -> FeatureGates:
+    return FeatureGates(components=bool(setting(view, "components")))

@@ -13,85 +13,87 @@ from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask
-from trimtab.decide.request import Ask
+from trimtab.decide.request import PlacementRequest
 
 UNLIMITED = (1 << 31) - 1
 """The value that Karmada uses for "no limit"."""
 
 _PODS_PER_NODE = 110
-_REQUESTS_KEPT = 64
-_LARGEST = (1 << 62) - 1
+_MAX_CACHED_REQUESTS = 64
+_MAX_AMOUNT = (1 << 62) - 1
 
-Request = tuple[tuple[str, int], ...]
+ResourceRequest = tuple[tuple[str, int], ...]
 
 
-def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
+def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster]) -> Array:
     """The replicas (or whole component sets) that each cluster can take in addition to what it runs."""
-    if ask.replicas == 0 and not ask.components:
+    if request.replicas == 0 and not request.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
-    if ask.in_sets:
-        key = ("component sets", tuple([_component_key(component) for component in ask.components]))
-        return np.minimum(fleet.column(key, lambda: partial(component_sets, ask.components)), UNLIMITED)
-    room = room_for(ask.request, fleet)
-    if _facts(fleet).boundless:
-        return np.where(room >= UNLIMITED, ask.replicas, room)  # no estimate: assume that all replicas fit
+    if request.in_component_sets:
+        key = ("component sets", tuple([_component_key(component) for component in request.components]))
+        return np.minimum(fleet.column(key, lambda: partial(count_component_sets, request.components)), UNLIMITED)
+    room = pods_that_fit(request.resource_request, fleet)
+    if _capacity_columns(fleet).has_unlimited:
+        return np.where(room >= UNLIMITED, request.replicas, room)  # no estimate: assume that all replicas fit
     return room
 
 
-def room_for(request: Request | None, fleet: Fleet[Cluster]) -> Array:
+def pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
     """The pods of this size that fit into each cluster next to its current usage and the reservations."""
     if not fleet.reserved:
-        return fleet.derived(("room", request), lambda: _room(request, fleet), kept=_REQUESTS_KEPT)
-    return _room(request, fleet)
+        return fleet.compute_once(
+            ("room", request), lambda: _count_pods_that_fit(request, fleet), max_entries=_MAX_CACHED_REQUESTS
+        )
+    return _count_pods_that_fit(request, fleet)
 
 
-def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
-    reserved, facts = fleet.reserved, _facts(fleet)
+def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
+    reserved, facts = fleet.reserved, _capacity_columns(fleet)
     room = np.maximum(facts.pods - reserved["pods"], 0) if "pods" in reserved else facts.pods
     if request is None:
         return room
     by_summary = room
     for resource, amount in request:
-        free = fleet.column(("free", resource), partial(_free, resource))
+        free = fleet.column(("free", resource), partial(_free_amount_of, resource))
         if resource in reserved:
             free = np.maximum(free - reserved[resource], 0)
         fits = free // amount
         by_summary = np.minimum(by_summary, fits, out=fits)
-    if facts.modelled is None:
+    if facts.uses_models is None:
         return by_summary
-    by_models = fleet.column(("models", request), lambda: partial(_model_pods_or_none, request))
+    by_models = fleet.column(("models", request), lambda: partial(_pods_that_fit_models_or_zero, request))
     # A model does not say which node is used: reservations are counted in replicas, by their scarcest resource.
     taken = [-(reserved[resource] // -amount) for resource, amount in request if resource in reserved]
     if taken:
         by_models = np.maximum(by_models - np.maximum.reduce(taken), 0)
-    return np.where(facts.modelled, np.minimum(room, by_models), by_summary)
+    return np.where(facts.uses_models, np.minimum(room, by_models), by_summary)
 
 
-class _Facts(NamedTuple):
+class _CapacityColumns(NamedTuple):
     """What all estimates of one fleet revision share."""
 
     pods: Array
-    boundless: bool
+    has_unlimited: bool
     """Some cluster has so many free pods that its number does not count as an estimate."""
-    modelled: Mask | None
+    uses_models: Mask | None
     """The clusters that report nodes by resource model; None when no cluster does."""
 
 
-def _facts(fleet: Fleet[Cluster]) -> _Facts:
-    return fleet.derived("facts of capacity", lambda: _gather(fleet))
+def _capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
+    return fleet.compute_once("facts of capacity", lambda: _compute_capacity_columns(fleet))
 
 
-def _gather(fleet: Fleet[Cluster]) -> _Facts:
+def _compute_capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
     pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
-    modelled = fleet.column("is modelled", lambda: is_modelled, bool)
-    return _Facts(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None)
+    modelled = fleet.column("is modelled", lambda: has_resource_models, bool)
+    return _CapacityColumns(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None)
 
 
 def _free_pods(cluster: Cluster) -> int:
-    return _free("pods")(cluster)
+    return _free_amount_of("pods")(cluster)
 
 
-def _free(resource: str) -> Callable[[Cluster], int]:
+def _free_amount_of(resource: str) -> Callable[[Cluster], int]:
     """The free amount of a resource: milli-units for cpu, else whole units; 0 when the cluster does not offer it."""
     scale = 1000 if resource == "cpu" else 1
 
@@ -99,12 +101,12 @@ def _free(resource: str) -> Callable[[Cluster], int]:
         summary = cluster.status.resource_summary
         if summary is None or resource not in summary.allocatable:
             return 0
-        return max(0, min(_LARGEST, _ceil(_left(summary, resource) * scale)))
+        return max(0, min(_MAX_AMOUNT, _ceil(_remaining(summary, resource) * scale)))
 
     return free
 
 
-def _left(summary: ResourceSummary, resource: str) -> Fraction:
+def _remaining(summary: ResourceSummary, resource: str) -> Fraction:
     offered = parse_quantity(summary.allocatable.get(resource, 0))
     return (
         offered
@@ -117,7 +119,7 @@ def _ceil(amount: Fraction) -> int:
     return -(-amount.numerator // amount.denominator)
 
 
-def is_modelled(cluster: Cluster) -> bool:
+def has_resource_models(cluster: Cluster) -> bool:
     """Whether the cluster reports its nodes by resource model; then the resource sums are ignored."""
     summary = cluster.status.resource_summary
     if summary is None or not summary.allocatable_modelings or not cluster.spec.resource_models:
@@ -141,13 +143,13 @@ def model_nodes(cluster: Cluster) -> list[tuple[int, dict[str, QuantityText]]]:
     ]
 
 
-def _model_pods_or_none(request: Request, cluster: Cluster) -> int:
-    return model_pods(request, cluster) if is_modelled(cluster) else 0
+def _pods_that_fit_models_or_zero(request: ResourceRequest, cluster: Cluster) -> int:
+    return pods_that_fit_models(request, cluster) if has_resource_models(cluster) else 0
 
 
-def model_pods(request: Request, cluster: Cluster) -> int:
+def pods_that_fit_models(request: ResourceRequest, cluster: Cluster) -> int:
     """The pods of this size that fit on the nodes that the models report."""
-    counted = [(resource, amount) for resource, amount in request if _models_know(resource)]
+    counted = [(resource, amount) for resource, amount in request if _is_modelled_resource(resource)]
     return sum(count * _pods_on_node(counted, node) for count, node in model_nodes(cluster))
 
 
@@ -161,7 +163,7 @@ def _pods_on_node(request: Sequence[tuple[str, int]], node: Mapping[str, Quantit
     return pods
 
 
-def _models_know(resource: str) -> bool:
+def _is_modelled_resource(resource: str) -> bool:
     """Native and scalar resources count; other names are ignored, as in the node arithmetic of Kubernetes."""
     return (
         resource in ("cpu", "memory", "ephemeral-storage", "pods")
@@ -179,43 +181,43 @@ def _requests(component: Component) -> dict[str, QuantityText]:
     return requirements.resource_request if requirements is not None else {}
 
 
-def component_sets(components: Sequence[Component], cluster: Cluster) -> int:
+def count_component_sets(components: Sequence[Component], cluster: Cluster) -> int:
     """How many whole sets of all components fit."""
     summary = cluster.status.resource_summary
     if summary is None:
         return 0
-    pods = _ceil(_left(summary, "pods"))
+    pods = _ceil(_remaining(summary, "pods"))
     if pods <= 0:
         return 0
     per_set = sum(component.replicas for component in components)
     if per_set == 0:
         return pods
     sets = min(pods // per_set, _sets_by_summary(components, summary))
-    return min(sets, _sets_on_nodes(components, cluster, sets)) if is_modelled(cluster) else sets
+    return min(sets, _sets_on_nodes(components, cluster, sets)) if has_resource_models(cluster) else sets
 
 
 def _sets_by_summary(components: Sequence[Component], summary: ResourceSummary) -> int:
     needed: dict[str, int] = {}
     for component in components:
         for resource, quantity in _requests(component).items():
-            needed[resource] = needed.get(resource, 0) + component.replicas * _in_its_notation(quantity)
+            needed[resource] = needed.get(resource, 0) + component.replicas * _in_format_units(quantity)
     sets = UNLIMITED
     for resource, amount in needed.items():
         if amount > 0:
-            sets = min(sets, _left_in_its_notation(summary, resource) // amount)
+            sets = min(sets, _remaining_in_format_units(summary, resource) // amount)
     return sets
 
 
-def _in_its_notation(quantity: QuantityText) -> int:
+def _in_format_units(quantity: QuantityText) -> int:
     """A quantity in milli-units for the decimal format, in units for the binary one, as in Karmada's scheduler."""
-    return _ceil(parse_quantity(quantity) * (1 if _is_binary(quantity) else 1000))
+    return _ceil(parse_quantity(quantity) * (1 if _is_binary_format(quantity) else 1000))
 
 
-def _is_binary(quantity: QuantityText) -> bool:
+def _is_binary_format(quantity: QuantityText) -> bool:
     return isinstance(quantity, str) and quantity.endswith("i")
 
 
-def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
+def _remaining_in_format_units(summary: ResourceSummary, resource: str) -> int:
     """The remainder keeps the format of the allocatable amount; zero takes the format of what is subtracted."""
     steps = (summary.allocatable, summary.allocated, summary.allocating)
     if resource not in summary.allocatable:
@@ -224,7 +226,7 @@ def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
     for position, amounts in enumerate(steps):
         quantity = amounts.get(resource, 0)
         if position == 0 or (left == 0 and resource in amounts):
-            binary = _is_binary(quantity)
+            binary = _is_binary_format(quantity)
         left = left - parse_quantity(quantity) if position else parse_quantity(quantity)
     return max(0, _ceil(left * (1 if binary else 1000)))
 
@@ -237,11 +239,14 @@ def _sets_on_nodes(components: Sequence[Component], cluster: Cluster, limit: int
         for _ in range(min(count, limit * sum(c.replicas for c in components)))
     ]
     templates = [
-        (component.replicas, {r: _node_amount(r, q) for r, q in _requests(component).items() if _models_know(r)})
+        (
+            component.replicas,
+            {r: _node_amount(r, q) for r, q in _requests(component).items() if _is_modelled_resource(r)},
+        )
         for component in components
     ]
     for done in range(limit):
-        if not all(_fill(nodes, replicas, template) for replicas, template in templates):
+        if not all(_place_component(nodes, replicas, template) for replicas, template in templates):
             return done
     return limit
 
@@ -250,7 +255,7 @@ def _node_amount(resource: str, quantity: QuantityText) -> int:
     return _ceil(parse_quantity(quantity) * (1000 if resource == "cpu" else 1))
 
 
-def _fill(nodes: Sequence[dict[str, int]], replicas: int, template: Mapping[str, int]) -> bool:
+def _place_component(nodes: Sequence[dict[str, int]], replicas: int, template: Mapping[str, int]) -> bool:
     for node in nodes:
         if replicas == 0:
             break

@@ -9,17 +9,25 @@ import numpy as np
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.api.kinds.work import DecisionRecord, RejectedClusters
 from trimtab.api.value import Value
-from trimtab.decide.framework import marks, objections, prioritizers, verdicts
-from trimtab.decide.karmada import Decision
-from trimtab.decide.pipeline import Attempt, Failure, all_filters, all_objections, feasible, scores_for, spared_columns
-from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
-from trimtab.decide.spread import Refusal
+from trimtab.decide.framework import filter_mask, first_rejections, prioritizers, scores_of_target
+from trimtab.decide.karmada import BindingDecision
+from trimtab.decide.pipeline import (
+    Failure,
+    PlacementAttempt,
+    all_filters,
+    all_rejections,
+    columns_in_use,
+    feasible_clusters,
+    scores_for,
+)
+from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, PlacementRequest
+from trimtab.decide.spread import SpreadFailure
 
-NAMES_KEPT = 5
+MAX_NAMES = 5
 """The maximum number of rejected clusters that a record names per filter."""
 
 
-class Refused(Value):
+class ClusterRejection(Value):
     """Which filter rejected a cluster, with reason code and message."""
 
     plugin: str
@@ -27,11 +35,11 @@ class Refused(Value):
     message: str
 
 
-class TargetStory(Value):
+class ClusterExplanation(Value):
     """How one cluster was evaluated."""
 
     name: str
-    refused: Refused | None = None
+    refused: ClusterRejection | None = None
     scores: dict[str, int] = {}
     prioritizers: dict[str, int] = {}
     total: int = 0
@@ -48,7 +56,7 @@ class TargetStory(Value):
     """Its share of the replicas; absent when it gets none."""
 
 
-class GroupStory(Value):
+class AffinityGroupExplanation(Value):
     """The result for one affinity group."""
 
     name: str
@@ -65,8 +73,8 @@ class Explanation(Value):
     mode: str
     """Steady keeps existing placements as far as possible; Fresh ignores them."""
     affinity_name: str = ""
-    groups: tuple[GroupStory, ...] = ()
-    clusters: tuple[TargetStory, ...] = ()
+    groups: tuple[AffinityGroupExplanation, ...] = ()
+    clusters: tuple[ClusterExplanation, ...] = ()
     rule: str = ""
     """How replicas were divided."""
     tie_break: str = ""
@@ -74,7 +82,7 @@ class Explanation(Value):
     """When the decision may become outdated by time alone; absent: never."""
 
 
-RULES = {
+DIVISION_RULES = {
     DUPLICATED: "every selected cluster gets all replicas",
     STATIC: "divided by the weights of the policy, whatever the room",
     DYNAMIC: "divided by the room of the clusters",
@@ -84,31 +92,33 @@ RULES = {
 }
 
 
-def explain(decision: Decision) -> Explanation:
+def explain(decision: BindingDecision) -> Explanation:
     """Evaluate the decision again on the fleet it was made on, and collect the messages of all plugins."""
-    request = _as_asked(decision)
-    attempt = Attempt(request, decision.fleet, decision.profile)
+    request = _request_with_group(decision)
+    attempt = PlacementAttempt(request, decision.fleet, decision.profile)
     return Explanation(
         ok=decision.ok,
         message=decision.condition[2],
-        strategy=request.plan.strategy,
+        strategy=request.placement.strategy,
         mode=_mode(request),
         affinity_name=decision.affinity_name,
         groups=tuple(
-            GroupStory(name=tried.affinity_name, message="" if tried.failure is None else tried.failure.message)
-            for tried in decision.tried
+            AffinityGroupExplanation(
+                name=tried.affinity_name, message="" if tried.failure is None else tried.failure.message
+            )
+            for tried in decision.tried_groups
         ),
-        clusters=_stories(attempt),
+        clusters=_cluster_explanations(attempt),
         rule=_rule(request),
         tie_break=_tie_break(request),
         valid_until=valid_until(decision),
     )
 
 
-def record(decision: Decision, now: datetime) -> DecisionRecord:
+def decision_record(decision: BindingDecision, now: datetime) -> DecisionRecord:
     """A short form that is stored with the binding."""
-    request = _as_asked(decision)
-    refused = tuple(_refused(request, decision))
+    request = _request_with_group(decision)
+    refused = tuple(_rejections_by_filter(request, decision))
     total = len(decision.fleet)
     return DecisionRecord(
         time=now,
@@ -120,102 +130,110 @@ def record(decision: Decision, now: datetime) -> DecisionRecord:
     )
 
 
-def _refused(ask: Ask, decision: Decision) -> Iterator[RejectedClusters]:
+def _rejections_by_filter(request: PlacementRequest, decision: BindingDecision) -> Iterator[RejectedClusters]:
     """Grouped by the first rejecting filter, as in `all_rejections`, but by array arithmetic: fleets are large."""
     fleet = decision.fleet
-    if feasible(ask, fleet).mask.all():
+    if feasible_clusters(request, fleet).mask.all():
         return
-    placed = spared_columns(ask, fleet)
+    placed = columns_in_use(request, fleet)
     open_ = np.ones(len(fleet), dtype=bool)
-    for plugin in all_filters(ask):
-        passes = verdicts(plugin, ask, fleet)
-        if plugin.spares_placed and placed:
+    for plugin in all_filters(request):
+        passes = filter_mask(plugin, request, fleet)
+        if plugin.skips_placed and placed:
             passes = passes.copy()
             passes[placed] = True
         out = np.flatnonzero(open_ & ~passes)
         if len(out):
             open_ &= passes
-            _, scores = next(objections([plugin], ask, fleet, [int(out[0])]))
-            names = fleet.called(out[:NAMES_KEPT])
+            _, scores = next(first_rejections([plugin], request, fleet, [int(out[0])]))
+            names = fleet.names_at(out[:MAX_NAMES])
             message = "" if scores is None else scores.reason.message
             yield RejectedClusters(filter=plugin.name, message=message, count=len(out), clusters=tuple(names))
 
 
-def _as_asked(decision: Decision) -> Ask:
+def _request_with_group(decision: BindingDecision) -> PlacementRequest:
     """The request with the affinity group that was selected, or tried last."""
-    return decision.ask if decision.group < 0 else msgspec.structs.replace(decision.ask, group=decision.group)
+    return decision.request if decision.group < 0 else msgspec.structs.replace(decision.request, group=decision.group)
 
 
-def _mode(ask: Ask) -> str:
-    return "Fresh" if ask.fresh else "Steady"
+def _mode(request: PlacementRequest) -> str:
+    return "Fresh" if request.fresh else "Steady"
 
 
-def _rule(ask: Ask) -> str:
-    return RULES[ask.plan.strategy] if _is_shared_out(ask) else "every selected cluster gets the object"
+def _rule(request: PlacementRequest) -> str:
+    return (
+        DIVISION_RULES[request.placement.strategy]
+        if _divides_replicas(request)
+        else "every selected cluster gets the object"
+    )
 
 
-def _is_shared_out(ask: Ask) -> bool:
-    return (ask.replicas > 0 or ask.request is not None) and len(ask.components) <= 1
+def _divides_replicas(request: PlacementRequest) -> bool:
+    return (request.replicas > 0 or request.resource_request is not None) and len(request.components) <= 1
 
 
-def _tie_break(ask: Ask) -> str:
-    if not _is_shared_out(ask) or ask.plan.strategy == DUPLICATED:
+def _tie_break(request: PlacementRequest) -> str:
+    if not _divides_replicas(request) or request.placement.strategy == DUPLICATED:
         return ""
-    end = "last" if ask.leans_back else "first"
+    end = "last" if request.last_wins_ties else "first"
     return f"the {end} name wins, by the hash of the workload's uid"
 
 
-def _stories(attempt: Attempt) -> tuple[TargetStory, ...]:
+def _cluster_explanations(attempt: PlacementAttempt) -> tuple[ClusterExplanation, ...]:
     shares = {} if isinstance(attempt.result, Failure) else attempt.result.by_column()
     feasible = attempt.feasible.mask
     selected: set[int] = set()
-    if feasible.any() and not isinstance(attempt.selected, Refusal):
-        selected = set(map(int, attempt.selected))
+    if feasible.any() and not isinstance(attempt.selected_columns, SpreadFailure):
+        selected = set(map(int, attempt.selected_columns))
     explanations = []
-    for column, objection in all_objections(attempt.ask, attempt.fleet):
-        name, before = attempt.fleet.names[column], attempt.placed.get(column, 0)
+    for column, objection in all_rejections(attempt.ask, attempt.fleet):
+        name, before = attempt.fleet.names[column], attempt.placed_replicas.get(column, 0)
         if objection is not None:
-            refused = Refused(plugin=objection.plugin, code=objection.reason.code, message=objection.reason.message)
-            explanations.append(TargetStory(name=name, refused=refused, before=before))
+            refused = ClusterRejection(
+                plugin=objection.plugin, code=objection.reason.code, message=objection.reason.message
+            )
+            explanations.append(ClusterExplanation(name=name, refused=refused, before=before))
         else:
-            explanation = _feasible(attempt, column).but(selected=column in selected, replicas=shares.get(column))
+            explanation = _feasible_cluster_explanation(attempt, column).but(
+                selected=column in selected, replicas=shares.get(column)
+            )
             explanations.append(explanation.but(name=name, before=before))
     return tuple(explanations)
 
 
-def _feasible(attempt: Attempt, column: int) -> TargetStory:
+def _feasible_cluster_explanation(attempt: PlacementAttempt, column: int) -> ClusterExplanation:
     request = attempt.ask
-    return TargetStory(
+    return ClusterExplanation(
         name="",
-        scores=marks(scores_for(request), request, attempt.fleet, column),
-        prioritizers=_prioritizer_marks(attempt, column),
+        scores=scores_of_target(scores_for(request), request, attempt.fleet, column),
+        prioritizers=_prioritizer_scores(attempt, column),
         total=0 if attempt.total is None else int(attempt.total[column]),
         overflow=0 if attempt.overflow is None else int(attempt.overflow[column]),
-        room=int(attempt.allocatable[column]) if request.workload else None,
+        room=int(attempt.free_replicas[column]) if request.is_workload else None,
     )
 
 
-def _prioritizer_marks(attempt: Attempt, column: int) -> dict[str, int]:
+def _prioritizer_scores(attempt: PlacementAttempt, column: int) -> dict[str, int]:
     scores: dict[str, int] = {}
-    for ranked in attempt.ask.plan.prioritizers:
+    for ranked in attempt.ask.placement.prioritizers:
         plugin = prioritizers.get(ranked.plugin)
         if plugin is None:
             continue
-        query = attempt.question(ranked)
-        if plugin.sweep is not None:
-            swept = plugin.sweep(query, attempt.fleet, attempt.feasible.mask)
+        query = attempt.score_query(ranked)
+        if plugin.evaluate_all is not None:
+            swept = plugin.evaluate_all(query, attempt.fleet, attempt.feasible.mask)
             scores[ranked.title] = 0 if swept is None else int(swept[column])
         else:
-            scores[ranked.title] = marks([plugin], query, attempt.fleet, column)[plugin.name]
+            scores[ranked.title] = scores_of_target([plugin], query, attempt.fleet, column)[plugin.name]
     return scores
 
 
-def valid_until(decision: Decision) -> datetime | None:
+def valid_until(decision: BindingDecision) -> datetime | None:
     """The first time at which time alone may change the decision: a block ends, or a score expires."""
-    fleet, request = decision.fleet, decision.ask
+    fleet, request = decision.fleet, decision.request
     ends = [blocked.until for blocked in request.blocked if blocked.until is not None]
-    for ranked in request.plan.prioritizers:
+    for ranked in request.placement.prioritizers:
         resource = (ranked.coordinate.add_on or AddOnScore()).resource_name
-        notes = fleet.notes.get(f"AddOnPlacementScore/{resource}", {}) if ranked.plugin == "AddOn" else {}
+        notes = fleet.external_values.get(f"AddOnPlacementScore/{resource}", {}) if ranked.plugin == "AddOn" else {}
         ends += [note.until for name, note in notes.items() if note.until is not None and name in fleet]
     return min((end for end in ends if end >= fleet.now), default=None)

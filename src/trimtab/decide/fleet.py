@@ -42,33 +42,33 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 V = TypeVar("V")
 Array: TypeAlias = NDArray[Any]
-Judge: TypeAlias = Callable[[T], Any]
+TargetFunction: TypeAlias = Callable[[T], Any]
 """Computes the number (or bool) of one target in an array."""
 
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_STEPS_KEPT = 4096
-_BULK_FROM = 64
+MIN_TIME = datetime.min.replace(tzinfo=UTC)
+_MAX_CHANGES = 4096
+_BULK_THRESHOLD = 64
 """From this number of stale columns on, computing the whole array in bulk is cheaper than column by column."""
-_BYTES_KEPT = 128 << 20
-_DERIVED_KEPT = 1024
+_MAX_BYTES = 128 << 20
+_MAX_COMPUTED = 1024
 _MANY_NAMES = 100
 
 
-class Note(NamedTuple):
+class ExternalValue(NamedTuple):
     """Data about a target that is not part of its object, and the last time at which it is valid."""
 
     value: Any
     until: datetime | None = None
 
 
-class _Step(NamedTuple):
+class _Change(NamedTuple):
     """What changed between two revisions: some columns, or the layout (`origin`: the old column of each, or -1)."""
 
     columns: tuple[int, ...]
     origin: Array | None = None
 
 
-class _Kept:
+class _CacheEntry:
     """An array and the revision it is valid for."""
 
     __slots__ = ("array", "revision", "used")
@@ -79,68 +79,68 @@ class _Kept:
         self.used = 0
 
 
-class Memory:
+class ArrayCache:
     """The arrays of the newest fleet, and the changes that led to it."""
 
     def __init__(self, revision: int) -> None:
         self.head = revision
-        self.first_step = revision
-        self.steps: list[_Step] = []
-        self.kept: dict[Hashable, _Kept] = {}
-        self.derived: dict[int, dict[Hashable, tuple[int, Any]]] = {}
+        self.first_revision = revision
+        self.changes: list[_Change] = []
+        self.entries: dict[Hashable, _CacheEntry] = {}
+        self.computed: dict[int, dict[Hashable, tuple[int, Any]]] = {}
         self.names: tuple[int, Array] | None = None
         self.bytes = 0
         self.tick = 0
 
-    def advance(self, step: _Step) -> None:
+    def advance(self, change: _Change) -> None:
         self.head += 1
-        self.steps.append(step)
-        if len(self.steps) > _STEPS_KEPT:
-            dropped = len(self.steps) // 2
-            del self.steps[:dropped]
-            self.first_step += dropped
+        self.changes.append(change)
+        if len(self.changes) > _MAX_CHANGES:
+            dropped = len(self.changes) // 2
+            del self.changes[:dropped]
+            self.first_revision += dropped
 
-    def copy(self) -> "Memory":
+    def copy(self) -> "ArrayCache":
         """A copy of the arrays that is updated independently."""
-        copied = Memory(self.head)
-        copied.first_step, copied.steps = self.first_step, list(self.steps)
+        copied = ArrayCache(self.head)
+        copied.first_revision, copied.changes = self.first_revision, list(self.changes)
         copied.bytes, copied.tick = self.bytes, self.tick
-        copied.kept = {key: _Kept(kept.array.copy(), kept.revision) for key, kept in self.kept.items()}
+        copied.entries = {key: _CacheEntry(kept.array.copy(), kept.revision) for key, kept in self.entries.items()}
         return copied
 
-    def keep(self, key: Hashable, array: Array) -> _Kept:
-        if self.bytes > _BYTES_KEPT:
-            self._forget_half()
+    def add(self, key: Hashable, array: Array) -> _CacheEntry:
+        if self.bytes > _MAX_BYTES:
+            self._drop_least_recently_used()
         self.bytes += array.nbytes
-        kept = self.kept[key] = _Kept(array, self.head)
+        kept = self.entries[key] = _CacheEntry(array, self.head)
         return kept
 
-    def forget(self, key: Hashable) -> None:
-        self.bytes -= self.kept.pop(key).array.nbytes
+    def drop(self, key: Hashable) -> None:
+        self.bytes -= self.entries.pop(key).array.nbytes
 
-    def _forget_half(self) -> None:
+    def _drop_least_recently_used(self) -> None:
         """Drop the half of the arrays that was used least recently."""
-        for key in sorted(self.kept, key=lambda k: self.kept[k].used)[: len(self.kept) // 2 + 1]:
-            self.forget(key)
+        for key in sorted(self.entries, key=lambda k: self.entries[k].used)[: len(self.entries) // 2 + 1]:
+            self.drop(key)
 
-    def carry(self, kept: _Kept) -> tuple[Array, Sequence[int]] | None:
+    def bring_up_to_date(self, entry: _CacheEntry) -> tuple[Array, Sequence[int]] | None:
         """The array in the current layout, and its stale columns; None when the changes are no longer known."""
-        if kept.revision < self.first_step:
+        if entry.revision < self.first_revision:
             return None
-        if kept.revision == self.head - 1 and self.steps[-1].origin is None:
-            return kept.array, self.steps[-1].columns  # by far the most frequent case
-        steps = self.steps[kept.revision - self.first_step :]
+        if entry.revision == self.head - 1 and self.changes[-1].origin is None:
+            return entry.array, self.changes[-1].columns  # by far the most frequent case
+        steps = self.changes[entry.revision - self.first_revision :]
         if any(step.origin is not None for step in steps):
-            return _relocate(kept.array, steps)
+            return _reorder_columns(entry.array, steps)
         stale: set[int] = set()
         for step in steps:
             stale.update(step.columns)
-        return kept.array, sorted(stale)
+        return entry.array, sorted(stale)
 
 
-def _relocate(array: Array, steps: Iterable[_Step]) -> tuple[Array, Sequence[int]]:
+def _reorder_columns(array: Array, changes: Iterable[_Change]) -> tuple[Array, Sequence[int]]:
     stale = np.zeros(len(array), dtype=bool)
-    for step in steps:
+    for step in changes:
         if step.origin is None:
             stale[list(step.columns)] = True
         elif len(array) == 0:
@@ -156,7 +156,7 @@ def _relocate(array: Array, steps: Iterable[_Step]) -> tuple[Array, Sequence[int
 class Fleet(Generic[T]):
     """All targets at one revision. `Fleet.of` is the first; `change`, `at`, `reserve` and `with_*` return the next."""
 
-    __slots__ = ("_memory", "index", "layout", "names", "notes", "now", "reserved", "revision", "targets")
+    __slots__ = ("_cache", "index", "layout", "names", "external_values", "now", "reserved", "revision", "targets")
 
     def __init__(
         self,
@@ -165,11 +165,11 @@ class Fleet(Generic[T]):
         index: Mapping[str, int],
         *,
         now: datetime,
-        notes: Mapping[str, Mapping[str, Note]],
+        external_values: Mapping[str, Mapping[str, ExternalValue]],
         reserved: Mapping[str, Array],
         revision: int,
         layout: int,
-        memory: Memory,
+        cache: ArrayCache,
     ) -> None:
         self.targets = targets
         self.names = names
@@ -177,21 +177,21 @@ class Fleet(Generic[T]):
         self.index = index
         """The column of a name."""
         self.now = now
-        self.notes = notes
+        self.external_values = external_values
         """Data outside the targets: kind -> name of the target -> value."""
         self.reserved = reserved
         """Amounts that are assigned but not yet visible in the targets: resource -> amount per column."""
         self.revision = revision
         self.layout = layout
         """The revision at which targets were last added or removed: equal layouts have equal columns."""
-        self._memory = memory
+        self._cache = cache
 
     @staticmethod
     def of(
         targets: Iterable[T],
         *,
-        now: datetime = LONG_AGO,
-        notes: Mapping[str, Mapping[str, Note]] | None = None,
+        now: datetime = MIN_TIME,
+        external_values: Mapping[str, Mapping[str, ExternalValue]] | None = None,
     ) -> "Fleet[T]":
         """The first fleet, from targets in any order."""
         ordered = sorted(targets, key=lambda target: target.name)
@@ -200,7 +200,15 @@ class Fleet(Generic[T]):
         if len(index) != len(names):
             raise ValueError("two targets of a fleet have the same name")
         return Fleet(
-            ordered, names, index, now=now, notes=notes or {}, reserved={}, revision=0, layout=0, memory=Memory(0)
+            ordered,
+            names,
+            index,
+            now=now,
+            external_values=external_values or {},
+            reserved={},
+            revision=0,
+            layout=0,
+            cache=ArrayCache(0),
         )
 
     def __len__(self) -> int:
@@ -216,9 +224,9 @@ class Fleet(Generic[T]):
         column = self.index.get(name)
         return None if column is None else self.targets[column]
 
-    def called(self, columns: Array) -> list[str]:
+    def names_at(self, columns: Array) -> list[str]:
         """The names of many columns at once."""
-        memory = self.memory
+        memory = self.cache
         if memory.names is None or memory.names[0] != self.layout:
             array = np.empty(len(self.names), dtype=object)
             array[:] = self.names
@@ -226,7 +234,7 @@ class Fleet(Generic[T]):
         names: list[str] = memory.names[1][columns].tolist()
         return names
 
-    def columns(self, names: tuple[str, ...]) -> Array:
+    def columns_of(self, names: tuple[str, ...]) -> Array:
         """The columns of those names that are targets."""
         index = self.index
 
@@ -234,11 +242,11 @@ class Fleet(Generic[T]):
             return np.array([index[name] for name in names if name in index], dtype=np.intp)
 
         # hashing many names costs less than looking them up again
-        return look_up() if len(names) < _MANY_NAMES else self.derived(("columns", names), look_up)
+        return look_up() if len(names) < _MANY_NAMES else self.compute_once(("columns", names), look_up)
 
-    def about(self, kind: str, name: str) -> Any:
+    def external_value(self, kind: str, name: str) -> Any:
         """The external value of this kind for this target; None when there is none or it has expired."""
-        note = self.notes.get(kind, {}).get(name)
+        note = self.external_values.get(kind, {}).get(name)
         if note is None or (note.until is not None and note.until < self.now):
             return None
         return note.value
@@ -246,7 +254,7 @@ class Fleet(Generic[T]):
     def column(
         self,
         key: Hashable,
-        prepare: Callable[[], Judge[T]],
+        prepare: Callable[[], TargetFunction[T]],
         dtype: DTypeLike = np.int64,
         *,
         keep: bool = True,
@@ -257,20 +265,20 @@ class Fleet(Generic[T]):
         `key` must identify everything that `prepare` reads besides the targets and their external values.
         `bulk` computes the same array (a new one) at once, for when many columns are stale.
         """
-        memory = self.memory
-        kept = memory.kept.get(key)
+        memory = self.cache
+        kept = memory.entries.get(key)
         if kept is None:
-            array = bulk() if bulk is not None else self._judged(prepare(), dtype)
-            return memory.keep(key, array).array if keep else array
+            array = bulk() if bulk is not None else self._compute_all(prepare(), dtype)
+            return memory.add(key, array).array if keep else array
         memory.tick = kept.used = memory.tick + 1
         if kept.revision == self.revision:
             return kept.array
-        carried = memory.carry(kept)
+        carried = memory.bring_up_to_date(kept)
         if carried is None:
-            memory.forget(key)
+            memory.drop(key)
             return self.column(key, prepare, dtype, bulk=bulk)
         array, stale = carried
-        if bulk is not None and len(stale) > _BULK_FROM:
+        if bulk is not None and len(stale) > _BULK_THRESHOLD:
             array = bulk()
         elif stale:
             function, targets = prepare(), self.targets
@@ -282,29 +290,29 @@ class Fleet(Generic[T]):
             kept.array = array
         return array
 
-    def _judged(self, judge: Judge[T], dtype: DTypeLike) -> Array:
-        return np.fromiter((judge(target) for target in self.targets), dtype, len(self.targets))
+    def _compute_all(self, function: TargetFunction[T], dtype: DTypeLike) -> Array:
+        return np.fromiter((function(target) for target in self.targets), dtype, len(self.targets))
 
-    def derived(self, key: Hashable, compute: Callable[[], V], *, kept: int = _DERIVED_KEPT) -> V:
+    def compute_once(self, key: Hashable, compute: Callable[[], V], *, max_entries: int = _MAX_COMPUTED) -> V:
         """A value computed from other columns of this revision; cached until anything changes.
 
         Values with the same `max_entries` share one cache of that size. A small number suits values that differ per request,
         so that they do not displace values that many requests share.
         """
-        entries = self.memory.derived.setdefault(kept, {})
+        entries = self.cache.computed.setdefault(max_entries, {})
         found = entries.get(key)
         if found is None or found[0] != self.revision:
-            if len(entries) >= kept:
+            if len(entries) >= max_entries:
                 del entries[next(iter(entries))]
             found = entries[key] = (self.revision, compute())
         value: V = found[1]
         return value
 
     @property
-    def memory(self) -> Memory:
-        if self._memory.head != self.revision:
-            self._memory = Memory(self.revision)  # the shared cache belongs to a newer fleet
-        return self._memory
+    def cache(self) -> ArrayCache:
+        if self._cache.head != self.revision:
+            self._cache = ArrayCache(self.revision)  # the shared cache belongs to a newer fleet
+        return self._cache
 
     def fork(self) -> "Fleet[T]":
         """The same fleet with a cache of its own, so that trying out changes does not invalidate this one."""
@@ -313,27 +321,27 @@ class Fleet(Generic[T]):
             self.names,
             self.index,
             now=self.now,
-            notes=self.notes,
+            external_values=self.external_values,
             reserved=self.reserved,
             revision=self.revision,
             layout=self.layout,
-            memory=self.memory.copy(),
+            cache=self.cache.copy(),
         )
 
-    def change(self, targets: Iterable[T] = (), *, gone: Iterable[str] = ()) -> "Fleet[T]":
+    def change(self, targets: Iterable[T] = (), *, removed: Iterable[str] = ()) -> "Fleet[T]":
         """The next fleet: `targets` are added or replace those of the same name, `removed` are removed."""
         fresh = {target.name: target for target in targets}
-        removed_names = [name for name in gone if name in self.index and name not in fresh]
+        removed_names = [name for name in removed if name in self.index and name not in fresh]
         if removed_names or any(name not in self.index for name in fresh):
-            return self._with_other_columns(fresh, set(removed_names))
+            return self._with_new_layout(fresh, set(removed_names))
         replaced = list(self.targets)
         columns = tuple(self.index[name] for name in fresh)
         for column, target in zip(columns, fresh.values(), strict=True):
             replaced[column] = target
-        return self._next(_Step(columns), targets=replaced)
+        return self._next(_Change(columns), targets=replaced)
 
-    def _with_other_columns(self, fresh: Mapping[str, T], leaving: set[str]) -> "Fleet[T]":
-        together = {name: target for name, target in zip(self.names, self.targets, strict=True) if name not in leaving}
+    def _with_new_layout(self, fresh: Mapping[str, T], removed: set[str]) -> "Fleet[T]":
+        together = {name: target for name, target in zip(self.names, self.targets, strict=True) if name not in removed}
         together.update(fresh)
         names = sorted(together)
         origin = np.fromiter(
@@ -344,11 +352,11 @@ class Fleet(Generic[T]):
             names,
             {name: column for column, name in enumerate(names)},
             now=self.now,
-            notes=self.notes,
-            reserved={resource: _moved(amounts, origin) for resource, amounts in self.reserved.items()},
+            external_values=self.external_values,
+            reserved={resource: _move_amounts(amounts, origin) for resource, amounts in self.reserved.items()},
             revision=self.revision + 1,
             layout=self.revision + 1,
-            memory=self._advanced(_Step((), origin)),
+            cache=self._advance_cache(_Change((), origin)),
         )
 
     def at(self, now: datetime) -> "Fleet[T]":
@@ -356,29 +364,29 @@ class Fleet(Generic[T]):
         earlier, later = sorted((self.now, now))
         columns = {
             self.index[name]
-            for notes in self.notes.values()
+            for notes in self.external_values.values()
             for name, note in notes.items()
             if note.until is not None and earlier <= note.until < later and name in self.index
         }
-        return self._next(_Step(tuple(columns)), now=now)
+        return self._next(_Change(tuple(columns)), now=now)
 
-    def note(self, kind: str, notes: Mapping[str, Note]) -> "Fleet[T]":
+    def with_external_values(self, kind: str, values: Mapping[str, ExternalValue]) -> "Fleet[T]":
         """The next fleet, in which `values` replace all external values of this kind."""
-        before = self.notes.get(kind, {})
-        changed = {name for name in before.keys() | notes.keys() if before.get(name) != notes.get(name)}
+        before = self.external_values.get(kind, {})
+        changed = {name for name in before.keys() | values.keys() if before.get(name) != values.get(name)}
         columns = tuple(self.index[name] for name in changed if name in self.index)
-        return self._next(_Step(columns), notes={**self.notes, kind: notes})
+        return self._next(_Change(columns), external_values={**self.external_values, kind: values})
 
-    def amend(self, kind: str, changed: Mapping[str, Note | None]) -> "Fleet[T]":
+    def with_external_value_changes(self, kind: str, changed: Mapping[str, ExternalValue | None]) -> "Fleet[T]":
         """The next fleet, in which these external values of this kind are set, or removed where they are None."""
-        notes = dict(self.notes.get(kind, {}))
+        notes = dict(self.external_values.get(kind, {}))
         for name, note in changed.items():
             if note is None:
                 notes.pop(name, None)
             else:
                 notes[name] = note
         columns = tuple(self.index[name] for name in changed if name in self.index)
-        return self._next(_Step(columns), notes={**self.notes, kind: notes})
+        return self._next(_Change(columns), external_values={**self.external_values, kind: notes})
 
     def reserve(self, columns: Array, amounts: Mapping[str, Array | int]) -> "Fleet[T]":
         """The same fleet, in which these amounts of each resource are reserved in these columns.
@@ -391,52 +399,52 @@ class Fleet(Generic[T]):
             given = np.zeros(len(self.targets), dtype=np.int64) if before is None else before.copy()
             given[columns] += amount
             reserved[resource] = given
-        return self._with(reserved)
+        return self._with_reservations(reserved)
 
     def without_reservations(self) -> "Fleet[T]":
         """The same fleet without reservations: a new reconcile reads the real usage."""
-        return self._with({}) if self.reserved else self
+        return self._with_reservations({}) if self.reserved else self
 
-    def _with(self, reserved: Mapping[str, Array]) -> "Fleet[T]":
+    def _with_reservations(self, reserved: Mapping[str, Array]) -> "Fleet[T]":
         return Fleet(
             self.targets,
             self.names,
             self.index,
             now=self.now,
-            notes=self.notes,
+            external_values=self.external_values,
             reserved=reserved,
             revision=self.revision,
             layout=self.layout,
-            memory=self.memory,
+            cache=self.cache,
         )
 
-    def _advanced(self, step: _Step) -> Memory:
-        memory = self.memory
-        memory.advance(step)
+    def _advance_cache(self, change: _Change) -> ArrayCache:
+        memory = self.cache
+        memory.advance(change)
         return memory
 
     def _next(
         self,
-        step: _Step,
+        change: _Change,
         *,
         targets: Sequence[T] | None = None,
         now: datetime | None = None,
-        notes: Mapping[str, Mapping[str, Note]] | None = None,
+        external_values: Mapping[str, Mapping[str, ExternalValue]] | None = None,
     ) -> "Fleet[T]":
         return Fleet(
             self.targets if targets is None else targets,
             self.names,
             self.index,
             now=self.now if now is None else now,
-            notes=self.notes if notes is None else notes,
+            external_values=self.external_values if external_values is None else external_values,
             reserved=self.reserved,
             revision=self.revision + 1,
             layout=self.layout,
-            memory=self._advanced(step),
+            cache=self._advance_cache(change),
         )
 
 
-def _moved(amounts: Array, origin: Array) -> Array:
+def _move_amounts(amounts: Array, origin: Array) -> Array:
     if len(amounts) == 0:
         return np.zeros(len(origin), dtype=np.int64)
     moved: Array = np.where(origin >= 0, amounts[origin], 0)

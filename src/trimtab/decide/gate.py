@@ -43,11 +43,11 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.value import IntOrString
 from trimtab.decide.pods.budgets.budget import Limit, Rate, scaled
 
-Placement = Mapping[str, int]
+ReplicasByCluster = Mapping[str, int]
 """Replicas by cluster."""
 
 
-class Flow(NamedTuple):
+class Transfer(NamedTuple):
     """Replicas that leave one cluster, and where their replacements start."""
 
     source: str
@@ -55,18 +55,18 @@ class Flow(NamedTuple):
     to: tuple[tuple[str, int], ...] = ()
 
     @property
-    def replaced(self) -> int:
+    def replacements(self) -> int:
         return sum(n for _, n in self.to)
 
 
-class Footing(NamedTuple):
+class Availability(NamedTuple):
     """The replicas that a budget covers at one time, over all clusters."""
 
     desired: int = 0
     available: int = 0
 
 
-class Gate(NamedTuple):
+class BudgetState(NamedTuple):
     """What one budget allows now; None means no limit."""
 
     budget: str
@@ -86,38 +86,40 @@ class Gate(NamedTuple):
     """The same after as many moves have begun as the rate allows."""
 
     @property
-    def moves(self) -> int | None:
+    def moves_allowed(self) -> int | None:
         """How many more moves may begin; None means no limit."""
         if not self.is_open:
             return 0
-        return _least(self.rate, self.concurrent)
+        return _min_limit(self.rate, self.concurrent)
 
-    def allowed(self, desired: int) -> int:
+    def disruptions_allowed(self, desired: int) -> int:
         """The number of disruptions allowed now, as one number for status and people."""
-        found = _least(self.moves, self.replicas)
+        found = _min_limit(self.moves_allowed, self.replicas)
         return desired if found is None else found
 
-    def refusal(self, now: datetime, *, replacement_first: bool) -> "Refusal | None":
+    def refusal(self, now: datetime, *, replacement_first: bool) -> "GateRefusal | None":
         """Why not even one move may begin."""
         if not self.is_open:
-            return Refusal(
-                "WindowClosed", f"budget {self.budget}: no window is open{_until(self.next_at)}", self.next_at
+            return GateRefusal(
+                "WindowClosed", f"budget {self.budget}: no window is open{_format_until(self.next_at)}", self.next_at
             )
         if self.rate == 0:
-            return Refusal(
-                "RateExhausted", f"budget {self.budget}: its rate is spent{_until(self.next_at)}", self.next_at
+            return GateRefusal(
+                "RateExhausted", f"budget {self.budget}: its rate is spent{_format_until(self.next_at)}", self.next_at
             )
         if self.concurrent == 0:
-            return Refusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
+            return GateRefusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
         if self.missing and not (replacement_first and self.surge):
-            return Refusal("NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are missing already")
+            return GateRefusal(
+                "NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are missing already"
+            )
         if self.replicas == 0 and not replacement_first:
             # A move that starts its replacement first removes nothing before the replacement is ready.
-            return Refusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
+            return GateRefusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
         return None
 
 
-class Refusal(NamedTuple):
+class GateRefusal(NamedTuple):
     """Why a move may not begin, and when it may, if time alone decides."""
 
     code: str
@@ -125,14 +127,14 @@ class Refusal(NamedTuple):
     until: datetime | None = None
 
 
-class Passage(NamedTuple):
+class Admitted(NamedTuple):
     """The admitted transfers; the refusal concerns the rest and is None when all are admitted."""
 
-    flows: tuple[Flow, ...]
-    refusal: Refusal | None = None
+    transfers: tuple[Transfer, ...]
+    refusal: GateRefusal | None = None
 
 
-def flows(before: Placement, after: Placement) -> list[Flow]:
+def transfers_between(before: ReplicasByCluster, after: ReplicasByCluster) -> list[Transfer]:
     """What leaves each cluster, and what replaces it; sorted by name, so that the result is reproducible.
 
     A cluster without replicas counts as left when it is no longer selected; all new clusters replace it.
@@ -143,13 +145,13 @@ def flows(before: Placement, after: Placement) -> list[Flow]:
     for name, had in sorted(before.items()):
         lost = had - after.get(name, 0)
         if lost > 0:
-            found.append(Flow(name, lost, _taken(gains, lost)))
+            found.append(Transfer(name, lost, _allocate_gains(gains, lost)))
         elif name not in after:
-            found.append(Flow(name, 0, fresh))
+            found.append(Transfer(name, 0, fresh))
     return found
 
 
-def _taken(gains: dict[str, int], wanted: int) -> tuple[tuple[str, int], ...]:
+def _allocate_gains(gains: dict[str, int], wanted: int) -> tuple[tuple[str, int], ...]:
     taken = []
     for name in list(gains):
         n = min(gains[name], wanted)
@@ -160,9 +162,11 @@ def _taken(gains: dict[str, int], wanted: int) -> tuple[tuple[str, int], ...]:
     return tuple(taken)
 
 
-def applied(before: Placement, after: Placement, passed: Iterable[Flow]) -> dict[str, int]:
+def apply_transfers(
+    before: ReplicasByCluster, after: ReplicasByCluster, admitted: Iterable[Transfer]
+) -> dict[str, int]:
     """The placement after only these transfers: gains that replace nothing happen at once, the rest stays unchanged."""
-    planned = flows(before, after)
+    planned = transfers_between(before, after)
     reserved: dict[str, int] = {}
     for transfer in planned:
         for name, n in transfer.to:
@@ -172,7 +176,7 @@ def applied(before: Placement, after: Placement, passed: Iterable[Flow]) -> dict
         extra = n - before.get(name, 0) - reserved.get(name, 0)
         if extra > 0 or (n == 0 and name not in before and not planned):
             result[name] = before.get(name, 0) + extra
-    for transfer in passed:
+    for transfer in admitted:
         for name, n in transfer.to:
             result[name] = result.get(name, 0) + n
         result[transfer.source] -= transfer.replicas
@@ -182,62 +186,68 @@ def applied(before: Placement, after: Placement, passed: Iterable[Flow]) -> dict
 
 
 def admit(
-    wanted: Sequence[Flow],
-    gates: Sequence[Gate],
+    wanted: Sequence[Transfer],
+    budgets: Sequence[BudgetState],
     now: datetime,
     *,
     replacement_first: bool,
     surge: int | None = None,
     divisible: bool = True,
-) -> Passage:
+) -> Admitted:
     """Admit as much of the transfers as every budget allows, in order; `surge` limits the replicas that run twice."""
-    refusals = [found for budget in gates if (found := budget.refusal(now, replacement_first=replacement_first))]
+    refusals = [found for budget in budgets if (found := budget.refusal(now, replacement_first=replacement_first))]
     if refusals:
-        return Passage((), max(refusals, key=lambda refusal: (refusal.until is None, refusal.until or now)))
-    moves = _least(*(budget.moves for budget in gates))
-    limit = surge if replacement_first else _least(surge, *(budget.replicas for budget in gates))
-    admitted: list[Flow] = []
+        return Admitted((), max(refusals, key=lambda refusal: (refusal.until is None, refusal.until or now)))
+    moves = _min_limit(*(budget.moves_allowed for budget in budgets))
+    limit = surge if replacement_first else _min_limit(surge, *(budget.replicas for budget in budgets))
+    admitted: list[Transfer] = []
     for transfer in wanted:
         if moves is not None and len(admitted) >= moves:
-            return Passage(tuple(admitted), _exhausted(gates))
-        part = transfer if limit is None else _fitting(transfer, limit, divisible=divisible and bool(transfer.replicas))
+            return Admitted(tuple(admitted), _refusal_of_tightest_budget(budgets))
+        part = (
+            transfer if limit is None else _cut_to_fit(transfer, limit, divisible=divisible and bool(transfer.replicas))
+        )
         if part is None:
             # A share that cannot be split is admitted whole or not at all; the first one always, or nothing would move.
             if admitted or not replacement_first:
-                return Passage(tuple(admitted), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
+                return Admitted(
+                    tuple(admitted), GateRefusal("OneAfterAnother", "the rest follows when these have arrived")
+                )
             part = transfer
         admitted.append(part)
         if limit is not None:
             limit -= part.replicas
         if part.replicas < transfer.replicas:
-            return Passage(tuple(admitted), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
-    return Passage(tuple(admitted))
+            return Admitted(tuple(admitted), GateRefusal("OneAfterAnother", "the rest follows when these have arrived"))
+    return Admitted(tuple(admitted))
 
 
-def _exhausted(gates: Sequence[Gate]) -> Refusal:
+def _refusal_of_tightest_budget(budgets: Sequence[BudgetState]) -> GateRefusal:
     """Why no more than these are admitted: the budget that allows the fewest moves."""
-    tightest = min((budget for budget in gates if budget.moves is not None), key=lambda budget: budget.moves or 0)
-    until = tightest.next_after if tightest.moves == tightest.rate else None
-    return Refusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", until)
+    tightest = min(
+        (budget for budget in budgets if budget.moves_allowed is not None), key=lambda budget: budget.moves_allowed or 0
+    )
+    until = tightest.next_after if tightest.moves_allowed == tightest.rate else None
+    return GateRefusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", until)
 
 
-def _fitting(flow: Flow, room: int, *, divisible: bool) -> Flow | None:
-    if flow.replicas <= room:
-        return flow
-    if not divisible or room <= 0:
+def _cut_to_fit(transfer: Transfer, limit: int, *, divisible: bool) -> Transfer | None:
+    if transfer.replicas <= limit:
+        return transfer
+    if not divisible or limit <= 0:
         return None
-    return Flow(flow.source, room, _taken(dict(flow.to), room))
+    return Transfer(transfer.source, limit, _allocate_gains(dict(transfer.to), limit))
 
 
-def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
+def budget_state(budget: DisruptionBudget, availability: Availability, now: datetime) -> BudgetState:
     """What this budget allows now: availability, rate, moves in flight and windows must all allow a move."""
     spec, status = budget.spec, budget.status
     limit = Limit(spec.min_available, spec.max_unavailable)
     bounded = spec.min_available is not None or spec.max_unavailable is not None
     rate = rate_of(budget)
     is_open, _ = windows_at(spec.windows, now)
-    spare = footing.available - limit.desired(footing.desired) if bounded else None
-    return Gate(
+    spare = availability.available - limit.desired(availability.desired) if bounded else None
+    return BudgetState(
         budget.name,
         replicas=None if spare is None else max(0, spare),
         rate=rate.left(now) if rate is not None else None,
@@ -283,7 +293,7 @@ def _is_open(window: BudgetWindow, now: datetime) -> bool:
     return began is not None and began <= now
 
 
-def debited(budget: DisruptionBudget, moves: Sequence[InFlightDisruption], now: datetime) -> DisruptionBudget:
+def charge_budget(budget: DisruptionBudget, moves: Sequence[InFlightDisruption], now: datetime) -> DisruptionBudget:
     """The budget after these moves: written before any of them begins, so that a crash can only waste budget."""
     status = budget.status.but(in_flight=(*budget.status.in_flight, *moves))
     rate = rate_of(budget)
@@ -300,19 +310,21 @@ def debited(budget: DisruptionBudget, moves: Sequence[InFlightDisruption], now: 
     return budget.but(status=status)
 
 
-def surge_of(limit: IntOrString, total: int) -> int:
+def surge_limit(limit: IntOrString, total: int) -> int:
     """How many replicas may run twice at once: at least one, or nothing would ever move."""
     return max(1, scaled(limit, total))
 
 
-def cleaned(recent: Sequence[RecentDisruption], period: timedelta, now: datetime) -> tuple[RecentDisruption, ...]:
+def disruptions_within(
+    recent: Sequence[RecentDisruption], period: timedelta, now: datetime
+) -> tuple[RecentDisruption, ...]:
     """The disruptions that still count."""
     return tuple(entry for entry in recent if entry.at is not None and now - period < entry.at)
 
 
-def _least(*limits: int | None) -> int | None:
+def _min_limit(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _until(at: datetime | None) -> str:
+def _format_until(at: datetime | None) -> str:
     return f" until {at:%Y-%m-%d %H:%M:%SZ}" if at is not None else ""

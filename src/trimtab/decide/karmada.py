@@ -18,35 +18,35 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import TargetCluster, TargetComponent
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.pipeline import NO_FIT, NO_ROOM, Attempt, Failure, Shares
-from trimtab.decide.request import Ask
+from trimtab.decide.pipeline import NO_FIT, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
+from trimtab.decide.request import PlacementRequest
 
-Request: TypeAlias = tuple[tuple[str, int], ...]
+ResourceRequest: TypeAlias = tuple[tuple[str, int], ...]
 """What one replica needs of each resource."""
 
-REASONS = {NO_FIT: "NoClusterFit", NO_ROOM: "Unschedulable"}
+REASONS = {NO_FIT: "NoClusterFit", UNSCHEDULABLE: "Unschedulable"}
 SUCCESS = "Binding has been scheduled successfully."
-RESERVED_FOR = timedelta(seconds=30)
+RESERVATION_TTL = timedelta(seconds=30)
 """Longer than a cluster takes to report new replicas: status is collected every 10 seconds."""
 
 
-class Tried(NamedTuple):
+class TriedGroup(NamedTuple):
     """An affinity group that was tried (the name is empty when there are none), and why it was not selected."""
 
     affinity_name: str
     failure: Failure | None
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class BindingDecision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The clusters of a binding, or why there are none. `decide.explain` explains how it was made."""
 
-    ask: Ask
+    request: PlacementRequest
     profile: Profile
-    shares: Shares | None
+    shares: ReplicaShares | None
     """By column of the fleet; None when it failed."""
     affinity_name: str
     """The affinity group to record; the old one when it failed."""
-    tried: tuple[Tried, ...] = ()
+    tried_groups: tuple[TriedGroup, ...] = ()
     """The affinity groups that were tried, in order; empty when there are none."""
     failure: Failure | None = None
     fleet: Fleet[Cluster]
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def clusters(self) -> list[tuple[str, int]]:
         """Names and replicas, in name order; empty when it failed. Computed on each access."""
-        return [] if self.shares is None else self.shares.named(self.fleet)
+        return [] if self.shares is None else self.shares.by_name(self.fleet)
 
     @property
     def targets(self) -> tuple[TargetCluster, ...]:
@@ -72,9 +72,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def components(self) -> tuple[TargetComponent, ...]:
         """The components of each target, where whole sets of several components were placed."""
-        if not self.ok or not self.ask.in_sets or len(self.ask.components) < 2:
+        if not self.ok or not self.request.in_component_sets or len(self.request.components) < 2:
             return ()
-        return tuple(TargetComponent(name=c.name, replicas=c.replicas) for c in self.ask.components)
+        return tuple(TargetComponent(name=c.name, replicas=c.replicas) for c in self.request.components)
 
     @property
     def condition(self) -> tuple[str, str, str]:
@@ -84,7 +84,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return "False", REASONS.get(self.failure.kind, "SchedulerError"), self.failure.message
 
     @property
-    def clears(self) -> bool:
+    def should_clear(self) -> bool:
         """Whether the existing placement is removed because no cluster fits any more."""
         return (
             self.failure is not None
@@ -93,101 +93,103 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
     @property
-    def retry(self) -> bool:
-        return self.failure is not None and not self.clears
+    def should_retry(self) -> bool:
+        return self.failure is not None and not self.should_clear
 
 
-def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decision:
+def decide(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> BindingDecision:
     """Decide where this request goes in this fleet. Pure: equal inputs give equal results."""
-    if ask.fresh and profile.fresh_ignores_current_clusters:
-        ask = msgspec.structs.replace(ask, prefers_incumbents=False)
-    if ask.plan.groups:
-        return _decide_by_groups(ask, fleet, profile)
-    result = Attempt(ask, fleet, profile).result
+    if request.fresh and profile.fresh_ignores_current_clusters:
+        request = msgspec.structs.replace(request, prefers_incumbents=False)
+    if request.placement.groups:
+        return _decide_by_groups(request, fleet, profile)
+    result = PlacementAttempt(request, fleet, profile).result
     placed, failure = (None, result) if isinstance(result, Failure) else (result, None)
-    return Decision(
-        ask=ask,
+    return BindingDecision(
+        request=request,
         profile=profile,
         fleet=fleet,
         shares=placed,
-        affinity_name=ask.observed,
+        affinity_name=request.observed_affinity,
         failure=failure,
     )
 
 
-def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Decision:
+def _decide_by_groups(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile) -> BindingDecision:
     """The first group that fits; if none does, the failure of the first one tried, which the policy prefers most."""
-    tried: list[Tried] = []
-    placed: Shares | None = None
+    tried: list[TriedGroup] = []
+    placed: ReplicaShares | None = None
     position = -1
-    for position in group_order(ask, wrap=profile.wrap_affinity_groups):
-        result = Attempt(msgspec.structs.replace(ask, group=position), fleet, profile).result
-        name = ask.plan.groups[position].affinity_name
-        if isinstance(result, Shares):
-            tried.append(Tried(name, None))
+    for position in group_order(request, wrap=profile.wrap_affinity_groups):
+        result = PlacementAttempt(msgspec.structs.replace(request, group=position), fleet, profile).result
+        name = request.placement.groups[position].affinity_name
+        if isinstance(result, ReplicaShares):
+            tried.append(TriedGroup(name, None))
             placed = result
             break
-        tried.append(Tried(name, result))
-    return Decision(
-        ask=ask,
+        tried.append(TriedGroup(name, result))
+    return BindingDecision(
+        request=request,
         profile=profile,
         fleet=fleet,
         shares=placed,
-        affinity_name=ask.observed if placed is None else tried[-1].affinity_name,
-        tried=tuple(tried),
+        affinity_name=request.observed_affinity if placed is None else tried[-1].affinity_name,
+        tried_groups=tuple(tried),
         failure=None if placed is not None else tried[0].failure,
         group=position,
     )
 
 
-def group_order(ask: Ask, *, wrap: bool) -> list[int]:
+def group_order(request: PlacementRequest, *, wrap: bool) -> list[int]:
     """From the group in use onwards; then, if `wrap`, the earlier ones. A fresh decision starts with the first."""
-    names = [term.affinity_name for term in ask.plan.groups]
-    start = names.index(ask.observed) if ask.observed in names and not ask.fresh else 0
+    names = [term.affinity_name for term in request.placement.groups]
+    start = names.index(request.observed_affinity) if request.observed_affinity in names and not request.fresh else 0
     return [*range(start, len(names)), *(range(start) if wrap else ())]
 
 
 def decide_all(
-    asks: Sequence[Ask], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
-) -> tuple[list[Decision], Fleet[Cluster]]:
+    requests: Sequence[PlacementRequest], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
+) -> tuple[list[BindingDecision], Fleet[Cluster]]:
     """Decide a batch; returns the decisions and the fleet with their reservations, if the profile reserves capacity.
 
     Decisions are returned in the order of the requests. With reservations, higher priority is decided first, then input
     order. Without reservations the order does not matter, and requests of one policy are decided together.
     """
-    decisions: dict[int, Decision] = {}
+    decisions: dict[int, BindingDecision] = {}
     if not profile.reserve_capacity:
-        for position in sorted(range(len(asks)), key=lambda position: id(asks[position].plan)):
-            decisions[position] = decide(asks[position], fleet, profile)
+        for position in sorted(range(len(requests)), key=lambda position: id(requests[position].placement)):
+            decisions[position] = decide(requests[position], fleet, profile)
     else:
-        for position in sorted(range(len(asks)), key=lambda position: -asks[position].priority):
-            decision = decisions[position] = decide(asks[position], fleet, profile)
-            fleet = book(decision, fleet)
-    return [decisions[position] for position in range(len(asks))], fleet
+        for position in sorted(range(len(requests)), key=lambda position: -requests[position].priority):
+            decision = decisions[position] = decide(requests[position], fleet, profile)
+            fleet = reserve_decision(decision, fleet)
+    return [decisions[position] for position in range(len(requests))], fleet
 
 
-def book(decision: Decision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+def reserve_decision(decision: BindingDecision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     """The fleet in which the new capacity of this decision is reserved; existing replicas are already in use."""
-    request, shares = decision.ask, decision.shares
+    request, shares = decision.request, decision.shares
     if request.replicas == 0 or shares is None:
         return fleet
     had = {fleet.index[name]: replicas for name, replicas in request.placed if name in fleet.index}
     gains = {column: n - had.get(column, 0) for column, n in shares.by_column().items() if n > had.get(column, 0)}
-    return _reserve(request.request or (), gains, fleet)
+    return _reserve(request.resource_request or (), gains, fleet)
 
 
-def _reserve(request: Request, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+def _reserve(request: ResourceRequest, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     if not gains:
         return fleet
     columns, replicas = np.array(list(gains)), np.array(list(gains.values()))
     return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *request)})
 
 
-def reserve_moves(moves: Iterable[tuple[Ask, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+def reserve_moves(
+    moves: Iterable[tuple[PlacementRequest, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]
+) -> Fleet[Cluster]:
     """The fleet with reservations for moves in flight: each request, and its replicas still to arrive per cluster."""
-    gains: dict[Request, dict[int, int]] = {}
+    gains: dict[ResourceRequest, dict[int, int]] = {}
     for request, arriving in moves:  # workloads of equal size are summed into one array
-        gained = gains.setdefault(request.request or (), {})
+        gained = gains.setdefault(request.resource_request or (), {})
         for name, n in arriving:
             if (column := fleet.index.get(name)) is not None:
                 gained[column] = gained.get(column, 0) + n

@@ -20,11 +20,11 @@ from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
 
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
-_BLOCK_BY_DEFAULT = 600
-_PLANS_KEPT = 8192
+_DEFAULT_BLOCK_SECONDS = 600
+_MAX_PARSED_PLACEMENTS = 8192
 
 
-class Gates(NamedTuple):
+class FeatureGates(NamedTuple):
     """Scheduler feature gates; off by default, as in Karmada."""
 
     components: bool = False
@@ -32,11 +32,11 @@ class Gates(NamedTuple):
     workload_affinity: bool = False
     empty_workloads: bool = False
     """Clusters that were selected but get no replicas still get the object."""
-    without: frozenset[str] = frozenset()
+    disabled_plugins: frozenset[str] = frozenset()
     """Disabled plugins."""
 
 
-NO_GATES = Gates()
+DEFAULT_FEATURE_GATES = FeatureGates()
 
 
 class Prioritizer(NamedTuple):
@@ -57,15 +57,15 @@ class Prioritizer(NamedTuple):
         return f"AddOn/{self.coordinate.add_on.resource_name}/{self.coordinate.add_on.score_name}"
 
 
-class Plan:
+class ParsedPlacement:
     """A placement, parsed once for all bindings that share it."""
 
     __slots__ = (
         "cluster_spread",
         "groups",
         "ignores_spread",
-        "one_cluster",
-        "placement",
+        "single_cluster",
+        "spec",
         "prioritizers",
         "region_spread",
         "spread_fields",
@@ -74,7 +74,7 @@ class Plan:
     )
 
     def __init__(self, placement: Placement) -> None:
-        self.placement = placement
+        self.spec = placement
         self.groups: tuple[ClusterAffinityTerm, ...] = placement.cluster_affinities
         self.strategy = _strategy(placement.replica_scheduling)
         """Empty when it is not supported."""
@@ -83,7 +83,7 @@ class Plan:
         self.region_spread = by_field.get("region")
         self.cluster_spread = by_field.get("cluster")
         self.spread_fields = tuple(c.spread_by_field for c in placement.spread_constraints)
-        self.one_cluster = any(
+        self.single_cluster = any(
             c.spread_by_field == "cluster" and c.min_groups == c.max_groups == 1 for c in placement.spread_constraints
         )
         self.static_weights = _static_weights(placement.replica_scheduling)
@@ -133,98 +133,98 @@ def _prioritizer(config: PrioritizerConfig) -> Prioritizer:
     return Prioritizer(config.score_coordinate or ScoreCoordinate(), weight)
 
 
-class Question(NamedTuple):
+class ScoreQuery(NamedTuple):
     """What a prioritizer receives: which score, and where the workload is placed."""
 
     coordinate: ScoreCoordinate
     placed: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()
     """Which of the counted decisions are the requester's own, per cluster."""
-    popularity: "Popularity | None" = None
+    decision_counts: "DecisionCounts | None" = None
     """None: nothing has been decided yet."""
 
 
-class Popularity(NamedTuple):
+class DecisionCounts(NamedTuple):
     """How often each target was selected, by any request."""
 
-    times: Array
+    counts: Array
     """By column of the fleet."""
-    elsewhere: Mapping[str, int]
+    outside_fleet: Mapping[str, int]
     """Selected targets that are not in the fleet: they, too, may have the highest count."""
 
 
-_plans: dict[bytes, Plan] = {}
+_parsed_placements: dict[bytes, ParsedPlacement] = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def plan_of(placement: Placement) -> Plan:
+def parse_placement(placement: Placement) -> ParsedPlacement:
     """The parsed placement; equal placements share one, so that cached results are found again."""
     key = _encode(placement)
-    plan = _plans.get(key)
+    plan = _parsed_placements.get(key)
     if plan is None:
-        if len(_plans) >= _PLANS_KEPT:
-            _plans.clear()
-        plan = _plans[key] = Plan(placement)
+        if len(_parsed_placements) >= _MAX_PARSED_PLACEMENTS:
+            _parsed_placements.clear()
+        plan = _parsed_placements[key] = ParsedPlacement(placement)
     return plan
 
 
-class Blocked(NamedTuple):
+class BlockedCluster(NamedTuple):
     """A cluster that was left recently, and until when it is blocked; None means for ever."""
 
     cluster: str
     until: datetime | None
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request for clusters."""
 
-    plan: Plan
+    placement: ParsedPlacement
     api_version: str = ""
     kind: str = ""
     uid: str = ""
     replicas: int = 0
-    request: tuple[tuple[str, int], ...] | None = None
+    resource_request: tuple[tuple[str, int], ...] | None = None
     """What one replica needs: cpu in milli-units, the rest in whole units; None when nothing is required."""
     components: tuple[Component, ...] = ()
     placed: tuple[tuple[str, int], ...] = ()
     """Where it is placed, with replicas, in binding order."""
     evicting: tuple[str, ...] = ()
-    blocked: tuple[Blocked, ...] = ()
-    observed: str = ""
+    blocked: tuple[BlockedCluster, ...] = ()
+    observed_affinity: str = ""
     """The affinity group that was used last."""
     fresh: bool = False
-    prefers_incumbents: bool = True
-    companions: frozenset[str] | None = None
+    prefers_placed: bool = True
+    affinity_clusters: frozenset[str] | None = None
     """The clusters where all members of its affinity group are; None when there are none yet."""
-    rivals: frozenset[str] = frozenset()
+    anti_affinity_clusters: frozenset[str] = frozenset()
     """The clusters where a member of its anti-affinity group is."""
     candidates: frozenset[str] | None = None
     """The decisions of the Placement that it references; None when it references none."""
     group: int = -1
     """The affinity group that is tried."""
     priority: int = 0
-    gates: Gates = NO_GATES
+    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
 
     @property
-    def term(self) -> ClusterAffinityTerm | None:
-        return self.plan.groups[self.group] if self.group >= 0 else None
+    def affinity_term(self) -> ClusterAffinityTerm | None:
+        return self.placement.groups[self.group] if self.group >= 0 else None
 
     @property
-    def workload(self) -> bool:
-        return self.replicas > 0 or self.request is not None or bool(self.components)
+    def is_workload(self) -> bool:
+        return self.replicas > 0 or self.resource_request is not None or bool(self.components)
 
     @property
-    def in_sets(self) -> bool:
+    def in_component_sets(self) -> bool:
         """Counted in whole sets of components, all in one cluster."""
-        return bool(self.components) and self.gates.components and self.plan.one_cluster
+        return bool(self.components) and self.feature_gates.components and self.placement.single_cluster
 
     @property
-    def incumbents(self) -> tuple[str, ...]:
+    def placed_clusters(self) -> tuple[str, ...]:
         """The clusters in use, which some filters skip and locality prefers."""
-        return tuple([name for name, _ in self.placed]) if self.prefers_incumbents else ()
+        return tuple([name for name, _ in self.placed]) if self.prefers_placed else ()
 
     @property
-    def leans_back(self) -> bool:
+    def last_wins_ties(self) -> bool:
         """Whether ties go to the last name: when the FNV-1a hash of the uid is odd.
 
         The hash multiplies only by odd numbers, so its last bit depends on the start value and all bytes.
@@ -235,13 +235,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return not (int.from_bytes(text) & int.from_bytes(b"\x01" * len(text))).bit_count() & 1
 
 
-def ask_of(
+def placement_request_of(
     binding: Binding,
     *,
-    gates: Gates = NO_GATES,
+    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES,
     others: Iterable[Binding] = (),
     candidates: Iterable[str] | None = None,
-) -> Ask:
+) -> PlacementRequest:
     """The request of a binding that has a placement.
 
     `others` are the bindings that may share an affinity group with it (used only with that gate on);
@@ -252,32 +252,34 @@ def ask_of(
     triggered, scheduled = spec.reschedule_triggered_at, status.last_scheduled_time
     groups = spec.workload_affinity_groups
     companions, rivals = None, frozenset[str]()
-    if gates.workload_affinity and groups is not None and binding.metadata.namespace:
-        neighbours = [other for other in others if _is_another(other, binding)]
-        companions = _meeting_place(neighbours, groups.affinity_group)
-        rivals = _taken_by(neighbours, groups.anti_affinity_group)
-    return Ask(
-        plan=plan_of(spec.placement or Placement()),
+    if feature_gates.workload_affinity and groups is not None and binding.metadata.namespace:
+        neighbours = [other for other in others if _is_other_binding(other, binding)]
+        companions = _clusters_of_affinity_group(neighbours, groups.affinity_group)
+        rivals = _clusters_of_anti_affinity_group(neighbours, groups.anti_affinity_group)
+    return PlacementRequest(
+        placement=parse_placement(spec.placement or Placement()),
         api_version=resource.api_version,
         kind=resource.kind,
         uid=resource.uid,
         replicas=spec.replicas,
-        request=None if spec.replica_requirements is None else request_of(spec.replica_requirements.resource_request),
+        resource_request=None
+        if spec.replica_requirements is None
+        else resource_request_of(spec.replica_requirements.resource_request),
         components=spec.components,
         placed=tuple([(target.name, target.replicas) for target in spec.clusters]),
         evicting=tuple([task.from_cluster for task in spec.graceful_eviction_tasks]),
-        blocked=_blocked(binding) if spec.active_eviction_history else (),
-        observed=status.scheduler_observing_affinity_name,
+        blocked=_blocked_clusters(binding) if spec.active_eviction_history else (),
+        observed_affinity=status.scheduler_observing_affinity_name,
         fresh=triggered is not None and scheduled is not None and triggered > scheduled,
-        companions=companions,
-        rivals=rivals,
+        affinity_clusters=companions,
+        anti_affinity_clusters=rivals,
         candidates=None if candidates is None else frozenset(candidates),
         priority=spec.schedule_priority.priority if spec.schedule_priority is not None else 0,
-        gates=gates,
+        feature_gates=feature_gates,
     )
 
 
-def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
+def resource_request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
     """The resource request of one replica in whole numbers; zero amounts are omitted."""
     amounts = [
         (name, milli_value(quantity) if name == "cpu" else int_value(quantity)) for name, quantity in resources.items()
@@ -287,14 +289,14 @@ def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, in
     return tuple(amounts)
 
 
-def _blocked(binding: Binding) -> tuple[Blocked, ...]:
+def _blocked_clusters(binding: Binding) -> tuple[BlockedCluster, ...]:
     failover = binding.spec.failover
     application = failover.application if failover is not None else None
     seconds = application.block_predecessor_seconds if application is not None else None
     if seconds is None:
-        seconds = _BLOCK_BY_DEFAULT
+        seconds = _DEFAULT_BLOCK_SECONDS
     return tuple(
-        Blocked(
+        BlockedCluster(
             entry.cluster_name,
             entry.creation_timestamp + timedelta(seconds=seconds) if seconds and entry.creation_timestamp else None,
         )
@@ -302,33 +304,33 @@ def _blocked(binding: Binding) -> tuple[Blocked, ...]:
     )
 
 
-def _is_another(other: Binding, binding: Binding) -> bool:
+def _is_other_binding(other: Binding, binding: Binding) -> bool:
     """A binding is identified by the name derived from its template, whatever the object's own name is."""
     resource = binding.spec.resource
     own = f"{resource.name.replace(':', '.')}-{resource.kind}".lower()
     return other.metadata.namespace == binding.metadata.namespace and other.metadata.name != own
 
 
-def _meeting_place(neighbours: Sequence[Binding], group: str) -> frozenset[str] | None:
+def _clusters_of_affinity_group(neighbours: Sequence[Binding], group: str) -> frozenset[str] | None:
     """The clusters that every placed member of the group is in."""
     places = [
         frozenset(target.name for target in other.spec.clusters)
         for other in neighbours
-        if group and _group(other, "affinity") == group and other.spec.clusters
+        if group and _workload_group(other, "affinity") == group and other.spec.clusters
     ]
     return frozenset.intersection(*places) if places else None
 
 
-def _taken_by(neighbours: Sequence[Binding], group: str) -> frozenset[str]:
+def _clusters_of_anti_affinity_group(neighbours: Sequence[Binding], group: str) -> frozenset[str]:
     return frozenset(
         target.name
         for other in neighbours
-        if group and _group(other, "anti_affinity") == group
+        if group and _workload_group(other, "anti_affinity") == group
         for target in other.spec.clusters
     )
 
 
-def _group(binding: Binding, which: str) -> str:
+def _workload_group(binding: Binding, which: str) -> str:
     groups = binding.spec.workload_affinity_groups
     name: str = getattr(groups, f"{which}_group", "")
     return name

@@ -6,23 +6,25 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinityTerm, Placement
 from trimtab.api.kinds.work import Binding
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.request import DUPLICATED, NO_GATES, Gates, ask_of
+from trimtab.decide.request import DEFAULT_FEATURE_GATES, DUPLICATED, FeatureGates, placement_request_of
 
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 
 
-def trigger(binding: Binding, fleet: Fleet[Cluster], gates: Gates = NO_GATES) -> str:
+def reschedule_reason(
+    binding: Binding, fleet: Fleet[Cluster], feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
+) -> str:
     """The first reason to decide: PlacementChanged, ReplicasChanged, RescheduleTriggered, DuplicatedOrNonWorkload,
     TargetClusterTerminating; or None, and then the placement stays.
     """
-    if placement_changed(binding):
+    if has_placement_changed(binding):
         return "PlacementChanged"
-    if replicas_changed(binding, gates):
+    if have_replicas_changed(binding, feature_gates):
         return "ReplicasChanged"
-    request = ask_of(binding)
+    request = placement_request_of(binding)
     if request.fresh:
         return "RescheduleTriggered"
-    if not request.workload or request.plan.strategy == DUPLICATED:
+    if not request.is_workload or request.placement.strategy == DUPLICATED:
         return "DuplicatedOrNonWorkload"
     targets = [fleet.get(target.name) for target in binding.spec.clusters]
     if any(cluster is not None and cluster.metadata.deletion_timestamp is not None for cluster in targets):
@@ -30,7 +32,7 @@ def trigger(binding: Binding, fleet: Fleet[Cluster], gates: Gates = NO_GATES) ->
     return "None"
 
 
-def placement_changed(binding: Binding) -> bool:
+def has_placement_changed(binding: Binding) -> bool:
     """Whether the placement differs from the one applied last, in a part that affects the current clusters."""
     text = binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     placement = binding.spec.placement or Placement()
@@ -48,20 +50,20 @@ def placement_changed(binding: Binding) -> bool:
     observed = binding.status.scheduler_observing_affinity_name
     if not observed:
         return True
-    before, now = _term(applied, observed), _term(placement, observed)
+    before, now = _affinity_term(applied, observed), _affinity_term(placement, observed)
     return before is None or now is None or before != now
 
 
-def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
+def _affinity_term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
     return next((term for term in placement.cluster_affinities if term.affinity_name == name), None)
 
 
-def replicas_changed(binding: Binding, gates: Gates = NO_GATES) -> bool:
+def have_replicas_changed(binding: Binding, feature_gates: FeatureGates = DEFAULT_FEATURE_GATES) -> bool:
     spec = binding.spec
     scheduling = spec.placement.replica_scheduling if spec.placement is not None else None
     if scheduling is None:
         return False
-    if gates.components and spec.components and not spec.clusters:
+    if feature_gates.components and spec.components and not spec.clusters:
         return True
     if scheduling.replica_scheduling_type == "Duplicated":
         return any(target.replicas != spec.replicas for target in spec.clusters)

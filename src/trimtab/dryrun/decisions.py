@@ -39,15 +39,15 @@ from trimtab.controllers.propagation.detect import (
 )
 from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
 from trimtab.decide import karmada
-from trimtab.decide.explain import GroupStory, TargetStory, explain
+from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, explain
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Reason
 from trimtab.decide.ocm import explain as placement_explain
-from trimtab.decide.ocm.groups import pages
-from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.request import PlacementAsk
-from trimtab.decide.ocm.snapshot import Atlas, Scene, note_of, score_note
-from trimtab.decide.ocm.status import misconfigured, satisfied
+from trimtab.decide.ocm.groups import decision_pages
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
+from trimtab.decide.ocm.request import OcmRequest
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
+from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
 from trimtab.decide.pods.affinity.selector_groups import Groups
 from trimtab.decide.pods.budgets.budget_status import cover
 from trimtab.decide.pods.budgets.pod_budgets import over_pods
@@ -96,7 +96,7 @@ class Verdict(Value):
     by: str = ""
     """The policy or the cluster sets that apply."""
     targets: tuple[Target, ...] = ()
-    groups: tuple[GroupStory, ...] = ()
+    groups: tuple[AffinityGroupExplanation, ...] = ()
     """The affinity groups in the order of the attempts, or the decision groups of a Placement."""
     strategy: str = ""
     mode: str = ""
@@ -180,7 +180,7 @@ def workload_verdicts(
 def fleet_of(intake: Intake, now: datetime) -> Fleet[Cluster]:
     fleet = Fleet.of(intake.all(Cluster), now=now)
     for score in intake.all(AddOnPlacementScore):
-        fleet = fleet.amend(score_note(score.name), {score.namespace: note_of(score)})
+        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
     return fleet
 
 
@@ -238,7 +238,7 @@ def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
     return new if existing is None else updated(existing, new)
 
 
-def told_case(case: Case, decision: karmada.Decision | None) -> Verdict:
+def told_case(case: Case, decision: karmada.BindingDecision | None) -> Verdict:
     resource = case.binding.spec.resource
     subject = called({"kind": resource.kind, "metadata": {"name": resource.name, "namespace": resource.namespace}})
     if case.intent is None or decision is None:
@@ -280,7 +280,7 @@ def told_case(case: Case, decision: karmada.Decision | None) -> Verdict:
     )
 
 
-def reason_of(story: TargetStory) -> str:
+def reason_of(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return story.refused.message
     if not story.selected:
@@ -306,28 +306,30 @@ def placement_verdicts(
     intake: Intake, placements: Sequence[OcmPlacement], view: Shelf, decided: list[PlacementDecision]
 ) -> Iterator[Verdict]:
     """Decide the Placements in the order of the files, each independently of the others."""
-    scene = Atlas(item.typed for item in intake.items if isinstance(item.typed, Atlas.kinds)).scene(view.now)
+    scene = PlacementSnapshotCache(
+        item.typed for item in intake.items if isinstance(item.typed, PlacementSnapshotCache.kinds)
+    ).snapshot(view.now)
     for placement in placements:
         ask = question(placement, scene, cast("Any", compiler()), view)
         subject = f"Placement {placement.namespace}/{placement.name}"
         try:
             answer = decide(ask, scene)
-        except Unlistable as fault:
+        except UnlistableClusterSet as fault:
             yield Verdict(dialect="ocm", subject=subject, placed=False, message=str(fault))
             continue
-        misconfiguration, satisfaction = misconfigured(answer), satisfied(answer, placement.spec)
+        misconfiguration, satisfaction = misconfigured_condition(answer), satisfied_condition(answer, placement.spec)
         is_valid = misconfiguration.status == "False"
-        decided += [new_decision(placement, page, None) for page in pages(placement.name, answer.groups)]
-        ends = [end for end in (answer.found.again_at, answer.found.scores_until) if end is not None]
+        decided += [new_decision(placement, page, None) for page in decision_pages(placement.name, answer.groups)]
+        ends = [end for end in (answer.result.recheck_at, answer.result.scores_until) if end is not None]
         yield Verdict(
             dialect="ocm",
             subject=subject,
-            by=f"cluster sets {', '.join(answer.eligible)}" if answer.eligible else "no cluster set",
+            by=f"cluster sets {', '.join(answer.eligible_sets)}" if answer.eligible_sets else "no cluster set",
             placed=is_valid and satisfaction.status == "True",
             message=satisfaction.message if is_valid else misconfiguration.message.lstrip(":"),
             targets=tuple(fates(ask, scene)),
             groups=tuple(
-                GroupStory(name=group.name or str(number), message=", ".join(group.clusters))
+                AffinityGroupExplanation(name=group.name or str(number), message=", ".join(group.clusters))
                 for number, group in enumerate(answer.groups)
                 if group.clusters
             ),
@@ -336,10 +338,10 @@ def placement_verdicts(
         )
 
 
-def fates(ask: PlacementAsk, scene: Scene) -> Iterator[Target]:
+def fates(ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[Target]:
     scores = scores_by_cluster(ask, scene)
     outcomes = {"Selected": CHOSEN, "NotNeeded": NOT_NEEDED}
-    for fate in placement_explain.fates(ask, scene):
+    for fate in placement_explain.cluster_outcomes(ask, scene):
         elsewhere = fate.outcome == "NotInSets"
         yield Target(
             name=fate.cluster,
@@ -353,15 +355,15 @@ def fates(ask: PlacementAsk, scene: Scene) -> Iterator[Target]:
         )
 
 
-def scores_by_cluster(ask: PlacementAsk, scene: Scene) -> Mapping[str, dict[str, int]]:
+def scores_by_cluster(ask: OcmRequest, scene: PlacementSnapshot) -> Mapping[str, dict[str, int]]:
     """The unweighted score of every prioritizer; empty when the Placement is misconfigured."""
     feasible = np.zeros(len(scene.fleet), dtype=bool)
-    found = decide(ask, scene).found
+    found = decide(ask, scene).result
     if found.totals is None:
         return {}
     feasible[found.feasible] = True
     scores: dict[str, dict[str, int]] = {}
-    for opinion in placement_explain.opinions(ask, scene, feasible):
+    for opinion in placement_explain.prioritizer_scores(ask, scene, feasible):
         for cluster, score in opinion.scores.items():
             scores.setdefault(cluster, {})[opinion.name] = score
     return scores

@@ -24,8 +24,8 @@ from trimtab.controllers.movement.rebalance import binding_of, meant
 from trimtab.controllers.propagation.detect import selectors_of
 from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import Decision, decide_all
-from trimtab.decide.ocm.snapshot import note_of, score_note
+from trimtab.decide.karmada import BindingDecision, decide_all
+from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.dryrun.documents import Document
 from trimtab.dryrun.manifests import Item
 from trimtab.dryrun.static_view import Shelf
@@ -137,7 +137,7 @@ def stamped(binding: Binding, view: Shelf) -> Binding:
     return binding_moves.stamped(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
 
 
-def told(case: Case, decision: Decision, view: Shelf) -> Sequence[str]:
+def told(case: Case, decision: BindingDecision, view: Shelf) -> Sequence[str]:
     now = shares(case.binding.spec.clusters)
     if not decision.ok:
         return now, now, decision.condition[2]
@@ -190,5 +190,5 @@ async def listed(client: Client, resource: Resource) -> list[Raw]:
 async def fleet_of(client: Client, view: Shelf) -> Fleet[Cluster]:
     fleet = Fleet.of(view.all(Cluster), now=view.now)
     for score in await everything(client, AddOnPlacementScore):
-        fleet = fleet.amend(score_note(score.name), {score.namespace: note_of(score)})
+        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
     return fleet

@@ -21,15 +21,15 @@ from trimtab.decide.pods.avoid_list import (
     still_meant,
     text_of,
 )
-from trimtab.decide.rescheduling.move_simulation import Move
-from trimtab.decide.rescheduling.snapshot import Facts, Picture
+from trimtab.decide.rescheduling.move_simulation import PlannedMove
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 from trimtab.errors import ApiFault
 from trimtab.runtime.event_recorder import Recorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 WRITER = "trimtab-rescheduler"
-JUST_NOW = timedelta(minutes=1)
-LOOKED_UP = ("Deployment", "ReplicaSet", "StatefulSet")
+DUPLICATE_WINDOW = timedelta(minutes=1)
+LISTED_OWNER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet")
 
 
 class AvoidLists:
@@ -38,7 +38,7 @@ class AvoidLists:
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client, self._recorder = client, recorder
 
-    async def add(self, move: Move, picture: Picture) -> None:
+    async def add(self, move: PlannedMove, snapshot: ReschedulingSnapshot) -> None:
         """Add the pod's owner to the avoid list of the node, unless the eviction itself has done so."""
         owner = move.pod.pod.controller
         if owner is None or not move.source:
@@ -46,21 +46,21 @@ class AvoidLists:
         with contextlib.suppress(ApiFault):
             node = await self._client.get(NODES, "", move.source)
             entries = entries_of(node["metadata"].get("annotations") or {})
-            entry = _entry(move, owner, picture)
-            fresh = [one for one in entries if (one.eviction_time or picture.now) >= picture.now - JUST_NOW]
-            if not avoids(fresh, entry.uids, picture.now):
-                kept = added(entries, entry, picture.now)
+            entry = _entry(move, owner, snapshot)
+            fresh = [one for one in entries if (one.eviction_time or snapshot.now) >= snapshot.now - DUPLICATE_WINDOW]
+            if not avoids(fresh, entry.uids, snapshot.now):
+                kept = added(entries, entry, snapshot.now)
                 await self._write(move.source, kept)
-                for one in crowded_out(entries, kept, picture.now):
-                    self._recorder.tell(_full(node, one), picture.now)
+                for one in crowded_out(entries, kept, snapshot.now):
+                    self._recorder.tell(_list_full_event(node, one), snapshot.now)
 
-    async def tidy(self, facts: Facts, now: datetime) -> None:
+    async def remove_expired(self, objects: ClusterObjects, now: datetime) -> None:
         """Remove entries that ended: by time, with the owner, or because the other pod has its node."""
-        owners = {one.metadata.uid for one in (*facts.deployments, *facts.sets)}
-        waiting = {one.metadata.uid for one in facts.pods if not one.spec.node_name}
-        for node in facts.nodes:
+        owners = {one.metadata.uid for one in (*objects.deployments, *objects.sets)}
+        waiting = {one.metadata.uid for one in objects.pods if not one.spec.node_name}
+        for node in objects.nodes:
             entries = entries_of(node.metadata.annotations)
-            kept = still_meant(entries, now, lambda one: _exists(one, owners), waiting.__contains__)
+            kept = still_meant(entries, now, lambda one: _owner_exists(one, owners), waiting.__contains__)
             if kept != entries:
                 with contextlib.suppress(ApiFault):
                     await self._write(node.name, kept)
@@ -70,25 +70,25 @@ class AvoidLists:
         await self._client.patch(NODES, "", node, body, manager=WRITER)
 
 
-def _full(node: Raw, forgotten: Avoidance) -> Note:
+def _list_full_event(node: Raw, forgotten: Avoidance) -> Note:
     whose = forgotten.pod_signature.pod_controller
     message = f"{MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
     return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning")
 
 
-def _exists(entry: Avoidance, owners: set[str]) -> bool:
-    return entry.pod_signature.pod_controller.kind not in LOOKED_UP or not entry.uids.isdisjoint(owners)
+def _owner_exists(entry: Avoidance, owners: set[str]) -> bool:
+    return entry.pod_signature.pod_controller.kind not in LISTED_OWNER_KINDS or not entry.uids.isdisjoint(owners)
 
 
-def _entry(move: Move, owner: OwnerReference, picture: Picture) -> Avoidance:
-    life = SHORT if move.until else LONG
+def _entry(move: PlannedMove, owner: OwnerReference, snapshot: ReschedulingSnapshot) -> Avoidance:
+    life = SHORT if move.for_pod else LONG
     return Avoidance(
         pod_signature=Signature(pod_controller=owner),
-        root_uid=picture.owner(move.pod.pod).uid,
-        eviction_time=picture.now,
+        root_uid=snapshot.owner(move.pod.pod).uid,
+        eviction_time=snapshot.now,
         reason=move.objective,
         message=move.reason,
-        expiry=picture.now + life,
-        until_pod_scheduled=move.until,
-        seconds=0 if move.until else int(life.total_seconds()),
+        expiry=snapshot.now + life,
+        until_pod_scheduled=move.for_pod,
+        seconds=0 if move.for_pod else int(life.total_seconds()),
     )

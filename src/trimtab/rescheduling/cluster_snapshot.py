@@ -24,58 +24,63 @@ from trimtab.decide.pods.budgets.scalable_kinds import Scalable, is_users_own, s
 from trimtab.decide.pods.fit.requests import Amounts, amounts
 from trimtab.decide.pods.metrics.measurements import Measures
 from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
-from trimtab.decide.rescheduling.snapshot import Facts, Owner
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)
 
 
-async def look(client: Client, *, stock: bool) -> Facts:
+async def read_cluster_objects(client: Client, *, is_stock: bool) -> ClusterObjects:
     """The current objects; `is_stock` means that kube-scheduler and a kube-apiserver run here, not ours."""
-    ours = await _at_hand(client, DisruptionBudget)
-    sets: list[ReplicaSet | StatefulSet] = [*await _all(client, ReplicaSet), *await _all(client, StatefulSet)]
-    pods = await _all(client, Pod)
-    return Facts(
-        nodes=await _all(client, Node),
+    ours = await _list_if_allowed(client, DisruptionBudget)
+    sets: list[ReplicaSet | StatefulSet] = [
+        *await _list_or_empty(client, ReplicaSet),
+        *await _list_or_empty(client, StatefulSet),
+    ]
+    pods = await _list_or_empty(client, Pod)
+    return ClusterObjects(
+        nodes=await _list_or_empty(client, Node),
         pods=pods,
-        deployments=await _all(client, Deployment),
+        deployments=await _list_or_empty(client, Deployment),
         sets=sets,
-        budgets=[*await _all(client, PodDisruptionBudget), *(ours or [])],
-        policy=next((one for one in await _at_hand(client, DisruptionPolicy) or () if one.name == "default"), None),
-        namespaces={one.name: one.metadata.labels for one in await _all(client, Namespace)},
-        services=_selectors(await _all(client, Service)),
+        budgets=[*await _list_or_empty(client, PodDisruptionBudget), *(ours or [])],
+        policy=next(
+            (one for one in await _list_if_allowed(client, DisruptionPolicy) or () if one.name == "default"), None
+        ),
+        namespaces={one.name: one.metadata.labels for one in await _list_or_empty(client, Namespace)},
+        services=_service_selectors(await _list_or_empty(client, Service)),
         storage_classes={
             (one.metadata.namespace, one.name): one.spec.storage_class_name
-            for one in await _all(client, PersistentVolumeClaim)
+            for one in await _list_or_empty(client, PersistentVolumeClaim)
             if one.spec.storage_class_name is not None
         },
-        priorities={one.name: one.value for one in await _all(client, PriorityClass)},
-        others=[*await _old_owners(client), *await _own_kinds(client, [*pods, *sets])],
-        spreads_by_default=stock,
-        avoidance=not stock,
-        overlap_refused=ours is None,
-        ends={} if stock else await _ends(client),
-        measures=await measured(client),
+        priorities={one.name: one.value for one in await _list_or_empty(client, PriorityClass)},
+        other_owners=[*await _replication_controllers(client), *await _custom_owners(client, [*pods, *sets])],
+        spreads_by_default=is_stock,
+        honours_avoid_lists=not is_stock,
+        rejects_overlap=ours is None,
+        recent_evictions={} if is_stock else await _recent_evictions(client),
+        measures=await read_metrics(client),
     )
 
 
-async def _old_owners(client: Client) -> list[Owner]:
-    found = await _at_hand(client, ReplicationController) or ()
+async def _replication_controllers(client: Client) -> list[PodOwner]:
+    found = await _list_if_allowed(client, ReplicationController) or ()
     return [
-        Owner(
+        PodOwner(
             one.metadata.uid,
             f"ReplicationController/{one.name}",
             1 if one.spec.replicas is None else one.spec.replicas,
-            rolling=one.status.observed_generation < one.metadata.generation,
+            is_rolling_out=one.status.observed_generation < one.metadata.generation,
         )
         for one in found
     ]
 
 
-async def _own_kinds(client: Client, owned: Iterable[Object]) -> list[Owner]:
+async def _custom_owners(client: Client, owned: Iterable[Object]) -> list[PodOwner]:
     """Owners of custom kinds with a scale subresource; not listed when no pod has such an owner."""
     refs = (ref for one in owned for ref in one.metadata.owner_references if ref.controller)
-    custom_kinds = {_kind_of(ref) for ref in refs if is_users_own(ref)}
+    custom_kinds = {_group_and_kind(ref) for ref in refs if is_users_own(ref)}
     if not custom_kinds:
         return []
     try:
@@ -86,24 +91,24 @@ async def _own_kinds(client: Client, owned: Iterable[Object]) -> list[Owner]:
         return []  # without permission the number of replicas is unknown: they count as one
 
 
-def _kind_of(ref: OwnerReference) -> tuple[str, str]:
+def _group_and_kind(ref: OwnerReference) -> tuple[str, str]:
     return ref.api_version.partition("/")[0], ref.kind
 
 
-async def _owners_of(client: Client, kind: Scalable) -> list[Owner]:
+async def _owners_of(client: Client, kind: Scalable) -> list[PodOwner]:
     resource = Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
     return [_owner(kind, raw) for raw in (await client.list(resource)).items]
 
 
-def _owner(kind: Scalable, raw: Raw) -> Owner:
+def _owner(kind: Scalable, raw: Raw) -> PodOwner:
     metadata, seen = raw["metadata"], (raw.get("status") or {}).get("observedGeneration")
     behind = isinstance(seen, int) and seen < metadata.get(
         "generation", 0
     )  # without observedGeneration the status counts as current
-    return Owner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, rolling=behind)
+    return PodOwner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, is_rolling_out=behind)
 
 
-async def _ends(client: Client) -> dict[str, dict[str, datetime]]:
+async def _recent_evictions(client: Client) -> dict[str, dict[str, datetime]]:
     """Evictions of the last hour, whatever caused them: our API server records an event on the pod's owner for each."""
     found: dict[str, dict[str, datetime]] = {}
     kind = kind_of(Event)
@@ -115,21 +120,24 @@ async def _ends(client: Client) -> dict[str, dict[str, datetime]]:
     return found
 
 
-async def measured(client: Client) -> Measures | None:
+async def read_metrics(client: Client) -> Measures | None:
     """The metrics of metrics.k8s.io; None where it is not served or not allowed."""
     try:
-        nodes, pods = await _known(client, NodeMetrics), await _known(client, PodMetrics)
+        nodes, pods = await _list_if_served(client, NodeMetrics), await _list_if_served(client, PodMetrics)
     except (Unavailable, Forbidden):
         return None
     if nodes is None or pods is None:
         return None
     return Measures(
         {one.name: amounts(one.usage) for one in nodes},
-        {(one.metadata.namespace, one.name): _together(amounts(part.usage) for part in one.containers) for one in pods},
+        {
+            (one.metadata.namespace, one.name): _sum_amounts(amounts(part.usage) for part in one.containers)
+            for one in pods
+        },
     )
 
 
-def _together(parts: Iterable[Amounts]) -> Amounts:
+def _sum_amounts(parts: Iterable[Amounts]) -> Amounts:
     found: dict[str, int] = {}
     for part in parts:
         for what, amount in part.items():
@@ -137,26 +145,26 @@ def _together(parts: Iterable[Amounts]) -> Amounts:
     return found
 
 
-def _selectors(services: list[Service]) -> Mapping[str, Mapping[str, Labels]]:
+def _service_selectors(services: list[Service]) -> Mapping[str, Mapping[str, Labels]]:
     found: dict[str, dict[str, Labels]] = {}
     for one in services:
         found.setdefault(one.metadata.namespace, {})[one.name] = one.spec.selector
     return found
 
 
-async def _all(client: Client, type_: type[T]) -> list[T]:
-    return await _known(client, type_) or []
+async def _list_or_empty(client: Client, type_: type[T]) -> list[T]:
+    return await _list_if_served(client, type_) or []
 
 
-async def _at_hand(client: Client, type_: type[T]) -> list[T] | None:
+async def _list_if_allowed(client: Client, type_: type[T]) -> list[T] | None:
     """The same for optional kinds: restricted users get Forbidden even where the kind does not exist."""
     try:
-        return await _known(client, type_)
+        return await _list_if_served(client, type_)
     except Forbidden:
         return None
 
 
-async def _known(client: Client, type_: type[T]) -> list[T] | None:
+async def _list_if_served(client: Client, type_: type[T]) -> list[T] | None:
     """All objects of a kind; None where the cluster does not serve it."""
     kind = kind_of(type_)
     try:

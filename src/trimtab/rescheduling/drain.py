@@ -27,24 +27,24 @@ from trimtab.errors import (
     Unavailable,
     Unclassified,
 )
-from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why, why_here
+from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body, refusal_message
 
 NODES = resource_of(kind_of(Node))
 BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (DisruptionBudget, Deployment, ReplicaSet))
-RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 60.0
-LOOK_SECONDS = 1.0
-PATIENCE = timedelta(minutes=10)
+RETRY_SECONDS, MAX_RETRY_SECONDS = 5.0, 60.0
+POLL_SECONDS = 1.0
+BLOCKED_CONDITION_AFTER = timedelta(minutes=10)
 """A drain that is blocked for longer sets a condition on the node."""
 SURGE = "trimtab.dev/surge"
 """On a workload: `Allowed` lets a drain start the replacement first when no replica can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
-MOST_NAMED = 5
-WORTH_RETRYING = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
+MAX_NAMED_PODS = 5
+RETRYABLE = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
 """Budgets may allow it later, and an unavailable API server returns."""
 
 
-class Options(NamedTuple):
+class DrainOptions(NamedTuple):
     """The options of a drain, named as in kubectl."""
 
     force: bool = False
@@ -60,10 +60,10 @@ class Options(NamedTuple):
     """Do not cordon or evict: only check what would happen now."""
 
 
-AS_USUAL = Options()
+DEFAULT_OPTIONS = DrainOptions()
 
 
-class Step(NamedTuple):
+class DrainStep(NamedTuple):
     """The state of one pod, or what it waits for."""
 
     pod: str
@@ -73,14 +73,14 @@ class Step(NamedTuple):
     until: datetime | None = None
 
 
-Report = Callable[[Step], None]
+StepReporter = Callable[[DrainStep], None]
 
 
-def unconcerned(step: Step) -> None:
+def ignore_step(step: DrainStep) -> None:
     """The default reporter: does nothing."""
 
 
-class Drain:
+class NodeDrain:
     """One drain of one node."""
 
     def __init__(
@@ -89,47 +89,49 @@ class Drain:
         node: str,
         *,
         clock: Clock,
-        options: Options = AS_USUAL,
-        report: Report = unconcerned,
+        options: DrainOptions = DEFAULT_OPTIONS,
+        report: StepReporter = ignore_step,
     ) -> None:
         self._client, self._node, self._clock, self._options, self._report = client, node, clock, options, report
-        self.steps: dict[str, Step] = {}
-        self._turns = asyncio.Semaphore(options.parallel)
-        self._surging: dict[str, asyncio.Lock] = {}
-        self._in_vain: set[tuple[str, str]] = set()
+        self.steps: dict[str, DrainStep] = {}
+        self._eviction_slots = asyncio.Semaphore(options.parallel)
+        self._surge_locks: dict[str, asyncio.Lock] = {}
+        self._failed_surges: set[tuple[str, str]] = set()
         """Deployments for which one more replica did not help."""
-        self._complained = False
+        self._condition_written = False
 
-    async def run(self) -> list[Step]:
+    async def run(self) -> list[DrainStep]:
         """Run until the node is empty or the timeout ends: then the steps name what is left and why."""
         if self._options.dry_run:
-            return await self._tried()
+            return await self._dry_run()
         await self._client.patch(NODES, "", self._node, {"spec": {"unschedulable": True}}, manager="trimtab-drain")
         deadline = self._now() + timedelta(seconds=self._options.timeout) if self._options.timeout else None
         seen: set[str] = set()
         try:
-            while leaving := [pod for pod in self._leaving(await self._pods()) if pod["metadata"]["uid"] not in seen]:
+            while leaving := [
+                pod for pod in self._pods_to_evict(await self._pods()) if pod["metadata"]["uid"] not in seen
+            ]:
                 seen |= {pod["metadata"]["uid"] for pod in leaving}  # a scheduler may not have seen the cordon yet
-                await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
+                await asyncio.gather(*(self._evict_and_wait(pod, deadline) for pod in leaving))
         finally:
-            if self._complained:
-                await self._say_ended()
-        return self._told()
+            if self._condition_written:
+                await self._report_end()
+        return self._sorted_steps()
 
-    def _told(self) -> list[Step]:
+    def _sorted_steps(self) -> list[DrainStep]:
         return [self.steps[name] for name in sorted(self.steps)]
 
-    async def _tried(self) -> list[Step]:
+    async def _dry_run(self) -> list[DrainStep]:
         await self._client.get(NODES, "", self._node)
-        for pod in self._leaving(await self._pods()):
+        for pod in self._pods_to_evict(await self._pods()):
             try:
-                await evict(self._client, pod, eviction(pod, by="drain", dry_run=True))
+                await evict(self._client, pod, eviction_body(pod, by="drain", dry_run=True))
             except ApiFault as fault:
                 until = self._now() + timedelta(seconds=fault.retry_after) if fault.retry_after else None
-                self._tell(pod, "Blocked", await why_here(self._client, pod, fault), until)
+                self._record_step(pod, "Blocked", await detailed_refusal_message(self._client, pod, fault), until)
             else:
-                self._tell(pod, "Free")
-        return self._told()
+                self._record_step(pod, "Free")
+        return self._sorted_steps()
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -137,22 +139,22 @@ class Drain:
     async def _pods(self) -> list[Raw]:
         return list((await self._client.list(PODS, fields=f"spec.nodeName={self._node}")).items)
 
-    def _tell(self, pod: Raw, state: str, message: str = "", until: datetime | None = None) -> None:
+    def _record_step(self, pod: Raw, state: str, message: str = "", until: datetime | None = None) -> None:
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        step = Step(name, state, message, until)
+        step = DrainStep(name, state, message, until)
         if self.steps.get(name) != step:
             self.steps[name] = step
             self._report(step)
 
     # selection
 
-    def _leaving(self, pods: list[Raw]) -> list[Raw]:
+    def _pods_to_evict(self, pods: list[Raw]) -> list[Raw]:
         """The pods to evict; raises when one of them must not be evicted."""
         leaving, complaints = [], []
         for pod in pods:
-            if (why_exempt := exempt(pod, self._options)) is not None:
-                self._tell(pod, "Exempt", why_exempt)
-            elif (complaint := refused(pod, self._options)) is not None:
+            if (why_exempt := exemption_reason(pod, self._options)) is not None:
+                self._record_step(pod, "Exempt", why_exempt)
+            elif (complaint := drain_refusal(pod, self._options)) is not None:
                 complaints.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {complaint}")
             else:
                 leaving.append(pod)
@@ -163,102 +165,108 @@ class Drain:
 
     # eviction
 
-    async def _leave(self, pod: Raw, deadline: datetime | None) -> None:
+    async def _evict_and_wait(self, pod: Raw, deadline: datetime | None) -> None:
         """A slot is for terminating pods: a pod that waits for its budget does not block others."""
-        if not await self._begin(pod, deadline):
+        if not await self._start_eviction(pod, deadline):
             return
         try:
-            while await self._is_there(pod):
+            while await self._still_exists(pod):
                 if deadline is not None and self._now() >= deadline:
-                    self._tell(pod, "Failed", "it has not ended in time")
+                    self._record_step(pod, "Failed", "it has not ended in time")
                     return
-                await asyncio.sleep(LOOK_SECONDS)
-            self._tell(pod, "Gone")
+                await asyncio.sleep(POLL_SECONDS)
+            self._record_step(pod, "Gone")
         finally:
-            self._turns.release()
+            self._eviction_slots.release()
 
-    async def _begin(self, pod: Raw, deadline: datetime | None) -> bool:
+    async def _start_eviction(self, pod: Raw, deadline: datetime | None) -> bool:
         """Evict with retries; True with a slot acquired, False when the timeout ended."""
         since, pause = self._now(), RETRY_SECONDS
         while True:
-            await self._turns.acquire()
+            await self._eviction_slots.acquire()
             try:
-                await self._ask(pod)
+                await self._request_eviction(pod)
             except (NotFound, Conflict):
                 return True  # it ended by itself, or another pod has its name
-            except WORTH_RETRYING as fault:
-                self._turns.release()
+            except RETRYABLE as fault:
+                self._eviction_slots.release()
                 wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
-                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
-                message = await self._blocked(pod, fault, since)
-                if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod, deadline):
-                    await self._turns.acquire()
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
+                message = await self._record_blocked(pod, fault, since)
+                if (
+                    isinstance(fault, TooManyRequests)
+                    and not fault.retry_after
+                    and await self._evict_with_surge(pod, deadline)
+                ):
+                    await self._eviction_slots.acquire()
                     return True
                 if deadline is not None:
                     left = (deadline - self._now()).total_seconds()
                     if left <= 0:
-                        self._tell(pod, "Failed", message, self.steps[_name(pod)].until)
+                        self._record_step(pod, "Failed", message, self.steps[_pod_name(pod)].until)
                         return False
                     wait = min(wait, left)
                 await asyncio.sleep(wait)
             except ApiFault as fault:
-                self._turns.release()
-                self._tell(pod, "Failed", why(fault))
+                self._eviction_slots.release()
+                self._record_step(pod, "Failed", refusal_message(fault))
                 return False
             else:
-                self._tell(pod, "Evicted")
+                self._record_step(pod, "Evicted")
                 return True
 
-    async def _ask(self, pod: Raw) -> None:
+    async def _request_eviction(self, pod: Raw) -> None:
         metadata = pod["metadata"]
         if self._options.disable_eviction:
             await self._client.delete(
                 PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace_seconds=self._options.grace
             )
             return
-        await evict(self._client, pod, eviction(pod, by="drain", grace=self._options.grace))
+        await evict(self._client, pod, eviction_body(pod, by="drain", grace=self._options.grace))
 
-    async def _blocked(self, pod: Raw, fault: ApiFault | OSError | TimeoutError, since: datetime) -> str:
+    async def _record_blocked(self, pod: Raw, fault: ApiFault | OSError | TimeoutError, since: datetime) -> str:
         """Record what blocks the pod and until when; returns the message."""
         now = self._now()
         if not isinstance(fault, ApiFault):
             message, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
         else:
-            message, seconds = await self._why(pod, fault), fault.retry_after or 0
+            message, seconds = await self._refusal_message(pod, fault), fault.retry_after or 0
         until = now + timedelta(seconds=seconds) if seconds else None
-        known = self.steps.get(_name(pod))
+        known = self.steps.get(_pod_name(pod))
         same = known is not None and known.state == "Blocked" and known.message == message
-        self._tell(pod, "Blocked", message, known.until if same and known is not None and known.until else until)
-        if max(now - since, timedelta(seconds=seconds)) >= PATIENCE:
-            await self._say("True", "BudgetClosed", self._left("Blocked"))
+        self._record_step(pod, "Blocked", message, known.until if same and known is not None and known.until else until)
+        if max(now - since, timedelta(seconds=seconds)) >= BLOCKED_CONDITION_AFTER:
+            await self._set_condition("True", "BudgetClosed", self._describe_steps("Blocked"))
         return message
 
-    def _left(self, *states: str) -> str:
+    def _describe_steps(self, *states: str) -> str:
         """The pods in these states and their messages, shortened."""
-        left = [f"{step.pod}: {step.message}" for step in self._told() if step.state in states]
-        return "; ".join([*left[:MOST_NAMED], *([f"and {len(left) - MOST_NAMED} more"] if left[MOST_NAMED:] else [])])
+        left = [f"{step.pod}: {step.message}" for step in self._sorted_steps() if step.state in states]
+        return "; ".join(
+            [*left[:MAX_NAMED_PODS], *([f"and {len(left) - MAX_NAMED_PODS} more"] if left[MAX_NAMED_PODS:] else [])]
+        )
 
-    async def _why(self, pod: Raw, fault: ApiFault) -> str:
+    async def _refusal_message(self, pod: Raw, fault: ApiFault) -> str:
         try:
-            return await why_here(self._client, pod, fault)
+            return await detailed_refusal_message(self._client, pod, fault)
         except (ApiFault, OSError, TimeoutError):
-            return why(fault)
+            return refusal_message(fault)
 
-    async def _is_there(self, pod: Raw) -> bool:
+    async def _still_exists(self, pod: Raw) -> bool:
         metadata = pod["metadata"]
         try:
             seen = await self._client.get(PODS, metadata["namespace"], metadata["name"])
         except NotFound:
             return False
-        except WORTH_RETRYING:
+        except RETRYABLE:
             return True  # unknown right now
         return bool(seen["metadata"]["uid"] == metadata["uid"])
 
-    async def _say_ended(self) -> None:
-        left = self._left("Blocked", "Surging", "Failed")
-        await self._say("False", "GivenUp" if left else "Drained", left)
+    async def _report_end(self) -> None:
+        left = self._describe_steps("Blocked", "Surging", "Failed")
+        await self._set_condition("False", "GivenUp" if left else "Drained", left)
 
-    async def _say(self, status: str, reason: str, message: str) -> None:
+    async def _set_condition(self, status: str, reason: str, message: str) -> None:
         """Set the condition of the node, for users who do not see this drain."""
         condition: Raw = {
             "type": BLOCKED,
@@ -267,7 +275,7 @@ class Drain:
             "message": message,
             "lastTransitionTime": timestamp(self._now()),
         }
-        self._complained = True
+        self._condition_written = True
         patch = {"status": {"conditions": [condition]}}
         with contextlib.suppress(ApiFault):
             await self._client.patch(
@@ -276,45 +284,45 @@ class Drain:
 
     # replacement first
 
-    async def _surged(self, pod: Raw, deadline: datetime | None) -> bool:
+    async def _evict_with_surge(self, pod: Raw, deadline: datetime | None) -> bool:
         """No replica can be spared: where allowed, add a replica first; True when the pod was evicted."""
-        owner = await self._surging_owner(pod) if self._options.surge else None
-        if owner is None or owner in self._in_vain:
+        owner = await self._surge_deployment(pod) if self._options.surge else None
+        if owner is None or owner in self._failed_surges:
             return False
         namespace, name = owner
-        async with self._surging.setdefault(f"{namespace}/{name}", asyncio.Lock()):
-            self._tell(pod, "Surging", f"one more replica of Deployment {name} comes up first")
+        async with self._surge_locks.setdefault(f"{namespace}/{name}", asyncio.Lock()):
+            self._record_step(pod, "Surging", f"one more replica of Deployment {name} comes up first")
             until = self._now() + timedelta(seconds=SURGE_SECONDS)
             try:
-                await self._scale(namespace, name, 1)
-                helped = await self._evicted_before(pod, until if deadline is None else min(until, deadline))
-            except WORTH_RETRYING:
+                await self._scale_deployment(namespace, name, 1)
+                helped = await self._retry_eviction_until(pod, until if deadline is None else min(until, deadline))
+            except RETRYABLE:
                 return False  # it is unknown whether it was added: it is tried again later
             finally:
-                await self._give_back(namespace, name)
+                await self._remove_surge_replica(namespace, name)
         if not helped:
-            self._in_vain.add(owner)  # some budgets count the added replica as required
+            self._failed_surges.add(owner)  # some budgets count the added replica as required
         return helped
 
-    async def _evicted_before(self, pod: Raw, deadline: datetime) -> bool:
+    async def _retry_eviction_until(self, pod: Raw, deadline: datetime) -> bool:
         while (left := (deadline - self._now()).total_seconds()) > 0:
             await asyncio.sleep(min(RETRY_SECONDS, left))
             try:
-                await self._ask(pod)
+                await self._request_eviction(pod)
             except (NotFound, Conflict):
                 return True
-            except WORTH_RETRYING:
+            except RETRYABLE:
                 continue
-            self._tell(pod, "Evicted", "its replacement was ready first")
+            self._record_step(pod, "Evicted", "its replacement was ready first")
             return True
         return False
 
-    async def _surging_owner(self, pod: Raw) -> tuple[str, str] | None:
+    async def _surge_deployment(self, pod: Raw) -> tuple[str, str] | None:
         """The Deployment of the pod, if it or its budget allows a surge."""
         namespace = pod["metadata"]["namespace"]
         try:
-            set_ = await self._client.get(REPLICASETS, namespace, _owner(pod, "ReplicaSet"))
-            deployment = await self._client.get(DEPLOYMENTS, namespace, _owner(set_, "Deployment"))
+            set_ = await self._client.get(REPLICASETS, namespace, _owner_name(pod, "ReplicaSet"))
+            deployment = await self._client.get(DEPLOYMENTS, namespace, _owner_name(set_, "Deployment"))
         except (ApiFault, OSError, TimeoutError):
             return None
         annotated = (deployment["metadata"].get("annotations") or {}).get(SURGE) == "Allowed"
@@ -331,19 +339,19 @@ class Drain:
         found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
         return any(one.spec.surge == "Allowed" and over_pods(one) and selects(one, seen) for one in found)
 
-    async def _give_back(self, namespace: str, name: str) -> None:
+    async def _remove_surge_replica(self, namespace: str, name: str) -> None:
         """Retry until it is written, also while the API server is unavailable."""
         while True:
             try:
-                await self._scale(namespace, name, -1)
-            except WORTH_RETRYING:
+                await self._scale_deployment(namespace, name, -1)
+            except RETRYABLE:
                 await asyncio.sleep(RETRY_SECONDS)
             except NotFound:
                 return  # the workload was deleted, and with it the added replica
             else:
                 return
 
-    async def _scale(self, namespace: str, name: str, change: int) -> None:
+    async def _scale_deployment(self, namespace: str, name: str, change: int) -> None:
         while True:
             seen = await self._client.get(DEPLOYMENTS, namespace, name)
             surged = int((seen["metadata"].get("annotations") or {}).get(SURGED) or 0) + change
@@ -363,16 +371,16 @@ class Drain:
             return
 
 
-def _name(pod: Raw) -> str:
+def _pod_name(pod: Raw) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def _owner(thing: Raw, kind: str) -> str:
+def _owner_name(thing: Raw, kind: str) -> str:
     owners: list[Raw] = thing["metadata"].get("ownerReferences") or []
     return next((str(one["name"]) for one in owners if one.get("controller") and one["kind"] == kind), "-")
 
 
-def exempt(pod: Raw, options: Options) -> str | None:
+def exemption_reason(pod: Raw, options: DrainOptions) -> str | None:
     """Why a drain skips this pod; None when it must be evicted."""
     metadata = pod["metadata"]
     if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
@@ -385,7 +393,7 @@ def exempt(pod: Raw, options: Options) -> str | None:
     return None
 
 
-def refused(pod: Raw, options: Options) -> str | None:
+def drain_refusal(pod: Raw, options: DrainOptions) -> str | None:
     """Why a drain must not begin; None when the pod may be evicted."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return None

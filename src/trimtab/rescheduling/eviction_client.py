@@ -16,7 +16,7 @@ PODS = Resource("", "v1", "pods", "Pod")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
-def eviction(
+def eviction_body(
     pod: Raw,
     *,
     by: str = "",
@@ -40,20 +40,20 @@ def eviction(
     }
 
 
-async def evict(client: Client, pod: Raw, wish: Raw) -> None:
+async def evict(client: Client, pod: Raw, body: Raw) -> None:
     metadata = pod["metadata"]
-    await client.submit(PODS, metadata["namespace"], metadata["name"], "eviction", wish)
+    await client.submit(PODS, metadata["namespace"], metadata["name"], "eviction", body)
 
 
-def why(fault: ApiFault) -> str:
+def refusal_message(fault: ApiFault) -> str:
     """Why an eviction was refused: the causes of the budgets where there are any."""
     return "; ".join(cause.message for cause in fault.causes) or fault.message
 
 
-async def why_here(client: Client, pod: Raw, fault: ApiFault) -> str:
+async def detailed_refusal_message(client: Client, pod: Raw, fault: ApiFault) -> str:
     """The same; where the API server refuses several budgets without naming them, they are listed."""
     if SEVERAL not in fault.message:
-        return why(fault)
+        return refusal_message(fault)
     listed = (await client.list(BUDGETS, pod["metadata"]["namespace"])).items
     found = [cast("PodDisruptionBudget", kind_of(PodDisruptionBudget).decode(one)) for one in listed]
     guarded = cast("Pod", kind_of(Pod).decode(pod))

@@ -24,39 +24,39 @@ from trimtab.decide.pods.descheduling.policy import DeschedulerPolicy, cycle, re
 from trimtab.decide.pods.fit.requests import Amounts
 from trimtab.decide.pods.metrics.measurements import Measures, averaged, shifted
 from trimtab.decide.pods.pod_traits import ON_REQUEST
-from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History
-from trimtab.decide.rescheduling.move_simulation import SHORT, Move, Refused, blocked_by_overlap
+from trimtab.decide.rescheduling.history import DONE, LANDED_BACK, PENDING, ReschedulingHistory
+from trimtab.decide.rescheduling.move_simulation import SHORT, PlannedMove, RejectedMove, overlap_message
 from trimtab.decide.rescheduling.objectives import objectives
-from trimtab.decide.rescheduling.plan import Plan, made, obey, plan
-from trimtab.decide.rescheduling.settings import Settings, read_settings
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.plan import ReschedulingPlan, move_record, plan_moves, plan_policy_moves
+from trimtab.decide.rescheduling.settings import ReschedulerSettings, read_settings
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound, TooManyRequests
 from trimtab.rescheduling.avoid_lists import AvoidLists
-from trimtab.rescheduling.cluster_snapshot import look, measured
-from trimtab.rescheduling.eviction_client import evict, eviction, why
+from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
+from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
 from trimtab.runtime.event_recorder import Recorder
 from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
 COMPONENT = "trimtab-rescheduler"
 HTTP_INTERNAL_ERROR = 500
-TAKEN_OVER = "Eviction triggered evacuation"
+EVACUATION_MESSAGE = "Eviction triggered evacuation"
 """The message of a webhook that refuses an eviction because it moves the pod itself."""
-CONFIGS = resource_of(kind_of(ConfigMap))
+CONFIG_MAPS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
-LOOKS_EVERY_SECONDS = 5.0
+METRICS_INTERVAL_SECONDS = 5.0
 """How often node metrics are read between rounds, where they are used."""
 log = logging.getLogger("trimtab.rescheduler")
 
 
-class Config(NamedTuple):
+class ReschedulerConfig(NamedTuple):
     """The ConfigMap: our settings, or a DeschedulerPolicy with settings."""
 
-    settings: Settings
+    settings: ReschedulerSettings
     policy: DeschedulerPolicy | None = None
 
 
-def read_config(data: dict[str, str]) -> Config:
+def read_config(data: dict[str, str]) -> ReschedulerConfig:
     """Read the ConfigMap; raises `InputFault` with a message for an event."""
     plugins.load()
     known = {one.name: one.args for one in objectives.values()}
@@ -65,13 +65,13 @@ def read_config(data: dict[str, str]) -> Config:
             policy = read_policy(yaml.safe_load(data["policy.yaml"]) or {})
             # the policy decides which moves are worthwhile; settings beside it decide how carefully they are made
             own = yaml.safe_load(data.get("rescheduler.yaml", "")) or {"preset": "aggressive"}
-            return Config(read_settings(own, known), policy)
-        return Config(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
+            return ReschedulerConfig(read_settings(own, known), policy)
+        return ReschedulerConfig(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
     except yaml.YAMLError as fault:
         raise InputFault(f"not YAML: {fault}") from fault
 
 
-class Places(Protocol):
+class NodeReservations(Protocol):
     """The scheduler of an embedded cluster, which can reserve a node for a pod that does not exist yet."""
 
     def keep(self, pod: Pod, node: str) -> None:
@@ -93,42 +93,42 @@ class Rescheduler:
         clock: Clock,
         profile: Profile,
         embedded: bool = False,
-        places: Places | None = None,
-        fixed: Config | None = None,
+        reservations: NodeReservations | None = None,
+        fixed_config: ReschedulerConfig | None = None,
     ) -> None:
         """`embedded` means that the cluster is ours: its evictions keep avoid lists, and its scheduler honours them.
 
         `reservations` reserves the capacity that a step of a chain has freed; elsewhere another pod may take it.
         """
         self._client, self._clock, self._profile, self._embedded = client, clock, profile, embedded
-        self._fixed, self._places = fixed, places
-        self._frozen: set[str] = set()
-        self._written: dict[str, str] = {}
+        self._fixed_config, self._reservations = fixed_config, reservations
+        self._reported_frozen: set[str] = set()
+        self._stored_data: dict[str, str] = {}
         self._recorder = Recorder(client)
         self._avoid_lists = AvoidLists(client, self._recorder)
-        self._config: Config | None = fixed
+        self._config: ReschedulerConfig | None = fixed_config
         self._version = ""
-        self._history: History | None = None
+        self._history: ReschedulingHistory | None = None
         self._averages: dict[str, Amounts] = {}
         self._notes: tuple[str, ...] = ()
-        self.complaint = ""
+        self.config_error = ""
         """Why the newest configuration is not in effect; empty when it is."""
-        self.last: Plan | None = None
+        self.last_plan: ReschedulingPlan | None = None
         self.rounds = 0
         """The number of rounds, with a configuration or without."""
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def configured(self) -> bool:
+    def is_configured(self) -> bool:
         return self._config is not None
 
     @property
-    def obeys_a_policy(self) -> bool:
+    def follows_policy(self) -> bool:
         """Whether a DeschedulerPolicy selects the moves, not our objectives."""
         return self._config is not None and self._config.policy is not None
 
     @property
-    def wishes(self) -> str:
+    def goals(self) -> str:
         """A short description of what it optimises."""
         if self._config is None:
             return "nothing is rescheduled"
@@ -151,124 +151,126 @@ class Rescheduler:
     async def run(self) -> None:
         while True:
             try:
-                await self.round()
+                await self.run_round()
                 self.rounds += 1
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("the round failed: %s", fault)
-            await self._rest()
+            await self._wait_for_next_round()
 
-    async def _rest(self) -> None:
+    async def _wait_for_next_round(self) -> None:
         """Wait until the next round, or until the configuration changes.
 
         With metrics, usage is read meanwhile, so that a single peak does not decide.
         """
         config = self._config
-        left = config.settings.seconds if config else IDLE_SECONDS
+        left = config.settings.interval_seconds if config else IDLE_SECONDS
         while left > 0 and self._config is config:
-            pause = min(left, LOOKS_EVERY_SECONDS if self._measures else IDLE_SECONDS)
+            pause = min(left, METRICS_INTERVAL_SECONDS if self._uses_metrics else IDLE_SECONDS)
             await asyncio.sleep(pause)
             left -= pause
             if left > 0:
                 with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                    self._smoothed(await measured(self._client) if self._measures else None)
-                    await self._configure()
+                    self._smooth_metrics(await read_metrics(self._client) if self._uses_metrics else None)
+                    await self._reload_configuration()
 
     @property
-    def _measures(self) -> bool:
+    def _uses_metrics(self) -> bool:
         """Whether measured usage counts, not only requests."""
         return self._config is not None and self._config.policy is not None and self._config.policy.measures
 
-    def _smoothed(self, measures: Measures | None) -> Measures | None:
-        if measures is None or not self._measures:
+    def _smooth_metrics(self, measures: Measures | None) -> Measures | None:
+        if measures is None or not self._uses_metrics:
             return measures
         self._averages = averaged(self._averages, measures.nodes)
         return measures._replace(averages=self._averages)
 
     # one round
 
-    async def round(self) -> Plan | None:
+    async def run_round(self) -> ReschedulingPlan | None:
         """Read, plan, save, move; None when nothing is configured."""
-        await self._configure()
+        await self._reload_configuration()
         if self._config is None:
             return None
-        snapshot, found = await self.think()
+        snapshot, found = await self.plan_round()
         self._notes = found.notes
         if not self._embedded:
-            await self._avoid_lists.tidy(snapshot.facts, snapshot.now)
-        history = found.history.with_moves([made(move, snapshot) for move in found.moves], snapshot.now)
-        await self._remember(history)  # before anything moves: a process that restarts in between must know
-        stay: list[Refused] = []
+            await self._avoid_lists.remove_expired(snapshot.objects, snapshot.now)
+        history = found.history.with_moves([move_record(move, snapshot) for move in found.moves], snapshot.now)
+        await self._save_history(history)  # before anything moves: a process that restarts in between must know
+        stay: list[RejectedMove] = []
         for move in found.moves:
-            if (reason := await self._move(move, snapshot)) is not None:
-                stay.append(Refused(move.pod, move.objective, move.gain, reason))
-                history = history.undone(move.pod.pod.metadata.uid)
-        await self._remember(history)
-        self._tell_of_frozen(snapshot)
+            if (reason := await self._evict(move, snapshot)) is not None:
+                stay.append(RejectedMove(move.pod, move.objective, move.gain, reason))
+                history = history.without_move(move.pod.pod.metadata.uid)
+        await self._save_history(history)
+        self._record_frozen_owners(snapshot)
         await self._recorder.written()
         stays = {one.pod.key for one in stay}
         moves = tuple(move for move in found.moves if move.pod.key not in stays)
-        self.last = found._replace(moves=moves, refused=(*found.refused, *stay), history=history)
-        return self.last
+        self.last_plan = found._replace(moves=moves, refused=(*found.rejected, *stay), history=history)
+        return self.last_plan
 
-    async def think(self, *, confirmations: int | None = None) -> tuple[Picture, Plan]:
+    async def plan_round(self, *, confirmations: int | None = None) -> tuple[ReschedulingSnapshot, ReschedulingPlan]:
         """The plan of a round, without executing it."""
         if self._config is None:
             raise InputFault(f"there is no ConfigMap {NAMESPACE}/{NAME}")
-        objects = await look(self._client, stock=not self._embedded)
-        objects = objects._replace(measures=self._smoothed(objects.measures))
-        snapshot = Picture(objects, self._config.settings, await self._recall(), self._clock.now())
+        objects = await read_cluster_objects(self._client, is_stock=not self._embedded)
+        objects = objects._replace(measures=self._smooth_metrics(objects.measures))
+        snapshot = ReschedulingSnapshot(objects, self._config.settings, await self._load_history(), self._clock.now())
         if self._config.policy is None:
-            return snapshot, plan(snapshot, confirmations=confirmations)
-        return snapshot, self._by_policy(snapshot, self._config.policy)
+            return snapshot, plan_moves(snapshot, confirmations=confirmations)
+        return snapshot, self._plan_by_policy(snapshot, self._config.policy)
 
-    def _by_policy(self, picture: Picture, policy: DeschedulerPolicy) -> Plan:
+    def _plan_by_policy(self, snapshot: ReschedulingSnapshot, policy: DeschedulerPolicy) -> ReschedulingPlan:
         """The moves of a DeschedulerPolicy: its plugins select; our checks apply unless the profile is upstream."""
-        turn = cycle(policy, picture.scene, self._profile, picture.facts.measures)
+        turn = cycle(policy, snapshot.cluster_view, self._profile, snapshot.objects.measures)
         if self._profile.descheduler_simulates_moves:
-            return obey(picture, turn)
-        found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
-        refused = tuple(Refused(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
-        return Plan(found, refused, picture.history, tuple(turn.notes))
+            return plan_policy_moves(snapshot, turn)
+        found = tuple(PlannedMove(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
+        refused = tuple(RejectedMove(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
+        return ReschedulingPlan(found, refused, snapshot.history, tuple(turn.notes))
 
     def samples(self) -> Iterator[Sample]:
         """Metrics; moves are those of the last day, as far as they are recorded."""
-        history = self._history or History()
+        history = self._history or ReschedulingHistory()
         outcomes = Counter(move.outcome or "InProgress" for move in history.moves)
         yield Sample("trimtab_rescheduler_rounds_total", self.rounds)
-        for outcome in ("InProgress", DONE, BACK, PENDING):
+        for outcome in ("InProgress", DONE, LANDED_BACK, PENDING):
             yield Sample("trimtab_rescheduler_moves", outcomes[outcome], {"outcome": outcome})
-        yield Sample("trimtab_rescheduler_moves_wasted", sum(move.wasted for move in history.moves))
-        yield Sample("trimtab_rescheduler_pods_rejected", len(self.last.refused) if self.last is not None else 0)
+        yield Sample("trimtab_rescheduler_moves_wasted", sum(move.is_wasted for move in history.moves))
+        yield Sample(
+            "trimtab_rescheduler_pods_rejected", len(self.last_plan.rejected) if self.last_plan is not None else 0
+        )
         yield Sample("trimtab_rescheduler_owners_frozen", len(history.frozen_owners))
-        yield Sample("trimtab_rescheduler_configuration_refused", int(bool(self.complaint)))
+        yield Sample("trimtab_rescheduler_configuration_refused", int(bool(self.config_error)))
 
-    async def configure(self) -> None:
+    async def load_configuration(self) -> None:
         """Read the configuration once, for callers that do not run rounds."""
-        await self._configure()
-        if self.complaint and self._config is None:
-            raise InputFault(self.complaint)
+        await self._reload_configuration()
+        if self.config_error and self._config is None:
+            raise InputFault(self.config_error)
 
-    async def _configure(self) -> None:
-        if self._fixed is not None:
+    async def _reload_configuration(self) -> None:
+        if self._fixed_config is not None:
             return
         try:
-            raw = await self._client.get(CONFIGS, NAMESPACE, NAME)
+            raw = await self._client.get(CONFIG_MAPS, NAMESPACE, NAME)
         except NotFound:
-            self._config, self._version, self.complaint = None, "", ""
+            self._config, self._version, self.config_error = None, "", ""
             return
         if raw["metadata"]["resourceVersion"] == self._version:
             return
         self._version = raw["metadata"]["resourceVersion"]
         try:
-            self._config, self.complaint = read_config(raw.get("data") or {}), ""
+            self._config, self.config_error = read_config(raw.get("data") or {}), ""
         except InputFault as fault:
-            self.complaint = str(fault)
+            self.config_error = str(fault)
             kept = "the one before stays in force" if self._config else "nothing is rescheduled"
-            self._tell(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
+            self._record_event(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
 
     # moves
 
-    async def _move(self, move: Move, picture: Picture) -> str | None:
+    async def _evict(self, move: PlannedMove, snapshot: ReschedulingSnapshot) -> str | None:
         """Evict the pod through the API server; returns why not when it refuses."""
         pod = move.pod.pod
         raw = kind_of(Pod).encode(pod)
@@ -278,57 +280,57 @@ class Rescheduler:
             "trimtab.dev/expect-node": move.expected,
         }
         if move.avoid == SHORT:
-            noted["trimtab.dev/prefer-avoid-until"] = f"scheduled:{move.until}"
-        if move.plan:
-            noted["trimtab.dev/plan"] = move.plan
-        kept = self._places if move.plan and move.expected else None
+            noted["trimtab.dev/prefer-avoid-until"] = f"scheduled:{move.for_pod}"
+        if move.chain_name:
+            noted["trimtab.dev/plan"] = move.chain_name
+        kept = self._reservations if move.chain_name and move.expected else None
         if kept is not None:
             kept.keep(pod, move.expected)  # before the eviction: its replacement is created at once
         policy = self._config.policy if self._config is not None else None
         grace = policy.grace_period_seconds if policy is not None else None
         try:
-            await evict(self._client, raw, eviction(raw, by="rescheduler", annotations=noted, grace=grace))
+            await evict(self._client, raw, eviction_body(raw, by="rescheduler", annotations=noted, grace=grace))
         except NotFound:
             return "it is gone already"
         except ApiFault as fault:
-            if _is_asked(pod, fault):
-                self._tell(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
+            if _is_evacuation_requested(pod, fault):
+                self._record_event(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
                 return None
             if kept is not None:
                 kept.let_go(pod)
-            reason = _overlap(fault, move, picture) or why(fault)
+            reason = _overlap_reason(fault, move, snapshot) or refusal_message(fault)
             log.info("%s/%s stays: %s", pod.namespace, pod.name, reason)
             if policy is not None and policy.eviction_failure_event_notification:
-                self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
+                self._record_event(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
             return reason
-        if self._profile.descheduler_simulates_moves and picture.facts.measures is not None:
-            used = picture.facts.measures.pods.get(move.pod.key, {})
+        if self._profile.descheduler_simulates_moves and snapshot.objects.measures is not None:
+            used = snapshot.objects.measures.pods.get(move.pod.key, {})
             self._averages = shifted(self._averages, used, move.source, move.expected)
         if not self._embedded:
-            await self._avoid_lists.add(move, picture)
+            await self._avoid_lists.add(move, snapshot)
         message = (
             f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
         )
-        self._tell(raw, "Rescheduled", message)
-        self._tell_owner(pod, f"{pod.name} {message}")
+        self._record_event(raw, "Rescheduled", message)
+        self._record_owner_event(pod, f"{pod.name} {message}")
         return None
 
-    def _tell_owner(self, pod: Pod, message: str) -> None:
+    def _record_owner_event(self, pod: Pod, message: str) -> None:
         """Record an event on the owner, which outlives the pod."""
         if (owner := pod.controller) is not None:
             about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
             self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
-    def _tell_of_frozen(self, picture: Picture) -> None:
+    def _record_frozen_owners(self, snapshot: ReschedulingSnapshot) -> None:
         """Record an event on owners that were moved in vain too often and are no longer moved."""
-        for one in (*picture.facts.deployments, *picture.facts.sets):
+        for one in (*snapshot.objects.deployments, *snapshot.objects.sets):
             uid = one.metadata.uid
-            if picture.history.frozen(uid) and uid not in self._frozen:
-                self._frozen.add(uid)
+            if snapshot.history.is_frozen(uid) and uid not in self._reported_frozen:
+                self._reported_frozen.add(uid)
                 message = "its pods were moved in vain three times in a row, and are not moved any more"
-                self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", message, warning=True)
+                self._record_event(kind_of(type(one)).encode(one), "ReschedulingFrozen", message, warning=True)
 
-    def _tell(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
+    def _record_event(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
         note = Note(ref_of_raw(about), reason, message, COMPONENT, kind)
@@ -336,27 +338,29 @@ class Rescheduler:
 
     # history
 
-    async def _recall(self) -> History:
+    async def _load_history(self) -> ReschedulingHistory:
         """The history of earlier rounds, including those before a restart."""
         if self._history is None:
-            self._history = History()
+            self._history = ReschedulingHistory()
             with contextlib.suppress(NotFound, msgspec.DecodeError):
-                raw = await self._client.get(CONFIGS, NAMESPACE, STATE)
-                self._written = raw.get("data") or {}
-                self._history = msgspec.json.decode(self._written.get("history.json", "{}"), type=History)
+                raw = await self._client.get(CONFIG_MAPS, NAMESPACE, STATE)
+                self._stored_data = raw.get("data") or {}
+                self._history = msgspec.json.decode(
+                    self._stored_data.get("history.json", "{}"), type=ReschedulingHistory
+                )
         return self._history
 
-    async def _remember(self, history: History) -> None:
+    async def _save_history(self, history: ReschedulingHistory) -> None:
         """Save what must survive a restart, if it differs from what is stored."""
         self._history = history
-        lasting = history.lasting(self._clock.now())
+        lasting = history.persistent_part(self._clock.now())
         data = {
             "history.json": msgspec.json.encode(lasting).decode(),
-            "summary": summary(lasting),
+            "summary": summarize_history(lasting),
             "conditions.json": msgspec.json.encode(self._conditions(lasting)).decode(),
         }
-        if data == self._written or (
-            not self._written and lasting == History() and not self.complaint and not self._notes
+        if data == self._stored_data or (
+            not self._stored_data and lasting == ReschedulingHistory() and not self.config_error and not self._notes
         ):
             return
         body = {
@@ -366,36 +370,40 @@ class Rescheduler:
             "data": data,
         }
         try:
-            await self._client.patch(CONFIGS, NAMESPACE, STATE, {"data": data}, manager=COMPONENT)
+            await self._client.patch(CONFIG_MAPS, NAMESPACE, STATE, {"data": data}, manager=COMPONENT)
         except NotFound:
             with contextlib.suppress(AlreadyExists, Conflict):
-                await self._client.create(CONFIGS, body, manager=COMPONENT)
-        self._written = data
+                await self._client.create(CONFIG_MAPS, body, manager=COMPONENT)
+        self._stored_data = data
 
-    def _conditions(self, history: History) -> list[Raw]:
+    def _conditions(self, history: ReschedulingHistory) -> list[Raw]:
         """The conditions of the rescheduler for people and alerts: a ConfigMap has no status."""
         frozen = history.frozen_owners
-        accepted = {"type": "ConfigurationAccepted", "status": "False" if self.complaint else "True"}
+        accepted = {"type": "ConfigurationAccepted", "status": "False" if self.config_error else "True"}
         stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
         limited = {"type": "Limited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
-        return [{**accepted, "message": self.complaint}, {**stuck, "message": ", ".join(frozen)}, limited]
+        return [{**accepted, "message": self.config_error}, {**stuck, "message": ", ".join(frozen)}, limited]
 
 
-def _is_asked(pod: Pod, fault: ApiFault) -> bool:
+def _is_evacuation_requested(pod: Pod, fault: ApiFault) -> bool:
     """Whether another component has taken over the move of the pod."""
-    return isinstance(fault, TooManyRequests) and ON_REQUEST in pod.metadata.annotations and TAKEN_OVER in fault.message
+    return (
+        isinstance(fault, TooManyRequests)
+        and ON_REQUEST in pod.metadata.annotations
+        and EVACUATION_MESSAGE in fault.message
+    )
 
 
-def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:
+def _overlap_reason(fault: ApiFault, move: PlannedMove, snapshot: ReschedulingSnapshot) -> str | None:
     """Kubernetes refuses to evict a pod with two budgets; name them."""
     if fault.code != HTTP_INTERNAL_ERROR or "PodDisruptionBudget" not in fault.message:
         return None
-    return blocked_by_overlap(picture.standings(move.pod.pod))
+    return overlap_message(snapshot.budgets_of(move.pod.pod))
 
 
-def summary(history: History) -> str:
+def summarize_history(history: ReschedulingHistory) -> str:
     done = sum(move.outcome == DONE for move in history.moves)
-    wasted = sum(move.wasted for move in history.moves)
+    wasted = sum(move.is_wasted for move in history.moves)
     frozen = history.frozen_owners
     text = f"{len(history.moves)} moves in a day, {done} arrived, {wasted} wasted"
     return f"{text}; left alone for good: {', '.join(frozen)}" if frozen else text

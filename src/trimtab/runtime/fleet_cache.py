@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
-from trimtab.decide.fleet import Fleet, Note
-from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
-from trimtab.decide.request import Ask
+from trimtab.decide.fleet import ExternalValue, Fleet
+from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
+from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache, Entry
 
 
@@ -22,10 +22,10 @@ class _Given(NamedTuple):
     """Capacity that a decision took and that the members do not report yet."""
 
     until: datetime
-    ask: Ask
+    ask: PlacementRequest
     arriving: tuple[tuple[str, int], ...]
 
-    def stands(self, ask: Ask) -> bool:
+    def stands(self, ask: PlacementRequest) -> bool:
         """Whether the decision was written; if not, the request is being decided again and its capacity is free."""
         placed = dict(ask.placed)
         return all(placed.get(name, 0) >= n for name, n in self.arriving)
@@ -43,7 +43,7 @@ class FleetKeeper:
         self._memory = memory
         self._fleet: Fleet[Cluster] = Fleet.of(())
         self._changed: dict[str, Cluster | None] = {}
-        self._scores: dict[str, dict[str, Note | None]] = {}
+        self._scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._given: dict[Key, _Given] = {}
         """In the order in which they expire."""
         cache.table_of(Cluster).listen(self._cluster)
@@ -58,19 +58,19 @@ class FleetKeeper:
         cluster, resource = (new or cast("Entry", old)).name
         scores = None
         if new is not None and (status := cast("AddOnPlacementScore", new.typed).status) is not None:
-            scores = Note({score.name: score.value for score in status.scores}, status.valid_until)
+            scores = ExternalValue({score.name: score.value for score in status.scores}, status.valid_until)
         self._scores.setdefault(f"AddOnPlacementScore/{resource}", {})[cluster] = scores
 
-    def at(self, now: datetime, deciding: Mapping[Key, Ask] | None = None) -> Fleet[Cluster]:
+    def at(self, now: datetime, deciding: Mapping[Key, PlacementRequest] | None = None) -> Fleet[Cluster]:
         """The current fleet; `deciding` are the requests that are about to be decided on it."""
         self._adopt()
         fleet = self._fleet
         if self._changed:
             present = [cluster for cluster in self._changed.values() if cluster is not None]
-            fleet = fleet.change(present, gone=[name for name, cluster in self._changed.items() if cluster is None])
+            fleet = fleet.change(present, removed=[name for name, cluster in self._changed.items() if cluster is None])
             self._changed = {}
         for kind, changed in self._scores.items():
-            fleet = fleet.amend(kind, changed)
+            fleet = fleet.with_external_value_changes(kind, changed)
         self._scores = {}
         expired = list(takewhile(lambda key: self._given[key].until <= now, self._given))
         expired += [
@@ -90,7 +90,7 @@ class FleetKeeper:
         batch = self._memory.pop(("fleet", "given away"), None)
         if batch is not None:
             self._fleet, gains = batch
-            until = by_the_second(self._fleet.now + RESERVED_FOR)  # counted from the decision, not from this call
+            until = by_the_second(self._fleet.now + RESERVATION_TTL)  # counted from the decision, not from this call
             for key, ask, arriving in gains:
                 if arriving:
                     self._given.pop(key, None)

@@ -1,15 +1,15 @@
 """Keeps the objects that Placement decisions read in step with the cache."""
 
-from trimtab.decide.ocm.snapshot import Atlas
+from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 from trimtab.runtime.cache import Cache, Entry
 
 
-def following(cache: Cache) -> Atlas:
+def following(cache: Cache) -> PlacementSnapshotCache:
     """A source of placement snapshots that applies every change of the cache."""
-    source = Atlas()
+    source = PlacementSnapshotCache()
 
     def on_change(old: Entry | None, new: Entry | None) -> None:
-        source.learn(old.typed if old else None, new.typed if new else None)
+        source.update(old.typed if old else None, new.typed if new else None)
 
     for kind in source.kinds:
         cache.table_of(kind).listen(on_change)

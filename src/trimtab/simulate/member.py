@@ -26,7 +26,7 @@ from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import inside
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
-from trimtab.rescheduling.drain import Drain, Options
+from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
@@ -139,7 +139,7 @@ class Member:
             self.cache, clock=environment.clock, profile=environment.profile, first_fit=fleet.binder == "first-fit"
         )
         self.rescheduler = Rescheduler(
-            self._inside, clock=environment.clock, profile=environment.profile, embedded=True, places=self.binder
+            self._inside, clock=environment.clock, profile=environment.profile, embedded=True, reservations=self.binder
         )
         self.meter = Meter(self.usage, lambda: self.pods, self.kubelets, environment.clock)
         await self.kubelets.start()
@@ -218,8 +218,8 @@ class Member:
 
     async def drain(self, node: str) -> None:
         """Cordon the node and evict its pods, waiting for budgets as long as necessary."""
-        options = Options(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
-        await Drain(self.inside, node, clock=self._ground.clock, options=options).run()
+        options = DrainOptions(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
+        await NodeDrain(self.inside, node, clock=self._ground.clock, options=options).run()
 
     # capacity
 

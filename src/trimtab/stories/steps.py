@@ -16,7 +16,7 @@ from trimtab.app import Embedded
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, Conflict, InputFault, TooManyRequests
-from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body, refusal_message
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
 from trimtab.simulate.member import Member
 from trimtab.simulate.usage import Load
@@ -263,7 +263,7 @@ class StepActions:
 async def eviction_refusal(client: Client, pod: Raw, wanted: Evicted) -> str:
     """Evict the pod; the reason when that is refused, else empty."""
     try:
-        await evict(client, pod, eviction(pod, annotations=wanted.annotations))
+        await evict(client, pod, eviction_body(pod, annotations=wanted.annotations))
     except TooManyRequests as fault:
-        return why(fault)
+        return refusal_message(fault)
     return ""

@@ -19,13 +19,15 @@ from trimtab.cli.commands.explain import (
     row,
     why,
 )
-from trimtab.decide.explain import Explanation, GroupStory, Refused, TargetStory
+from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
 from trimtab.errors import InputFault
 
-SELECTED = TargetStory(name="m2", replicas=3, room=9, selected=True, scores={"ClusterLocality": 100})
-UNUSED = TargetStory(name="m3", selected=True)
-UNSELECTED = TargetStory(name="m1")
-REJECTED = TargetStory(name="m0", refused=Refused(plugin="TaintToleration", code="Taint", message="it is tainted"))
+SELECTED = ClusterExplanation(name="m2", replicas=3, room=9, selected=True, scores={"ClusterLocality": 100})
+UNUSED = ClusterExplanation(name="m3", selected=True)
+UNSELECTED = ClusterExplanation(name="m1")
+REJECTED = ClusterExplanation(
+    name="m0", refused=ClusterRejection(plugin="TaintToleration", code="Taint", message="it is tainted")
+)
 
 
 def binding(status: dict[str, Any] | None = None, **spec: Any) -> ResourceBinding:
@@ -59,7 +61,10 @@ def test_name_without_a_kind_is_refused() -> None:
 
 
 def test_selected_affinity_group_is_marked() -> None:
-    groups = (GroupStory(name="dc-shanghai", message="no cluster is feasible"), GroupStory(name="dc-beijing"))
+    groups = (
+        AffinityGroupExplanation(name="dc-shanghai", message="no cluster is feasible"),
+        AffinityGroupExplanation(name="dc-beijing"),
+    )
     text = list(lines(binding(), explanation(groups=groups), ()))
     assert text[0] == "Deployment default/web (3 replicas) is placed in m2 (3)."
     assert "Affinity group dc-shanghai: no cluster is feasible." in text

@@ -6,18 +6,18 @@ from pod_builders import node, pod
 from trimtab.cli.commands.reschedule import config_from, limits_of, shown, shown_nodes, told
 from trimtab.decide.pods.metrics.measurements import Measures
 from trimtab.decide.pods.node_info import resident
-from trimtab.decide.rescheduling.history import History
-from trimtab.decide.rescheduling.move_simulation import Move, Refused
-from trimtab.decide.rescheduling.plan import Plan
-from trimtab.decide.rescheduling.snapshot import Facts, Picture
+from trimtab.decide.rescheduling.history import ReschedulingHistory
+from trimtab.decide.rescheduling.move_simulation import PlannedMove, RejectedMove
+from trimtab.decide.rescheduling.plan import ReschedulingPlan
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 from trimtab.errors import InputFault
 from trimtab.rescheduling.rescheduler import read_config
 
 HERE = resident(pod("web-0", on="a"))
-PLAN = Plan(
-    (Move(HERE, "a", "b", "UnderutilisedNodes", 42.0, "a is used to 90 % of its cpu"),),
-    (Refused(HERE, "BetterAffinity", 31.0, "the budget web would have 0 disruptions left, 1 must be"),),
-    History(),
+PLAN = ReschedulingPlan(
+    (PlannedMove(HERE, "a", "b", "UnderutilisedNodes", 42.0, "a is used to 90 % of its cpu"),),
+    (RejectedMove(HERE, "BetterAffinity", 31.0, "the budget web would have 0 disruptions left, 1 must be"),),
+    ReschedulingHistory(),
 )
 
 
@@ -48,8 +48,8 @@ def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     settings = read_config({"rescheduler.yaml": "objectives: [{name: UnderutilisedNodes}]"}).settings
     pods = [pod(f"web-{n}", on="a", cpu="1500m", memory="1Gi") for n in range(2)]
     measures = Measures({"a": {"cpu": 500, "memory": 1 << 30}})
-    facts = Facts([node("a"), node("b"), node("c", cordoned=True)], pods, measures=measures)
-    picture = Picture(facts, settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
+    facts = ClusterObjects([node("a"), node("b"), node("c", cordoned=True)], pods, measures=measures)
+    picture = ReschedulingSnapshot(facts, settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC))
     lines = [line.split("   ") for line in shown_nodes(picture, limits_of(settings)).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert cells[0][1:] == [
@@ -67,6 +67,8 @@ def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     assert cells[3][-2:] == ["no", "idle"]
     limits = "by requests, a node is idle at or below cpu 30 %, memory 30 %, and crowded above cpu 70 %, memory 70 %"
     assert cells[4] == [limits]
-    plain = Picture(facts._replace(measures=None), settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
+    plain = ReschedulingSnapshot(
+        facts._replace(measures=None), settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC)
+    )
     assert "USED" not in shown_nodes(plain, None)
     assert "STATE" not in shown_nodes(plain, None)

@@ -4,7 +4,7 @@ from simulate.fixtures import BUDGETS, DEPLOYMENTS, deployment, in_a_member, wor
 from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.rescheduling.eviction_client import PODS, evict, eviction
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body
 from trimtab.simulate.member import Member
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
@@ -29,7 +29,7 @@ def test_pod_report_shows_budgets_and_whether_an_eviction_is_allowed() -> None:
         assert "DisruptionBudget calm - 4 any 0 of 1 in 1h -" in before
         assert before.endswith("eviction allowed now: yes")
         seen = await member.client.get(PODS, "default", other)
-        await evict(member.client, seen, eviction(seen))
+        await evict(member.client, seen, eviction_body(seen))
         await asyncio.sleep(10)
         after = await report(name)
         assert "1 of 1 in 1h, next at 01:00:05" in after

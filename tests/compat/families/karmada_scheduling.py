@@ -12,9 +12,9 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import Decision, decide
-from trimtab.decide.request import Gates, ask_of
-from trimtab.decide.reschedule_trigger import trigger
+from trimtab.decide.karmada import BindingDecision, decide
+from trimtab.decide.request import FeatureGates, placement_request_of
+from trimtab.decide.reschedule_trigger import reschedule_reason
 from trimtab.plugins import load
 
 FILES = ("karmada-scheduling", "karmada-harvest")
@@ -30,9 +30,9 @@ def run(path: Path) -> Iterator[tuple[str, bool, str]]:
             yield case["id"], not differences, "; ".join(differences)
 
 
-def answer(case: dict[str, Any]) -> tuple[str, Decision]:
+def answer(case: dict[str, Any]) -> tuple[str, BindingDecision]:
     features, options = case.get("features") or {}, case.get("options") or {}
-    gates = Gates(
+    gates = FeatureGates(
         components=features.get("MultiplePodTemplatesScheduling", False),
         workload_affinity=features.get("WorkloadAffinity", False),
         empty_workloads=options.get("enableEmptyWorkloadPropagation", False),
@@ -40,8 +40,8 @@ def answer(case: dict[str, Any]) -> tuple[str, Decision]:
     fleet = Fleet.of(msgspec.convert(case["clusters"], list[Cluster], strict=False))
     binding = msgspec.convert(case["binding"], ResourceBinding, strict=False)
     others = msgspec.convert(case.get("otherBindings") or [], list[ResourceBinding], strict=False)
-    decision = decide(ask_of(binding, gates=gates, others=others), fleet, UPSTREAM)
-    return trigger(binding, fleet, gates), decision
+    decision = decide(placement_request_of(binding, feature_gates=gates, others=others), fleet, UPSTREAM)
+    return reschedule_reason(binding, fleet, gates), decision
 
 
 def compare(case: dict[str, Any]) -> Iterable[str]:
@@ -82,7 +82,7 @@ ABSENT: dict[str, Any] = {
 }
 
 
-def outcome(decision: Decision) -> dict[str, Any]:
+def outcome(decision: BindingDecision) -> dict[str, Any]:
     status, reason, _ = decision.condition
     return {
         "ok": decision.ok,
@@ -92,13 +92,13 @@ def outcome(decision: Decision) -> dict[str, Any]:
         "affinityName": decision.affinity_name,
         "attempts": [
             {"affinityName": tried.affinity_name} | ({"errorClass": tried.failure.kind} if tried.failure else {})
-            for tried in decision.tried
+            for tried in decision.tried_groups
         ],
         "errorClass": decision.failure.kind if decision.failure else "",
         "conditionStatus": status,
         "conditionReason": reason,
-        "retry": decision.retry,
-        "clearResult": decision.clears,
+        "retry": decision.should_retry,
+        "clearResult": decision.should_clear,
     }
 
 
@@ -111,7 +111,7 @@ def shares(clusters: list[dict[str, Any]] | None) -> dict[str, Any]:
     return {c["name"]: (c.get("replicas", 0), c.get("components") or []) for c in clusters or []}
 
 
-def plain(decision: Decision) -> dict[str, int]:
+def plain(decision: BindingDecision) -> dict[str, int]:
     return dict(decision.clusters)
 
 
@@ -120,13 +120,13 @@ def accepted(expect: dict[str, Any]) -> list[dict[str, Any]]:
     return [shares(one.get("clusters")) for one in outcomes]
 
 
-def compare_texts(expect: dict[str, Any], decision: Decision) -> Iterable[str]:
+def compare_texts(expect: dict[str, Any], decision: BindingDecision) -> Iterable[str]:
     """Our filters report in order of names, as the recorded texts do."""
     message = decision.failure.message if decision.failure else ""
     if message != expect.get("error", ""):
         yield f"error: expected {expect.get('error', '')!r}, got {message!r}"
     if decision.failure and decision.condition[2] != expect["conditionMessage"]:
         yield f"conditionMessage: expected {expect['conditionMessage']!r}, got {decision.condition[2]!r}"
-    texts = [tried.failure.message if tried.failure else "" for tried in decision.tried]
+    texts = [tried.failure.message if tried.failure else "" for tried in decision.tried_groups]
     if "attemptErrors" in expect and texts != expect["attemptErrors"]:
         yield f"attemptErrors: expected {expect['attemptErrors']}, got {texts}"

@@ -17,10 +17,10 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Gone, Note, Wish
 from trimtab.controllers.ocm.placement import place as reconcile_placement
-from trimtab.decide.ocm.decision import Answer
-from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.request import ask_of
-from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene, clusters_of
+from trimtab.decide.ocm.decision import OcmDecision
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
+from trimtab.decide.ocm.request import ocm_request_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, PlacementSnapshot, PlacementSnapshotCache, clusters_of
 from trimtab.interpret.cel.expressions import compiler
 
 KINDS = {
@@ -58,8 +58,8 @@ def judge(case: dict[str, Any]) -> Iterator[str]:
     elif recorded.get("panic"):
         yield from unmoved(effects)
     else:
-        snapshot = Atlas(things).scene(now)
-        decision = decide(ask_of(placement, snapshot, compiler()), snapshot)
+        snapshot = PlacementSnapshotCache(things).snapshot(now)
+        decision = decide(ocm_request_of(placement, snapshot, compiler()), snapshot)
         yield from compare(
             "", thought(decision, snapshot), {field: recorded[field] for field in ("totals", "selected")}
         )
@@ -83,24 +83,24 @@ def list_fault(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView
         return
     snapshot = view.part("atlas").scene(view.now)
     try:
-        decide(ask_of(placement, snapshot), snapshot)
-    except Unlistable as fault:
+        decide(ocm_request_of(placement, snapshot), snapshot)
+    except UnlistableClusterSet as fault:
         yield from compare("listError", str(fault), recorded["listError"])
     else:
         yield "an unreadable cluster set was read"
 
 
-def thought(decision: Answer, snapshot: Scene) -> dict[str, Any]:
+def thought(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, Any]:
     names = snapshot.fleet.names
-    found = decision.found
+    found = decision.result
     totals = [] if found.totals is None else found.totals.tolist()
     return {
-        "selected": [names[column] for column in found.ranked],
+        "selected": [names[column] for column in found.by_rank],
         "totals": {names[column]: total for column, total in zip(found.feasible, totals, strict=False)},
     }
 
 
-def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], decision: Answer) -> dict[str, Any]:
+def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], decision: OcmDecision) -> dict[str, Any]:
     """The state after the effects are applied, in the form of the recording."""
     decisions = {
         thing.name: thing
@@ -124,10 +124,12 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], dec
     return {
         "placementDecisions": [shown(decisions[name]) for name in sorted(decisions)],
         "placementStatus": status_of(after),
-        "requeueAt": decision.found.again_at.isoformat().replace("+00:00", "Z") if decision.found.again_at else None,
+        "requeueAt": decision.result.recheck_at.isoformat().replace("+00:00", "Z")
+        if decision.result.recheck_at
+        else None,
         "writes": writes,
         "events": [f"{w.type} {w.reason} {w.message}" for w in effects if isinstance(w, Note)],
-        "syncError": decision.fault or None,
+        "syncError": decision.error or None,
         "status": decision.status._asdict(),
     }
 

@@ -18,7 +18,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.binding_moves import GENERATION, Cause, log_entry
-from trimtab.decide.gate import Flow
+from trimtab.decide.gate import Transfer
 
 BEFORE = (TargetCluster(name="m1", replicas=4),)
 
@@ -85,13 +85,13 @@ def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas
 
 
 def test_a_move_is_named_after_the_generation_it_creates() -> None:
-    move = log_entry(binding(clusters={"m1": 3}), Flow("m1", 2, (("m2", 2),)), Cause("Drain", "me", "AtOnce"), NOON)
+    move = log_entry(binding(clusters={"m1": 3}), Transfer("m1", 2, (("m2", 2),)), Cause("Drain", "me", "AtOnce"), NOON)
     assert (move.name, move.namespace) == ("web-deployment.3.m1", "demo")
     assert move.metadata.annotations == {GENERATION: "3"}
     assert move.metadata.labels == {"trimtab.dev/cause": "Drain"}
     assert (move.spec.by, move.spec.replicas, [(to.name, to.replicas) for to in move.spec.to]) == ("me", 2, [("m2", 2)])
     assert move.status.started == NOON
-    long = log_entry(binding("w" * 240, clusters={"m1": 3}), Flow("m1", 2), Cause("Drain", "me"), NOON)
+    long = log_entry(binding("w" * 240, clusters={"m1": 3}), Transfer("m1", 2), Cause("Drain", "me"), NOON)
     assert len(long.name) <= 253
 
 

@@ -19,7 +19,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import Outset, Waiting, options_for, outset, started
 from trimtab.decide.karmada import decide
-from trimtab.decide.request import ask_of
+from trimtab.decide.request import placement_request_of
 
 WEIGHTS = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in ("m1", "m2")]
 EVENLY = {
@@ -56,7 +56,7 @@ def apply(
     clusters: list[Cluster] = [thing for thing in things if isinstance(thing, Cluster)] or FLEET
     others = [thing for thing in things if not isinstance(thing, Cluster)]
     view = FakeView([subject, *clusters, *others], raws=[template or deployment()])
-    request = msgspec.structs.replace(ask_of(subject), fresh=True)
+    request = msgspec.structs.replace(placement_request_of(subject), fresh=True)
     decision = decide(request, StaticFleet(clusters).at(NOON), TRIMTAB)
     return outset(subject, decision, cause, options or MoveOptions(), view, set() if busy is None else busy)
 

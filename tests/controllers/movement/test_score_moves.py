@@ -13,7 +13,7 @@ from trimtab.api.kinds.work import Binding
 from trimtab.controllers.contract import Again
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.score_moves import rescore, resources_of
-from trimtab.decide.fleet import Fleet, Note
+from trimtab.decide.fleet import ExternalValue, Fleet
 
 plugins.load()
 MINUTE = timedelta(minutes=1)
@@ -27,8 +27,10 @@ class FleetWithScores:
 
     def at(self, now: Any) -> Fleet[Any]:
         end = NOON + self.until if self.until is not None else None
-        notes = {"AddOnPlacementScore/cost": {name: Note({"s": value}, end) for name, value in self.scores.items()}}
-        return Fleet.of([serving(cluster(name)) for name in ("m1", "m2")], now=now, notes=notes)
+        notes = {
+            "AddOnPlacementScore/cost": {name: ExternalValue({"s": value}, end) for name, value in self.scores.items()}
+        }
+        return Fleet.of([serving(cluster(name)) for name in ("m1", "m2")], now=now, external_values=notes)
 
 
 def serving(one: Cluster) -> Cluster:

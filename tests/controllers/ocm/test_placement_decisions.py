@@ -4,18 +4,18 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Gone, Note
 from trimtab.controllers.ocm.placement_decisions import differs, gains_first, new_decision, removals
-from trimtab.decide.ocm.groups import Page
-from trimtab.decide.ocm.snapshot import Held
+from trimtab.decide.ocm.groups import DecisionPage
+from trimtab.decide.ocm.snapshot import StoredDecision
 
 PLACEMENT = OcmPlacement(metadata=Meta(name="p", namespace="team", uid="u"))
 
 
-def page(number: int, *clusters: str) -> Page:
-    return Page(f"p-decision-{number}", "", 0, list(clusters))
+def page(number: int, *clusters: str) -> DecisionPage:
+    return DecisionPage(f"p-decision-{number}", "", 0, list(clusters))
 
 
-def held(number: int, *clusters: str) -> Held:
-    return Held(new_decision(PLACEMENT, page(number, *clusters), None), list(clusters))
+def held(number: int, *clusters: str) -> StoredDecision:
+    return StoredDecision(new_decision(PLACEMENT, page(number, *clusters), None), list(clusters))
 
 
 def test_page_that_gains_a_cluster_is_written_before_the_page_that_loses_it() -> None:

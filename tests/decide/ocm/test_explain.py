@@ -15,9 +15,9 @@ from trimtab.api.kinds.ocm_placement import ClusterPredicate, ClusterSelector, O
 from trimtab.api.kinds.policy import PrioritizerPolicy
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.decide.ocm.explain import fates, shown
-from trimtab.decide.ocm.request import ask_of
-from trimtab.decide.ocm.snapshot import Atlas
+from trimtab.decide.ocm.explain import cluster_outcomes, debug_document
+from trimtab.decide.ocm.request import ocm_request_of
+from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 plugins.load()
 TAINTED = ManagedClusterSpec(taints=(ManagedClusterTaint(key="gpu", effect="NoSelect"),))
@@ -48,8 +48,8 @@ PLACEMENT = OcmPlacement(
 
 
 def test_every_cluster_has_an_outcome() -> None:
-    scene = Atlas(THINGS).scene(NOON)
-    told = {fate.cluster: fate for fate in fates(ask_of(PLACEMENT, scene), scene)}
+    scene = PlacementSnapshotCache(THINGS).snapshot(NOON)
+    told = {fate.cluster: fate for fate in cluster_outcomes(ocm_request_of(PLACEMENT, scene), scene)}
     assert {name: fate.outcome for name, fate in told.items()} == {
         "a": "Selected",
         "b": "NotNeeded",
@@ -63,8 +63,8 @@ def test_every_cluster_has_an_outcome() -> None:
 
 
 def test_the_debug_document_has_the_shape_of_ocm() -> None:
-    scene = Atlas(THINGS).scene(NOON)
-    assert shown(PLACEMENT, ask_of(PLACEMENT, scene), scene) == {
+    scene = PlacementSnapshotCache(THINGS).snapshot(NOON)
+    assert debug_document(PLACEMENT, ocm_request_of(PLACEMENT, scene), scene) == {
         "placement": {
             "metadata": {"name": "p", "namespace": "ns"},
             "spec": {
@@ -85,8 +85,8 @@ def test_the_debug_document_has_the_shape_of_ocm() -> None:
 
 
 def test_a_misconfigured_placement_reports_the_error_and_earlier_stages() -> None:
-    scene = Atlas(THINGS).scene(NOON)
+    scene = PlacementSnapshotCache(THINGS).snapshot(NOON)
     odd = PLACEMENT.but(spec=PlacementSpec(prioritizer_policy=PrioritizerPolicy(mode="Odd")))
-    debug = shown(odd, ask_of(odd, scene), scene)
+    debug = debug_document(odd, ocm_request_of(odd, scene), scene)
     assert debug["error"] == "incorrect prioritizer policy mode: Odd"
     assert [step["name"] for step in debug["filteredPipelineResults"]] == ["Predicate", "Predicate,TaintToleration"]

@@ -2,7 +2,7 @@ import pytest
 
 from trimtab.api.kinds.policy import AddOnScore, PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
 from trimtab.decide.ocm.decision import Misconfigured
-from trimtab.decide.ocm.request import weighed
+from trimtab.decide.ocm.request import weighted_prioritizers
 from trimtab.plugins import load
 
 load()
@@ -20,7 +20,7 @@ def add_on(weight: int, score: AddOnScore | None = COST) -> PrioritizerConfig:
 
 def weights(mode: str, *configurations: PrioritizerConfig) -> list[tuple[str, int]]:
     policy = PrioritizerPolicy(mode=mode, configurations=configurations)
-    return [(one.name, one.weight) for one in weighed(policy)]
+    return [(one.name, one.weight) for one in weighted_prioritizers(policy)]
 
 
 def test_additive_keeps_the_defaults_and_exact_uses_only_configured_scores() -> None:

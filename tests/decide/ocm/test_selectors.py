@@ -12,7 +12,7 @@ from trimtab.api.kinds.ocm_placement import ClaimSelectorRequirement, ClusterCla
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta
 from trimtab.decide.ocm.decision import Misconfigured
-from trimtab.decide.ocm.selectors import by_claims, by_labels, matcher_of, members_of
+from trimtab.decide.ocm.selectors import claim_rules, label_rules, matcher_of, set_matcher
 
 PROD = ManagedCluster(
     metadata=Meta(name="a", labels={"env": "prod"}),
@@ -71,18 +71,18 @@ def test_of_two_claims_with_one_name_the_last_counts() -> None:
 )
 def test_an_invalid_selector_is_rejected_with_the_message_of_kubernetes(selector: LabelSelector, text: str) -> None:
     with pytest.raises(Misconfigured) as refusal:
-        by_labels(selector)
+        label_rules(selector)
     assert refusal.value.message == text
 
 
 def test_claim_values_must_be_label_values_although_claims_need_not() -> None:
     with pytest.raises(Misconfigured, match=r"values\[0\]\[url\]: Invalid value: \"https://x\": a valid label must"):
-        by_claims(claims("url", "In", "https://x"))
+        claim_rules(claims("url", "In", "https://x"))
     with pytest.raises(Misconfigured, match="must be no more than 63 bytes"):
-        by_claims(claims("url", "In", "x" * 64))
+        claim_rules(claims("url", "In", "x" * 64))
 
 
 def test_a_set_with_an_unknown_selector_type_is_misconfigured() -> None:
     odd = ManagedClusterSetSpec(cluster_selector=ManagedClusterSelector(selector_type="Odd"))
     with pytest.raises(Misconfigured):
-        members_of(ManagedClusterSet(metadata=Meta(name="s"), spec=odd))
+        set_matcher(ManagedClusterSet(metadata=Meta(name="s"), spec=odd))

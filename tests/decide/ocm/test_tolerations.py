@@ -6,7 +6,7 @@ from views import NOON
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSpec, ManagedClusterTaint
 from trimtab.api.kinds.ocm_placement import PlacementToleration
 from trimtab.api.value import Meta
-from trimtab.decide.ocm.tolerations import FOREVER, NEVER, covers, ends, harmless
+from trimtab.decide.ocm.tolerations import FOREVER, NEVER, is_harmless, matches_taint, tolerated_until
 
 TAINT = ManagedClusterTaint(key="gpu", value="a", effect="NoSelect", time_added=NOON)
 
@@ -23,7 +23,7 @@ TAINT = ManagedClusterTaint(key="gpu", value="a", effect="NoSelect", time_added=
     ],
 )
 def test_a_toleration_matches_by_key_value_and_effect(toleration: dict[str, str], expected: bool) -> None:
-    assert covers(PlacementToleration(**toleration), TAINT) is expected
+    assert matches_taint(PlacementToleration(**toleration), TAINT) is expected
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_a_toleration_matches_by_key_value_and_effect(toleration: dict[str, str]
 )
 def test_only_some_effects_exclude_a_cluster(effect: str, new: bool, in_use: bool) -> None:
     taint = TAINT.but(effect=effect)
-    assert (harmless(taint, in_use=False), harmless(taint, in_use=True)) == (new, in_use)
+    assert (is_harmless(taint, in_use=False), is_harmless(taint, in_use=True)) == (new, in_use)
 
 
 def test_all_taints_must_be_tolerated_and_the_first_end_counts() -> None:
     def until(*seconds: int | None) -> float:
         tolerations = [PlacementToleration(key="gpu", operator="Exists", toleration_seconds=one) for one in seconds]
         cluster = ManagedCluster(metadata=Meta(name="a"), spec=ManagedClusterSpec(taints=(TAINT,)))
-        return ends(tolerations, in_use=False)(cluster)
+        return tolerated_until(tolerations, in_use=False)(cluster)
 
     assert until() == NEVER
     assert until(60) == (NOON + timedelta(seconds=60)).timestamp()

@@ -7,7 +7,7 @@ from trimtab.decide.pods.node_info import Resident, resident
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
-from trimtab.decide.rescheduling.score_gain import WEIGHTS, Bench, Prospect, homeless, without
+from trimtab.decide.rescheduling.score_gain import SCORE_WEIGHTS, MoveForecast, TrialFleet, without_node, without_pod
 
 NODES = [node("a", cpu="4"), node("b", cpu="8"), node("c", cpu="4", taints=["slow=yes:PreferNoSchedule"])]
 sizes = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=8)
@@ -21,50 +21,50 @@ def test_the_forecast_without_removing_an_independent_pod_is_the_same(placed: li
     ]
     fleet = NodeFleet.of(NODES, pods)
     one = resident(pods[0])
-    assert Bench(fleet).prospect(one) == lifted(one, fleet)
+    assert TrialFleet(fleet).best_move(one) == forecast_after_removal(one, fleet)
 
 
-def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
+def forecast_after_removal(one: Resident, fleet: NodeFleet) -> MoveForecast:
     """The slow path: remove the pod, then score every node."""
-    rest = without(one, fleet)
-    ask, here = ask_for(homeless(one), rest), rest.hosts.index[one.pod.spec.node_name]
+    rest = without_pod(one, fleet)
+    ask, here = ask_for(without_node(one), rest), rest.hosts.index[one.pod.spec.node_name]
     feasible = sifted(ask, rest, DEFAULT)
     others, compared = feasible.copy(), feasible.copy()
     others[here], compared[here] = False, True
     if not others.any():
-        return Prospect(None)
+        return MoveForecast(None)
     marks = dict(weighted(ask, rest, compared, DEFAULT))
     total = np.sum(list(marks.values()), axis=0)
     column, _ = best(total, others, rest)
-    scale = 100 * sum(WEIGHTS[name] for name, array in marks.items() if np.ptp(array[compared]))
+    scale = 100 * sum(SCORE_WEIGHTS[name] for name, array in marks.items() if np.ptp(array[compared]))
     parts = {
-        name: float(array[column] - array[here]) / WEIGHTS[name]
+        name: float(array[column] - array[here]) / SCORE_WEIGHTS[name]
         for name, array in marks.items()
         if np.ptp(array[compared])
     }
     gain = 100 * float(total[column] - total[here]) / scale if scale else 0.0
     stays = bool(feasible[here]) and bool(total[here] > total[column])
-    return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()), stays)
+    return MoveForecast(rest.hosts.names[column], gain, parts, int(others.sum()), stays)
 
 
 def test_the_current_node_is_scored_without_the_pod() -> None:
     here = pod("big", on="a", cpu="3", memory="6Gi")
     fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="4")], [here])
-    found = Bench(fleet).prospect(resident(here))
+    found = TrialFleet(fleet).best_move(resident(here))
     assert (found.node, found.gain) == ("b", 0.0)  # both nodes are empty without it
 
 
 def test_an_excluded_node_is_no_target_and_an_avoided_one_the_last() -> None:
     here = pod("p", on="a", cpu="1")
-    bench = Bench(NodeFleet.of([node("a"), node("b", cpu="8"), node("c")], [here]))
-    assert bench.prospect(resident(here)).node == "b"
-    assert bench.prospect(resident(here), frozenset("b")).node == "c"
-    assert bench.prospect(resident(here), avoided=["b"]).node == "c"
-    assert bench.prospect(resident(here), frozenset("bc")).node is None
+    bench = TrialFleet(NodeFleet.of([node("a"), node("b", cpu="8"), node("c")], [here]))
+    assert bench.best_move(resident(here)).node == "b"
+    assert bench.best_move(resident(here), frozenset("b")).node == "c"
+    assert bench.best_move(resident(here), avoided=["b"]).node == "c"
+    assert bench.best_move(resident(here), frozenset("bc")).node is None
 
 
 def test_the_gain_of_some_plugins_uses_the_scheduler_weights() -> None:
-    found = Prospect("b", 10.0, {"NodeAffinity": 100.0, "TaintToleration": -50.0, "NodeResourcesFit": 40.0})
-    assert (WEIGHTS["NodeAffinity"], WEIGHTS["TaintToleration"]) == (2, 3)
+    found = MoveForecast("b", 10.0, {"NodeAffinity": 100.0, "TaintToleration": -50.0, "NodeResourcesFit": 40.0})
+    assert (SCORE_WEIGHTS["NodeAffinity"], SCORE_WEIGHTS["TaintToleration"]) == (2, 3)
     assert found.gain_of(("NodeAffinity", "TaintToleration", "PodTopologySpread")) == (2 * 100 - 3 * 50) / 5
     assert found.gain_of(("PodTopologySpread",)) == 0.0

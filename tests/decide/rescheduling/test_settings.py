@@ -1,7 +1,7 @@
 import pytest
 
 from trimtab.decide.rescheduling.objectives import NoArgs
-from trimtab.decide.rescheduling.settings import USUAL, read_settings
+from trimtab.decide.rescheduling.settings import DEFAULT_OBJECTIVES, read_settings
 from trimtab.errors import InputFault
 
 KNOWN = {"BetterAffinity": NoArgs}
@@ -9,7 +9,7 @@ KNOWN = {"BetterAffinity": NoArgs}
 
 def test_an_empty_file_gives_the_conservative_preset_and_default_objectives() -> None:
     settings = read_settings(None, KNOWN)
-    assert (settings.preset, settings.max_moves, settings.objectives) == ("conservative", 5, USUAL)
+    assert (settings.preset, settings.max_moves, settings.objectives) == ("conservative", 5, DEFAULT_OBJECTIVES)
 
 
 def test_a_value_overrides_its_preset() -> None:
@@ -35,4 +35,4 @@ def test_an_invalid_setting_is_named(raw: object, message: str) -> None:
 
 def test_moves_in_flight_per_owner_are_at_least_one() -> None:
     settings = read_settings({"ownerInFlight": "10%"}, KNOWN)
-    assert [settings.most_in_flight(replicas) for replicas in (0, 30)] == [1, 3]
+    assert [settings.max_in_flight(replicas) for replicas in (0, 30)] == [1, 3]

@@ -1,6 +1,6 @@
 import pytest
 
-from plugins.clusters import ask, cluster, verdict
+from plugins.clusters import check_filter, cluster, placement_request
 from trimtab.plugins import load
 
 load()
@@ -17,13 +17,17 @@ load()
 def test_a_cluster_without_the_spread_property_is_rejected(
     field: str, missing: dict[str, str], present: dict[str, object]
 ) -> None:
-    spread = ask(placement={"spreadConstraints": [{"spreadByField": field, "minGroups": 1, "maxGroups": 1}]})
-    reason = verdict("SpreadConstraint", spread, cluster(**missing))
+    spread = placement_request(
+        placement={"spreadConstraints": [{"spreadByField": field, "minGroups": 1, "maxGroups": 1}]}
+    )
+    reason = check_filter("SpreadConstraint", spread, cluster(**missing))
     assert reason is not None
     assert reason.message == f"cluster(s) did not have {'zones' if field == 'zone' else field} property"
-    assert verdict("SpreadConstraint", spread, cluster(**present)) is None
+    assert check_filter("SpreadConstraint", spread, cluster(**present)) is None
 
 
 def test_spreading_by_cluster_needs_no_property() -> None:
-    spread = ask(placement={"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]})
-    assert verdict("SpreadConstraint", spread, cluster()) is None
+    spread = placement_request(
+        placement={"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
+    )
+    assert check_filter("SpreadConstraint", spread, cluster()) is None

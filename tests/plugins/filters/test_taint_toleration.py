@@ -1,6 +1,6 @@
 import pytest
 
-from plugins.clusters import ask, cluster, verdict
+from plugins.clusters import check_filter, cluster, placement_request
 from trimtab.plugins import load
 
 load()
@@ -10,7 +10,7 @@ TAINTED = cluster(
 
 
 def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
-    reason = verdict("TaintToleration", ask(placement={}), TAINTED)
+    reason = check_filter("TaintToleration", placement_request(placement={}), TAINTED)
     assert reason is not None
     assert reason.message == "cluster(s) had untolerated taint {k=v:NoSchedule}"
 
@@ -27,5 +27,5 @@ def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
     ],
 )
 def test_a_toleration_matches_by_key_value_and_effect(toleration: dict[str, str], passes: bool) -> None:
-    tolerant = ask(placement={"clusterTolerations": [toleration]})
-    assert (verdict("TaintToleration", tolerant, TAINTED) is None) is passes
+    tolerant = placement_request(placement={"clusterTolerations": [toleration]})
+    assert (check_filter("TaintToleration", tolerant, TAINTED) is None) is passes

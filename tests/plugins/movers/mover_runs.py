@@ -20,7 +20,7 @@ FAILED = {"phase": "Failed", "reason": "Evicted"}
 LOW = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
 
 
-def moved(
+def evicted_by(
     name: str,
     nodes: list[Node],
     pods: list[Pod],
@@ -37,5 +37,5 @@ def moved(
     return [eviction.pod.name for eviction in cycle.evictions]
 
 
-def crowd(count: int) -> list[Pod]:
+def pods_on_a(count: int) -> list[Pod]:
     return [pod(f"p{i}", on="a", cpu="500m", priority=i) for i in range(count)]

@@ -1,7 +1,7 @@
 import pytest
 from pod_builders import HOSTNAME, near, node, pod
 
-from plugins.movers.mover_runs import FAILED, LOW, NOON, PAIR, crowd, moved
+from plugins.movers.mover_runs import FAILED, LOW, NOON, PAIR, evicted_by, pods_on_a
 from trimtab.api.profile import TRIMTAB
 from trimtab.decide.pods.descheduling.evictor import Limits
 from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
@@ -13,12 +13,12 @@ def test_all_ten_strategies_are_registered() -> None:
 
 
 def test_nothing_is_evicted_with_a_single_node() -> None:
-    assert moved("RemoveFailedPods", [node("a")], [pod("p", on="a", status=FAILED)]) == []
+    assert evicted_by("RemoveFailedPods", [node("a")], [pod("p", on="a", status=FAILED)]) == []
 
 
 def test_eviction_limits_are_respected() -> None:
     for limits in (Limits(per_node=2), Limits(per_namespace=2), Limits(total=2)):
-        assert moved("LowNodeUtilization", PAIR, crowd(7), limits=limits, **LOW) == ["p0", "p1"]
+        assert evicted_by("LowNodeUtilization", PAIR, pods_on_a(7), limits=limits, **LOW) == ["p0", "p1"]
 
 
 PROTECTED = {
@@ -34,23 +34,25 @@ PROTECTED = {
 @pytest.mark.parametrize("why", PROTECTED)
 def test_protected_pods_are_not_evicted(why: str) -> None:
     nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
-    assert moved("RemovePodsViolatingNodeTaints", nodes, [PROTECTED[why]]) == []
+    assert evicted_by("RemovePodsViolatingNodeTaints", nodes, [PROTECTED[why]]) == []
 
 
 def test_the_evict_annotation_overrides_protections() -> None:
     invited = pod("p", on="a", owner="", metadata={"annotations": {"descheduler.alpha.kubernetes.io/evict": ""}})
-    assert moved("RemovePodsViolatingNodeTaints", [node("a", taints=["old:NoSchedule"]), node("b")], [invited]) == ["p"]
+    assert evicted_by(
+        "RemovePodsViolatingNodeTaints", [node("a", taints=["old:NoSchedule"]), node("b")], [invited]
+    ) == ["p"]
 
 
 def test_capacity_promised_in_a_round_counts_only_in_our_profile() -> None:
     nodes = [node("a", taints=["old:NoSchedule"]), node("b", pods=1)]
     pods = [pod("p", on="a"), pod("q", on="a")]
     fit = EvictorArgs(node_fit=True)
-    assert moved("RemovePodsViolatingNodeTaints", nodes, pods, evictor=fit) == ["p", "q"]
-    assert moved("RemovePodsViolatingNodeTaints", nodes, pods, profile=TRIMTAB) == ["p"]
+    assert evicted_by("RemovePodsViolatingNodeTaints", nodes, pods, evictor=fit) == ["p", "q"]
+    assert evicted_by("RemovePodsViolatingNodeTaints", nodes, pods, profile=TRIMTAB) == ["p"]
 
 
 def test_the_fit_check_of_our_profile_respects_anti_affinity_of_running_pods() -> None:
     nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
     shy = pod("shy", on="b", app="shy", **near(HOSTNAME, repels=True))
-    assert moved("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a"), shy], profile=TRIMTAB) == []
+    assert evicted_by("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a"), shy], profile=TRIMTAB) == []

@@ -1,7 +1,7 @@
 import pytest
 from pod_builders import node, pod
 
-from plugins.movers.mover_runs import LOW, NOON, PAIR, crowd, moved
+from plugins.movers.mover_runs import LOW, NOON, PAIR, evicted_by, pods_on_a
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.pods.descheduling.cluster_view import Scene
 from trimtab.decide.pods.descheduling.evictor import Cycle, Limits
@@ -10,7 +10,7 @@ from trimtab.decide.pods.metrics.measurements import Measures
 
 
 def test_pods_are_evicted_until_the_node_is_below_its_threshold() -> None:
-    assert moved("LowNodeUtilization", PAIR, crowd(7), **LOW) == ["p0", "p1", "p2"]
+    assert evicted_by("LowNodeUtilization", PAIR, pods_on_a(7), **LOW) == ["p0", "p1", "p2"]
 
 
 def test_our_profile_starts_with_the_node_furthest_above_its_limit() -> None:
@@ -24,17 +24,17 @@ def test_our_profile_starts_with_the_node_furthest_above_its_limit() -> None:
     pods += [pod(f"b{i}", on="big", cpu="3", memory="8Gi") for i in range(3)]
     few = Limits(total=1)
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
-    assert moved("LowNodeUtilization", nodes, pods, limits=few, **args) == ["b0"]
-    assert moved("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]
+    assert evicted_by("LowNodeUtilization", nodes, pods, limits=few, **args) == ["b0"]
+    assert evicted_by("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]
 
 
 @pytest.mark.parametrize("taint", ["own=gpu:PreferNoSchedule", "own=gpu:NoSchedule"])
 def test_taints_of_underutilised_nodes_are_checked_as_by_the_scheduler(taint: str) -> None:
     """Upstream checks every effect and counts tolerations; our profile checks only taints that keep a pod away."""
     nodes = [node("a"), node("idle", taints=[taint]), node("middle")]
-    pods = [*crowd(7), *(pod(f"m{i}", on="middle", cpu="500m") for i in range(3))]
-    assert moved("LowNodeUtilization", nodes, pods, **LOW) == []
-    ours = moved("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW)
+    pods = [*pods_on_a(7), *(pod(f"m{i}", on="middle", cpu="500m") for i in range(3))]
+    assert evicted_by("LowNodeUtilization", nodes, pods, **LOW) == []
+    ours = evicted_by("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW)
     assert ours == (["p0", "p1", "p2"] if taint.endswith("PreferNoSchedule") else [])
 
 
@@ -44,15 +44,15 @@ def test_our_profile_evicts_only_pods_that_fit_an_underutilised_node() -> None:
     nodes = [node("a", labels={"pool": "x"}), node("idle"), node("middle", labels={"pool": "x"})]
     pods = [pod(f"p{i}", on="a", cpu="500m", priority=i, **wants) for i in range(7)]
     pods += [pod(f"m{i}", on="middle", cpu="500m", **wants) for i in range(3)]
-    assert moved("LowNodeUtilization", nodes, pods, **LOW) == ["p0", "p1", "p2"]
-    assert moved("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW) == []
+    assert evicted_by("LowNodeUtilization", nodes, pods, **LOW) == ["p0", "p1", "p2"]
+    assert evicted_by("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW) == []
 
 
 USED = {**LOW, "metricsUtilization": {"source": "KubernetesMetrics"}}
 GIB = 1 << 30
 
 
-def used(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> Measures:
+def metrics(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> Measures:
     """CPU in milli-units; every pod uses a little memory."""
     return Measures(
         {name: {"cpu": cpu, "memory": GIB} for name, cpu in nodes.items()},
@@ -64,25 +64,25 @@ def used(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> Measur
 @pytest.mark.parametrize("profile", [UPSTREAM, TRIMTAB])
 def test_measured_usage_can_replace_requests(profile: Profile) -> None:
     pods = [pod(f"p{i}", on="a", cpu="100m", priority=i) for i in range(4)]
-    assert moved("LowNodeUtilization", PAIR, pods, profile=profile, **LOW) == []
-    busy = used({"a": 3600, "b": 100}, {f"p{i}": 900 for i in range(4)})
-    assert moved("LowNodeUtilization", PAIR, pods, profile=profile, measures=busy, **USED) == ["p0", "p1"]
-    idle = used({"a": 100, "b": 100}, {})
-    assert moved("LowNodeUtilization", PAIR, crowd(7), profile=profile, measures=idle, **USED) == []
+    assert evicted_by("LowNodeUtilization", PAIR, pods, profile=profile, **LOW) == []
+    busy = metrics({"a": 3600, "b": 100}, {f"p{i}": 900 for i in range(4)})
+    assert evicted_by("LowNodeUtilization", PAIR, pods, profile=profile, measures=busy, **USED) == ["p0", "p1"]
+    idle = metrics({"a": 100, "b": 100}, {})
+    assert evicted_by("LowNodeUtilization", PAIR, pods_on_a(7), profile=profile, measures=idle, **USED) == []
 
 
 def test_the_average_counts_and_pods_without_metrics_stay() -> None:
     pods = [pod(f"p{i}", on="a", cpu="100m", priority=i) for i in range(4)]
     everyone = {f"p{i}": 900 for i in range(4)}
-    peak = used({"a": 3600, "b": 100}, everyone, a=1500, b=100)
-    assert moved("LowNodeUtilization", PAIR, pods, measures=peak, **USED) == []
-    busy = used({"a": 3600, "b": 100}, {name: 900 for name in everyone if name != "p0"})
-    assert moved("LowNodeUtilization", PAIR, pods, measures=busy, **USED) == ["p1", "p2"]
+    peak = metrics({"a": 3600, "b": 100}, everyone, a=1500, b=100)
+    assert evicted_by("LowNodeUtilization", PAIR, pods, measures=peak, **USED) == []
+    busy = metrics({"a": 3600, "b": 100}, {name: 900 for name in everyone if name != "p0"})
+    assert evicted_by("LowNodeUtilization", PAIR, pods, measures=busy, **USED) == ["p1", "p2"]
 
 
 def test_without_metrics_the_strategy_does_nothing_and_says_so() -> None:
-    for measures, why in ((None, "nothing tells that here"), (used({"a": 3600}, {}), "nothing tells what b uses")):
-        cycle = Cycle(Scene.of(PAIR, crowd(7), now=NOON), UPSTREAM, measures=measures)
+    for measures, why in ((None, "nothing tells that here"), (metrics({"a": 3600}, {}), "nothing tells what b uses")):
+        cycle = Cycle(Scene.of(PAIR, pods_on_a(7), now=NOON), UPSTREAM, measures=measures)
         run_mover("LowNodeUtilization", USED, cycle)
         assert cycle.evictions == []
         assert [why in note for note in cycle.notes] == [True]

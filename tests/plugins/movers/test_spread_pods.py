@@ -1,14 +1,14 @@
 from pod_builders import ZONE, pod, spread
 
-from plugins.movers.mover_runs import PAIR, moved
+from plugins.movers.mover_runs import PAIR, evicted_by
 from trimtab.api.profile import TRIMTAB
 
 
 def test_pods_are_spread_and_our_profile_evicts_the_least_important() -> None:
     pods = [pod(f"p{i}", on="a", priority=i, **spread(ZONE)) for i in range(4)]
     name = "RemovePodsViolatingTopologySpreadConstraint"
-    assert sorted(moved(name, PAIR, pods)) == ["p2", "p3"]
-    assert sorted(moved(name, PAIR, pods, profile=TRIMTAB)) == ["p0", "p1"]
+    assert sorted(evicted_by(name, PAIR, pods)) == ["p2", "p3"]
+    assert sorted(evicted_by(name, PAIR, pods, profile=TRIMTAB)) == ["p0", "p1"]
 
 
 def test_protected_replicas_count_for_the_skew_only_in_our_profile() -> None:
@@ -18,5 +18,5 @@ def test_protected_replicas_count_for_the_skew_only_in_our_profile() -> None:
     pods += [pod(f"free{i}", on="a", **spread(ZONE)) for i in range(2)]
     pods += [pod(f"there{i}", on="b", **spread(ZONE)) for i in range(2)]
     name = "RemovePodsViolatingTopologySpreadConstraint"
-    assert moved(name, PAIR, pods) == []
-    assert moved(name, PAIR, pods, profile=TRIMTAB) == ["free1"]
+    assert evicted_by(name, PAIR, pods) == []
+    assert evicted_by(name, PAIR, pods, profile=TRIMTAB) == ["free1"]

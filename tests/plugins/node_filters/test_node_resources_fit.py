@@ -6,25 +6,25 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain
 
 
-def refusal(cpu: str, *running: str) -> Reason | None:
+def rejection(cpu: str, *running: str) -> Reason | None:
     pods = [pod(f"r{i}", on="a", cpu=amount) for i, amount in enumerate(running)]
     (opinion,) = explain(pod("p", cpu=cpu), NodeFleet.of([node("a", cpu="4", pods=3)], pods))
     return opinion.objection.reason if opinion.objection else None
 
 
 def test_a_shortage_caused_by_other_pods_is_resolvable() -> None:
-    reason = refusal("2", "1500m", "1")
+    reason = rejection("2", "1500m", "1")
     assert reason is not None
     assert reason.code == CROWDED
     assert reason.message == "Insufficient cpu - asks for 2000m, 1500m of 4000m is free"
 
 
 def test_a_request_larger_than_the_node_is_unresolvable() -> None:
-    reason = refusal("5")
+    reason = rejection("5")
     assert reason is not None
     assert reason.code == HOPELESS
 
 
 def test_the_number_of_pods_is_limited() -> None:
-    assert refusal("1m", "1m", "1m") is None
-    assert refusal("1m", "1m", "1m", "1m") is not None
+    assert rejection("1m", "1m", "1m") is None
+    assert rejection("1m", "1m", "1m", "1m") is not None

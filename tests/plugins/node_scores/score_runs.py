@@ -8,6 +8,8 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain
 
 
-def marks(plugin: str, asked: Pod, nodes: list[Node], running: list[Pod] | None = None) -> Mapping[str, int | None]:
-    opinions = explain(asked, NodeFleet.of(nodes, running or []))
+def scores_by_node(
+    plugin: str, request: Pod, nodes: list[Node], running: list[Pod] | None = None
+) -> Mapping[str, int | None]:
+    opinions = explain(request, NodeFleet.of(nodes, running or []))
     return {opinion.node: opinion.marks.get(plugin) for opinion in opinions}

@@ -1,6 +1,6 @@
 from pod_builders import node, pod
 
-from plugins.node_scores.score_runs import marks
+from plugins.node_scores.score_runs import scores_by_node
 
 
 def test_preferred_node_affinity_counts_by_weight() -> None:
@@ -10,5 +10,5 @@ def test_preferred_node_affinity_counts_by_weight() -> None:
     ]
     request = pod("p", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}})
     nodes = [node("a"), node("b", labels={"x": ""}), node("c", labels={"x": "", "y": ""})]
-    assert marks("NodeAffinity", request, nodes) == {"a": 0, "b": 50, "c": 200}
-    assert marks("NodeAffinity", pod("p"), nodes)["c"] is None
+    assert scores_by_node("NodeAffinity", request, nodes) == {"a": 0, "b": 50, "c": 200}
+    assert scores_by_node("NodeAffinity", pod("p"), nodes)["c"] is None

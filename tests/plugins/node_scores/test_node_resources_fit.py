@@ -1,10 +1,10 @@
 from pod_builders import node, pod
 
-from plugins.node_scores.score_runs import marks
+from plugins.node_scores.score_runs import scores_by_node
 
 
 def test_the_emptier_node_scores_higher() -> None:
-    found = marks(
+    found = scores_by_node(
         "NodeResourcesFit",
         pod("p", cpu="1", memory="2Gi"),
         [node("a"), node("b")],

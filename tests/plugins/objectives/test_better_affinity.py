@@ -4,11 +4,11 @@ from typing import Any
 from pod_builders import node, pod
 
 from trimtab.api.kinds.native.node import Node
-from trimtab.decide.rescheduling.history import History
+from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
-from trimtab.decide.rescheduling.plan import Plan, plan
+from trimtab.decide.rescheduling.plan import ReschedulingPlan, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import Facts, Picture
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}
@@ -20,14 +20,16 @@ def prefers(label: str, weight: int = 100) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}}
 
 
-def look(nodes: list[Node], **more: Any) -> Plan:
+def plan_for(nodes: list[Node], **more: Any) -> ReschedulingPlan:
     here = pod("web-0", on="a", status=WELL, metadata={"uid": "u"}, **prefers("ssd"))
     wanted = {"preset": "aggressive", "objectives": [{"name": "BetterAffinity"}], **more}
-    return plan(Picture(Facts(nodes, [here]), read_settings(wanted, KNOWN), History(), NOON))
+    return plan_moves(
+        ReschedulingSnapshot(ClusterObjects(nodes, [here]), read_settings(wanted, KNOWN), ReschedulingHistory(), NOON)
+    )
 
 
 def test_a_pod_moves_to_a_node_it_prefers() -> None:
-    found = look([node("a"), node("b", labels={"ssd": "yes"})])
+    found = plan_for([node("a"), node("b", labels={"ssd": "yes"})])
     assert [(one.expected, one.gain) for one in found.moves] == [("b", 100.0)]
     assert found.moves[0].reason == "b grants more of what it prefers (NodeAffinity)"
 
@@ -36,7 +38,7 @@ def test_a_preference_is_not_met_at_the_cost_of_a_heavier_one() -> None:
     """The preferred node has a soft taint: affinity gains less than the taint costs."""
     wary = node("b", labels={"ssd": "yes"}, taints=["slow=yes:PreferNoSchedule"])
     roomy = node("a", cpu="1")
-    assert look([roomy, wary]).moves == ()
+    assert plan_for([roomy, wary]).moves == ()
 
 
 def test_a_preference_against_the_scheduler_total_moves_no_pod() -> None:
@@ -50,5 +52,12 @@ def test_a_preference_against_the_scheduler_total_moves_no_pod() -> None:
     full = [pod(f"f{n}", on="b", cpu="900m", memory="1800Mi", owner="ReplicaSet/f") for n in range(4)]
     wanted = read_settings({"preset": "aggressive", "objectives": [{"name": "BetterAffinity"}]}, KNOWN)
     nodes = [node("a", labels={"ssd": "yes"}), node("b", labels={"gpu": "yes"})]
-    assert plan(Picture(Facts(nodes, [here]), wanted, History(), NOON)).moves != ()
-    assert plan(Picture(Facts(nodes, [here, *full]), wanted, History(), NOON)).moves == ()
+    assert (
+        plan_moves(ReschedulingSnapshot(ClusterObjects(nodes, [here]), wanted, ReschedulingHistory(), NOON)).moves != ()
+    )
+    assert (
+        plan_moves(
+            ReschedulingSnapshot(ClusterObjects(nodes, [here, *full]), wanted, ReschedulingHistory(), NOON)
+        ).moves
+        == ()
+    )

@@ -8,11 +8,11 @@ from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.metrics.measurements import Measures
-from trimtab.decide.rescheduling.history import History, Moved
+from trimtab.decide.rescheduling.history import MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
-from trimtab.decide.rescheduling.plan import NO_METRICS, Plan, plan
+from trimtab.decide.rescheduling.plan import NO_METRICS, ReschedulingPlan, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import Facts, Picture
+from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}
@@ -30,7 +30,9 @@ SETS = [
 ]
 
 
-def ill(name: str, on: str, restarts: int, *, at: datetime = NOON, why: str = "Error", owner: str = "web") -> Pod:
+def failing_pod(
+    name: str, on: str, restarts: int, *, at: datetime = NOON, why: str = "Error", owner: str = "web"
+) -> Pod:
     end = {"terminated": {"exitCode": 1, "reason": why, "finishedAt": at - timedelta(minutes=1)}}
     status: dict[str, Any] = {
         "startTime": NOON - timedelta(days=30),
@@ -40,63 +42,75 @@ def ill(name: str, on: str, restarts: int, *, at: datetime = NOON, why: str = "E
     return pod(name, on=on, owner=f"ReplicaSet/{owner}", status=status, metadata={"uid": name})
 
 
-def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, **more: Any) -> Plan:
+def plan_for(
+    pods: list[Pod], history: ReschedulingHistory | None = None, now: datetime = NOON, **more: Any
+) -> ReschedulingPlan:
     nodes = more.pop("nodes", NODES)
-    return plan(Picture(Facts(nodes, pods, sets=SETS, **more), SETTINGS, history or History(), now))
+    return plan_moves(
+        ReschedulingSnapshot(
+            ClusterObjects(nodes, pods, sets=SETS, **more), SETTINGS, history or ReschedulingHistory(), now
+        )
+    )
 
 
-def used(cpu: int) -> Measures:
+def metrics(cpu: int) -> Measures:
     """A node with this CPU usage, nearly all of it by one pod."""
     return Measures({"a": {"cpu": cpu}}, {("default", "g"): {"cpu": 3800}, ("default", "p0"): {"cpu": 100}})
 
 
-def moved(found: Plan) -> list[str]:
+def moves_of(found: ReschedulingPlan) -> list[str]:
     return [one.pod.name for one in found.moves]
 
 
 def test_old_restarts_are_no_crash_loop() -> None:
     """Forty restarts in a month, the last one a minute ago: only those observed within half an hour count."""
-    well = [ill("p1", "b", 0), ill("p2", "c", 0)]
-    found = look([ill("p0", "a", 40), *well])
-    assert moved(found) == []
+    well = [failing_pod("p1", "b", 0), failing_pod("p2", "c", 0)]
+    found = plan_for([failing_pod("p0", "a", 40), *well])
+    assert moves_of(found) == []
     later = NOON + timedelta(minutes=20)
-    found = look([ill("p0", "a", 43, at=later), *well], found.history, later)
-    assert moved(found) == []
+    found = plan_for([failing_pod("p0", "a", 43, at=later), *well], found.history, later)
+    assert moves_of(found) == []
     later += timedelta(minutes=5)
-    found = look([ill("p0", "a", 44, at=later), *well], found.history, later)
-    assert moved(found) == ["p0"]
+    found = plan_for([failing_pod("p0", "a", 44, at=later), *well], found.history, later)
+    assert moves_of(found) == ["p0"]
     assert found.moves[0].reason.startswith("it was restarted 5 times in 30 minutes on a")
 
 
 def test_one_restart_in_ten_minutes_is_no_crash_loop() -> None:
-    history, now, well = History(), NOON, [ill("p1", "b", 0), ill("p2", "c", 0)]
+    history, now, well = ReschedulingHistory(), NOON, [failing_pod("p1", "b", 0), failing_pod("p2", "c", 0)]
     for restarts in range(40, 52):
-        found = look([ill("p0", "a", restarts, at=now), *well], history, now)
-        assert moved(found) == []
+        found = plan_for([failing_pod("p0", "a", restarts, at=now), *well], history, now)
+        assert moves_of(found) == []
         history, now = found.history, now + timedelta(minutes=10)
 
 
 def test_a_crash_loop_counts_only_when_siblings_elsewhere_fail_far_less() -> None:
-    now, history = NOON, History()
+    now, history = NOON, ReschedulingHistory()
     for restarts in (10, 16):
-        pods = [ill("p0", "a", restarts, at=now), ill("p1", "b", restarts - 3, at=now), ill("p2", "c", 9, at=now)]
-        found = look(pods, history, now)
+        pods = [
+            failing_pod("p0", "a", restarts, at=now),
+            failing_pod("p1", "b", restarts - 3, at=now),
+            failing_pod("p2", "c", 9, at=now),
+        ]
+        found = plan_for(pods, history, now)
         history, now = found.history, now + timedelta(minutes=10)
-    assert moved(found) == []
-    assert moved(look([ill("p0", "a", 22, at=now)], history, now)) == []  # without siblings the cause is unknown
+    assert moves_of(found) == []
+    assert (
+        moves_of(plan_for([failing_pod("p0", "a", 22, at=now)], history, now)) == []
+    )  # without siblings the cause is unknown
 
 
 def test_memory_kills_and_evictions_are_counted_by_owner_and_node() -> None:
     gone = {"phase": "Failed", "reason": "Evicted", "startTime": NOON - timedelta(minutes=30)}
     evicted = pod("p9", on="a", status=gone, metadata={"uid": "p9"})
-    killed, well = ill("p0", "a", 1, why="OOMKilled"), [ill("p1", "b", 0), ill("p2", "c", 0)]
-    assert moved(look([killed, *well])) == []
-    assert moved(look([killed, evicted, *well])) == ["p0"]
-    other = ill("p1", "b", 1, why="OOMKilled")
-    assert moved(look([killed, evicted, other])) == []  # the application lacks memory everywhere
+    killed, well = failing_pod("p0", "a", 1, why="OOMKilled"), [failing_pod("p1", "b", 0), failing_pod("p2", "c", 0)]
+    assert moves_of(plan_for([killed, *well])) == []
+    assert moves_of(plan_for([killed, evicted, *well])) == ["p0"]
+    other = failing_pod("p1", "b", 1, why="OOMKilled")
+    assert moves_of(plan_for([killed, evicted, other])) == []  # the application lacks memory everywhere
 
 
-def pressed(name: str, minutes: int) -> Node:
+def node_under_pressure(name: str, minutes: int) -> Node:
     since = NOON - timedelta(minutes=minutes)
     told = {"type": "CPUPressure", "status": "True", "lastTransitionTime": since.isoformat()}
     return node(name).but(
@@ -107,28 +121,28 @@ def pressed(name: str, minutes: int) -> Node:
 
 
 def test_under_cpu_pressure_the_pod_above_its_request_moves_unless_more_important() -> None:
-    greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
-    measures = used(4000)
-    nodes = [pressed("a", 11), node("b"), node("c")]
-    assert moved(look([greedy, calm], nodes=nodes, measures=measures)) == ["g"]
-    assert moved(look([greedy, calm], nodes=[pressed("a", 9), *nodes[1:]], measures=measures)) == []
+    greedy, calm = failing_pod("g", "a", 0, owner="greedy"), failing_pod("p0", "a", 0)
+    measures = metrics(4000)
+    nodes = [node_under_pressure("a", 11), node("b"), node("c")]
+    assert moves_of(plan_for([greedy, calm], nodes=nodes, measures=measures)) == ["g"]
+    assert moves_of(plan_for([greedy, calm], nodes=[node_under_pressure("a", 9), *nodes[1:]], measures=measures)) == []
     important = greedy.but(spec=greedy.spec.but(priority=1000))
-    assert moved(look([important, calm], nodes=nodes, measures=measures)) == ["p0"]
-    assert moved(look([greedy], nodes=nodes, measures=measures)) == []  # it disturbs no other pod
-    came = Moved(
+    assert moves_of(plan_for([important, calm], nodes=nodes, measures=measures)) == ["p0"]
+    assert moves_of(plan_for([greedy], nodes=nodes, measures=measures)) == []  # it disturbs no other pod
+    came = MoveRecord(
         owner="default-ReplicaSet/greedy", source="b", target="a", at=NOON - timedelta(minutes=20), outcome="Done"
     )
-    assert moved(look([greedy, calm], History(moves=(came,)), nodes=nodes, measures=measures)) == []
+    assert moves_of(plan_for([greedy, calm], ReschedulingHistory(moves=(came,)), nodes=nodes, measures=measures)) == []
 
 
 def test_pressure_is_inferred_from_usage_and_ignored_without_metrics() -> None:
-    greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
-    measures = used(3900)
-    found = look([greedy, calm], measures=measures)
-    assert moved(found) == []
-    later = look([greedy, calm], found.history, NOON + timedelta(minutes=10), measures=measures)
-    assert moved(later) == ["g"]
+    greedy, calm = failing_pod("g", "a", 0, owner="greedy"), failing_pod("p0", "a", 0)
+    measures = metrics(3900)
+    found = plan_for([greedy, calm], measures=measures)
+    assert moves_of(found) == []
+    later = plan_for([greedy, calm], found.history, NOON + timedelta(minutes=10), measures=measures)
+    assert moves_of(later) == ["g"]
     assert later.notes == ()
-    blind = look([greedy, calm], nodes=[pressed("a", 60), node("b")])
-    assert moved(blind) == []
+    blind = plan_for([greedy, calm], nodes=[node_under_pressure("a", 60), node("b")])
+    assert moves_of(blind) == []
     assert blind.notes == (NO_METRICS,)

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from views import NOON
 
-from plugins.placement_filters.filter_runs import ask, cluster, passing
+from plugins.placement_filters.filter_runs import accepted_by, cluster, ocm_request
 from trimtab.api.kinds.ocm_clusters import ManagedClusterTaint
 from trimtab.api.kinds.ocm_placement import (
     PlacementSpec,
@@ -11,7 +11,7 @@ from trimtab.api.kinds.ocm_placement import (
 )
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.decision import Misconfigured
-from trimtab.decide.ocm.tolerations import first_end
+from trimtab.decide.ocm.tolerations import next_toleration_end
 
 
 def taint(effect: str = "NoSelect", ago: int = 0, key: str = "gpu") -> ManagedClusterTaint:
@@ -25,26 +25,26 @@ def test_untolerated_taints_reject_except_no_select_if_new_in_use() -> None:
         cluster("c", taint("NoSelectIfNew")),
         cluster("d"),
     )
-    assert passing("TaintToleration", ask(PlacementSpec()), *clusters) == ["b", "d"]
-    assert passing("TaintToleration", ask(PlacementSpec(), "c"), *clusters) == ["b", "c", "d"]
+    assert accepted_by("TaintToleration", ocm_request(PlacementSpec()), *clusters) == ["b", "d"]
+    assert accepted_by("TaintToleration", ocm_request(PlacementSpec(), "c"), *clusters) == ["b", "c", "d"]
 
 
 def test_a_toleration_ends_after_its_seconds_and_a_longer_one_continues() -> None:
     short = PlacementToleration(key="gpu", operator="Exists", toleration_seconds=60)
     long = PlacementToleration(key="gpu", operator="Exists", toleration_seconds=600)
     young, old = cluster("a", taint(ago=59)), cluster("b", taint(ago=60))
-    assert passing("TaintToleration", ask(PlacementSpec(tolerations=(short,))), young, old) == ["a"]
-    both = ask(PlacementSpec(tolerations=(short, long)), "a", "b")
-    assert passing("TaintToleration", both, young, old) == ["a", "b"]
-    assert first_end(both, Fleet.of((young, old))) == NOON + timedelta(seconds=1)
+    assert accepted_by("TaintToleration", ocm_request(PlacementSpec(tolerations=(short,))), young, old) == ["a"]
+    both = ocm_request(PlacementSpec(tolerations=(short, long)), "a", "b")
+    assert accepted_by("TaintToleration", both, young, old) == ["a", "b"]
+    assert next_toleration_end(both, Fleet.of((young, old))) == NOON + timedelta(seconds=1)
 
 
 def test_a_taint_without_time_added_exceeds_every_timed_toleration() -> None:
     ageless = cluster("a", ManagedClusterTaint(key="gpu", effect="NoSelect"))
     timed = PlacementToleration(key="gpu", operator="Exists", toleration_seconds=10**6)
-    assert passing("TaintToleration", ask(PlacementSpec(tolerations=(timed,))), ageless) == []
+    assert accepted_by("TaintToleration", ocm_request(PlacementSpec(tolerations=(timed,))), ageless) == []
     endless = timed.but(toleration_seconds=None)
-    assert passing("TaintToleration", ask(PlacementSpec(tolerations=(endless,))), ageless) == ["a"]
+    assert accepted_by("TaintToleration", ocm_request(PlacementSpec(tolerations=(endless,))), ageless) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_a_taint_without_time_added_exceeds_every_timed_toleration() -> None:
 )
 def test_contradictory_tolerations_are_rejected(toleration: PlacementToleration, text: str) -> None:
     with pytest.raises(Misconfigured, match=text):
-        passing("TaintToleration", ask(PlacementSpec(tolerations=(toleration,))), cluster("a"))
+        accepted_by("TaintToleration", ocm_request(PlacementSpec(tolerations=(toleration,))), cluster("a"))

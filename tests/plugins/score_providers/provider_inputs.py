@@ -1,8 +1,8 @@
 """Clusters as score providers receive them."""
 
-from trimtab.decide.ocm.score_provider import Seen
+from trimtab.decide.ocm.score_provider import ProviderCluster
 
 
-def seen(name: str, **fields: object) -> Seen:
-    empty: dict[str, object] = {field: {} for field in Seen._fields[1:]}
-    return Seen(name, **{**empty, **fields})  # type: ignore[arg-type]
+def provider_cluster(name: str, **fields: object) -> ProviderCluster:
+    empty: dict[str, object] = {field: {} for field in ProviderCluster._fields[1:]}
+    return ProviderCluster(name, **{**empty, **fields})  # type: ignore[arg-type]

@@ -3,18 +3,26 @@ from datetime import timedelta
 from plugins.clusters import cluster, fleet
 from trimtab.api.kinds.policy import AddOnScore, ScoreCoordinate
 from trimtab.clock import EPOCH
-from trimtab.decide.fleet import Note
-from trimtab.decide.framework import grades, prioritizers
-from trimtab.decide.request import Question
+from trimtab.decide.fleet import ExternalValue
+from trimtab.decide.framework import prioritizers, score_array
+from trimtab.decide.request import ScoreQuery
 from trimtab.plugins import load
 
 load()
 M1, M2, M3 = cluster("m1"), cluster("m2"), cluster("m3")
-GREEN = Question(ScoreCoordinate(type="AddOn", add_on=AddOnScore(resource_name="carbon", score_name="green")))
+GREEN = ScoreQuery(ScoreCoordinate(type="AddOn", add_on=AddOnScore(resource_name="carbon", score_name="green")))
 
 
 def test_addon_uses_the_published_score_and_0_for_a_missing_or_expired_one() -> None:
-    scores = {"m1": Note({"green": 70}), "m2": Note({"green": 90}, until=EPOCH), "m3": Note({"blue": 5})}
-    all_clusters = fleet(M1, M2, M3, notes={"AddOnPlacementScore/carbon": scores})
-    assert grades(prioritizers["AddOn"], GREEN, all_clusters).tolist() == [70, 90, 0]
-    assert grades(prioritizers["AddOn"], GREEN, all_clusters.at(EPOCH + timedelta(seconds=1))).tolist() == [70, 0, 0]
+    scores = {
+        "m1": ExternalValue({"green": 70}),
+        "m2": ExternalValue({"green": 90}, until=EPOCH),
+        "m3": ExternalValue({"blue": 5}),
+    }
+    all_clusters = fleet(M1, M2, M3, external_values={"AddOnPlacementScore/carbon": scores})
+    assert score_array(prioritizers["AddOn"], GREEN, all_clusters).tolist() == [70, 90, 0]
+    assert score_array(prioritizers["AddOn"], GREEN, all_clusters.at(EPOCH + timedelta(seconds=1))).tolist() == [
+        70,
+        0,
+        0,
+    ]

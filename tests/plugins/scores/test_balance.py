@@ -2,8 +2,8 @@ import numpy as np
 
 from plugins.clusters import cluster, fleet
 from trimtab.api.kinds.policy import ScoreCoordinate
-from trimtab.decide.framework import grades, prioritizers
-from trimtab.decide.request import Popularity, Question
+from trimtab.decide.framework import prioritizers, score_array
+from trimtab.decide.request import DecisionCounts, ScoreQuery
 from trimtab.plugins import load
 
 load()
@@ -11,10 +11,10 @@ M1, M2, M3 = cluster("m1"), cluster("m2"), cluster("m3")
 
 
 def test_balance_prefers_clusters_that_others_seldom_select() -> None:
-    chosen = Question(ScoreCoordinate(), popularity=Popularity(np.array([3, 1, 0]), {}))
-    assert grades(prioritizers["Balance"], chosen, fleet(M1, M2, M3)).tolist() == [-100, 32, 100]
+    chosen = ScoreQuery(ScoreCoordinate(), decision_counts=DecisionCounts(np.array([3, 1, 0]), {}))
+    assert score_array(prioritizers["Balance"], chosen, fleet(M1, M2, M3)).tolist() == [-100, 32, 100]
 
 
 def test_balance_ignores_the_requesters_own_decisions() -> None:
-    chosen = Question(ScoreCoordinate(), decided=("m1",), popularity=Popularity(np.array([1, 1, 0]), {}))
-    assert grades(prioritizers["Balance"], chosen, fleet(M1, M2, M3)).tolist() == [100, -100, 100]
+    chosen = ScoreQuery(ScoreCoordinate(), decided=("m1",), decision_counts=DecisionCounts(np.array([1, 1, 0]), {}))
+    assert score_array(prioritizers["Balance"], chosen, fleet(M1, M2, M3)).tolist() == [100, -100, 100]

@@ -8,7 +8,7 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.errors import ApiFault, InternalError, TooManyRequests, Unclassified
 from trimtab.rescheduling.drain import RETRY_SECONDS
-from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
+from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
 
 
 @click.group()
@@ -48,10 +48,12 @@ def pod(
         found = await client.get(PODS, namespace, name)
         while True:
             try:
-                await evict(client, found, eviction(found, by="delete", grace=grace))
+                await evict(client, found, eviction_body(found, by="delete", grace=grace))
             except (TooManyRequests, InternalError, Unclassified) as refused:
                 later = f" (retry in {refused.retry_after} s)" if refused.retry_after else ""
-                click.echo(f"pod/{name} not evicted: {await why_here(client, found, refused)}{later}", err=True)
+                click.echo(
+                    f"pod/{name} not evicted: {await detailed_refusal_message(client, found, refused)}{later}", err=True
+                )
                 if not wait:
                     return False
                 await asyncio.sleep(refused.retry_after or RETRY_SECONDS)

@@ -7,7 +7,7 @@ import click
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.rescheduling.drain import Drain, Options, Step
+from trimtab.rescheduling.drain import DrainOptions, DrainStep, NodeDrain
 
 
 @click.command()
@@ -48,7 +48,7 @@ def command(
     context: str,
 ) -> int:
     """Cordon NODE and evict its pods. Shows what blocks an eviction and until when."""
-    options = Options(
+    options = DrainOptions(
         force=force,
         ignore_daemonsets=ignore_daemonsets,
         delete_emptydir_data=delete_emptydir_data,
@@ -60,8 +60,8 @@ def command(
         dry_run=dry_run,
     )
 
-    async def work(client: Client) -> list[Step]:
-        return await Drain(client, node, clock=WallClock(), options=options, report=tell).run()
+    async def work(client: Client) -> list[DrainStep]:
+        return await NodeDrain(client, node, clock=WallClock(), options=options, report=tell).run()
 
     steps = with_client(kubeconfig, context, work)
     left = [step for step in steps if step.state in ("Failed", "Blocked")]
@@ -69,7 +69,7 @@ def command(
     return 1 if left else 0
 
 
-def summary(left: Sequence[Step], *, dry_run: bool) -> str:
+def summary(left: Sequence[DrainStep], *, dry_run: bool) -> str:
     """The last line of the output."""
     if not left:
         return "could be drained now" if dry_run else "drained"
@@ -78,7 +78,7 @@ def summary(left: Sequence[Step], *, dry_run: bool) -> str:
     return f"cannot be drained now because of {which} ({names})" if dry_run else f"not drained: {which} left ({names})"
 
 
-def tell(step: Step) -> None:
+def tell(step: DrainStep) -> None:
     until = f" until {step.until:%H:%M:%S}" if step.until is not None else ""
     message = f": {step.message}" if step.message else ""
     click.echo(f"{step.state.lower() + until:<22} {step.pod}{message}")

@@ -19,11 +19,11 @@ from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything, resource_named
 from trimtab.clock import WallClock
-from trimtab.decide.explain import Explanation, TargetStory, explain
+from trimtab.decide.explain import ClusterExplanation, Explanation, explain
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
-from trimtab.decide.ocm.snapshot import note_of, score_note
-from trimtab.decide.request import ask_of
+from trimtab.decide.ocm.snapshot import external_value_of, score_key
+from trimtab.decide.request import placement_request_of
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
 from trimtab.runtime.declarations import learn_everything
@@ -150,8 +150,8 @@ async def decided_now(client: Client, binding: Binding, profile: Profile) -> Exp
     learn_everything()
     fleet = Fleet.of(await everything(client, Cluster, if_served=True)).at(WallClock().now())
     for score in await everything(client, AddOnPlacementScore, if_served=True):
-        fleet = fleet.amend(score_note(score.name), {score.namespace: note_of(score)})
-    ask = ask_of(binding, candidates=await candidates(client, binding))
+        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
+    ask = placement_request_of(binding, candidates=await candidates(client, binding))
     return explain(decide(ask, fleet, profile))
 
 
@@ -208,12 +208,12 @@ def troubles(binding: Binding) -> Iterator[str]:
             yield f"{condition.type}: {condition.message}"
 
 
-def rank(story: TargetStory) -> tuple[Any, ...]:
+def rank(story: ClusterExplanation) -> tuple[Any, ...]:
     """Selected clusters first, then feasible ones, then rejected ones."""
     return (story.refused is not None, not story.replicas, not story.selected, story.name)
 
 
-def row(story: TargetStory) -> Sequence[str]:
+def row(story: ClusterExplanation) -> Sequence[str]:
     scores = story.total if story.prioritizers else sum(story.scores.values())
     return (
         story.name,
@@ -225,7 +225,7 @@ def row(story: TargetStory) -> Sequence[str]:
     )
 
 
-def why(story: TargetStory) -> str:
+def why(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return f"{story.refused.plugin}: {story.refused.message}"
     overflow = f", overflow affinity {story.overflow}" if story.overflow else ""

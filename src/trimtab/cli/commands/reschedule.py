@@ -14,12 +14,12 @@ from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.metrics.measurements import MEASURED
 from trimtab.decide.pods.node_info import Host
-from trimtab.decide.rescheduling.plan import Plan
-from trimtab.decide.rescheduling.settings import Settings
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.plan import ReschedulingPlan
+from trimtab.decide.rescheduling.settings import ReschedulerSettings
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.errors import InputFault
-from trimtab.plugins.objectives.underutilised_nodes import Args, standing
-from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
+from trimtab.plugins.objectives.underutilised_nodes import UnderutilisedNodesArgs, utilisation_state
+from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler, ReschedulerConfig, read_config
 from trimtab.tables import table
 
 Row = tuple[str, ...]
@@ -27,7 +27,7 @@ MOST_NODES = 20
 QUEUES = "kube-scheduler does not read avoid lists: only the score gain keeps replacements off their old nodes"
 
 
-def config_from(file: str) -> Config | None:
+def config_from(file: str) -> ReschedulerConfig | None:
     """The settings of a file with rescheduler settings or a DeschedulerPolicy; None without a file."""
     if not file:
         return None
@@ -51,23 +51,27 @@ def config_from(file: str) -> Config | None:
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
     """Run the rescheduler once. With --plan show which pods would move, which would not, and why."""
 
-    async def work(client: Client) -> tuple[str, str, Plan]:
-        rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=config_from(config))
-        await rescheduler.configure()
+    async def work(client: Client) -> tuple[str, str, ReschedulingPlan]:
+        rescheduler = Rescheduler(
+            client, clock=WallClock(), profile=PROFILES[profile], fixed_config=config_from(config)
+        )
+        await rescheduler.load_configuration()
         source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
-        if not rescheduler.configured:
+        if not rescheduler.is_configured:
             source = f"defaults; there is no ConfigMap {NAMESPACE}/{NAME}"
-            rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=read_config({}))
+            rescheduler = Rescheduler(
+                client, clock=WallClock(), profile=PROFILES[profile], fixed_config=read_config({})
+            )
         if not only_plan:
-            done = await rescheduler.round()
+            done = await rescheduler.run_round()
             if done is None:
                 raise InputFault("the rescheduler is not configured")
-            return f"{rescheduler.wishes} ({source})", "", done
-        picture, found = await rescheduler.think(confirmations=1)
-        if picture.facts.overlap_refused:  # a cluster that Trimtab does not serve
+            return f"{rescheduler.goals} ({source})", "", done
+        picture, found = await rescheduler.plan_round(confirmations=1)
+        if picture.objects.rejects_overlap:  # a cluster that Trimtab does not serve
             found = found._replace(notes=(*found.notes, QUEUES))
-        limits = None if rescheduler.obeys_a_policy else limits_of(picture.settings)
-        return f"{rescheduler.wishes} ({source})", shown_nodes(picture, limits), found
+        limits = None if rescheduler.follows_policy else limits_of(picture.settings)
+        return f"{rescheduler.goals} ({source})", shown_nodes(picture, limits), found
 
     wishes, nodes, found = with_client(kubeconfig, context, work)
     if output == "yaml":
@@ -79,13 +83,13 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
     click.echo(told(found))
 
 
-def shown_nodes(picture: Picture, limits: Args | None) -> str:
+def shown_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> str:
     return "\n".join((table(*usage(picture, limits)), *((limits_told(limits),) if limits is not None else ())))
 
 
-def usage(picture: Picture, limits: Args | None) -> tuple[Row, list[Row]]:
+def usage(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> tuple[Row, list[Row]]:
     """The nodes with the highest CPU requests: requests, measured usage, pods and limits."""
-    measures = picture.facts.measures
+    measures = picture.objects.measures
     hosts = sorted(picture.fleet.hosts, key=lambda node: (-percent_of(node, "cpu"), node.name))
     headings: Row = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
     headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
@@ -97,8 +101,8 @@ def usage(picture: Picture, limits: Args | None) -> tuple[Row, list[Row]]:
             used = measures.nodes.get(node.name, {})
             row += tuple(_share(node, what, used[what]) if what in used else "?" for what in MEASURED)
         row += (f"{len(node.residents)} of {node.allocatable.get('pods', 0)}",)
-        row += ("no" if node.name in picture.closed else "yes",)
-        rows.append((*row, *((standing(node, limits),) if limits is not None else ())))
+        row += ("no" if node.name in picture.excluded_nodes else "yes",)
+        rows.append((*row, *((utilisation_state(node, limits),) if limits is not None else ())))
     return headings, rows
 
 
@@ -109,13 +113,13 @@ def _share(here: Host, what: str, amount: int) -> str:
     return f"{100 * amount / size if size else 0:.0f} % ({shown[0]} of {shown[1]})"
 
 
-def limits_of(settings: Settings) -> Args | None:
+def limits_of(settings: ReschedulerSettings) -> UnderutilisedNodesArgs | None:
     """The limits of the objective UnderutilisedNodes; None when it is not enabled."""
     found = next((one for one in settings.objectives if one.name == "UnderutilisedNodes" and one.enabled), None)
-    return msgspec.convert(found.args, Args, strict=False) if found is not None else None
+    return msgspec.convert(found.args, UnderutilisedNodesArgs, strict=False) if found is not None else None
 
 
-def limits_told(args: Args) -> str:
+def limits_told(args: UnderutilisedNodesArgs) -> str:
     sides = [", ".join(f"{what} {limit:g} %" for what, limit in side.items()) for side in (args.low, args.high)]
     return f"by requests, a node is idle at or below {sides[0]}, and crowded above {sides[1]}"
 
@@ -129,14 +133,14 @@ def pods(count: int, verb: str) -> str:
     return f"{count} pod {verb}s" if count == 1 else f"{count} pods {verb}"
 
 
-def told(found: Plan) -> str:
+def told(found: ReschedulingPlan) -> str:
     moves = [
         ("/".join(one.pod.key), one.source, one.expected or "?", f"{one.gain:.0f} %", one.objective, one.reason)
         for one in found.moves
     ]
     stay = [
         ("/".join(one.pod.key), one.pod.pod.spec.node_name, f"{one.gain:.0f} %", one.objective, one.reason)
-        for one in found.refused
+        for one in found.rejected
     ]
     parts = [*found.notes, pods(len(moves), "move")]
     if moves:
@@ -150,7 +154,7 @@ def told(found: Plan) -> str:
     return "\n".join(parts)
 
 
-def shown(found: Plan) -> Raw:
+def shown(found: ReschedulingPlan) -> Raw:
     return {
         "notes": list(found.notes),
         "moves": [
@@ -172,6 +176,6 @@ def shown(found: Plan) -> Raw:
                 "objective": one.objective,
                 "reason": one.reason,
             }
-            for one in found.refused
+            for one in found.rejected
         ],
     }

@@ -55,7 +55,7 @@ def command(
 
         async def work() -> None:
             """Each term starts with the stored history: the previous leader may have moved pods."""
-            rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=fixed)
+            rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed_config=fixed)
             probes.ready, probes.tell = lambda: rescheduler.rounds > 0, rescheduler.samples
             click.echo("the rescheduler is ready")
             await rescheduler.run()

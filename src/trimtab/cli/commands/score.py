@@ -20,7 +20,13 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything
 from trimtab.clock import Clock, WallClock
-from trimtab.decide.ocm.score_provider import Provider, in_sight, providers, published, sheets
+from trimtab.decide.ocm.score_provider import (
+    ScoreProvider,
+    placement_scores,
+    provider_clusters,
+    providers,
+    run_provider,
+)
 from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
 from trimtab.tables import table
 
@@ -95,7 +101,7 @@ def length_of(option: str, text: str) -> float:
     return length
 
 
-def found(provider: str) -> Provider:
+def found(provider: str) -> ScoreProvider:
     """A built-in provider, or the function `provide` of a file."""
     plugins.load()
     if provider in providers:
@@ -139,7 +145,12 @@ class Round:
     """Runs the provider on the current clusters and writes its scores."""
 
     def __init__(
-        self, provide: Provider, resource: str, validity: float, settings: Iterable[str], clock: Clock | None = None
+        self,
+        provide: ScoreProvider,
+        resource: str,
+        validity: float,
+        settings: Iterable[str],
+        clock: Clock | None = None,
     ) -> None:
         self._provide = provide
         self._resource = resource
@@ -148,13 +159,13 @@ class Round:
         self._clock = clock or WallClock()
 
     async def _scores(self, client: Client) -> list[AddOnPlacementScore]:
-        clusters = in_sight(
+        clusters = provider_clusters(
             await everything(client, Cluster, if_served=True), await everything(client, ManagedCluster, if_served=True)
         )
-        given = list(sheets(self._provide, clusters, options_of(self._settings)))
+        given = list(run_provider(self._provide, clusters, options_of(self._settings)))
         before = await everything(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}", if_served=True)
         by_cluster = {score.namespace: score for score in before if score.name == self._resource}
-        return list(published(self._resource, given, by_cluster, self._clock.now(), self._validity))
+        return list(placement_scores(self._resource, given, by_cluster, self._clock.now(), self._validity))
 
     async def show(self, client: Client) -> str:
         """The scores as a table."""

@@ -11,11 +11,11 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.client.client import Client, resource_of
-from trimtab.decide.ocm.explain import Fate, fates, shown
-from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.request import PlacementAsk, ask_of
-from trimtab.decide.ocm.snapshot import Atlas, Scene
-from trimtab.decide.ocm.status import misconfigured, satisfied
+from trimtab.decide.ocm.explain import ClusterOutcome, cluster_outcomes, debug_document
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
+from trimtab.decide.ocm.request import OcmRequest, ocm_request_of
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
+from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
 from trimtab.errors import InputFault, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.runtime.declarations import learn_everything
@@ -39,41 +39,49 @@ async def placement_explained(client: Client, namespace: str, name: str, now: da
         raise InputFault(f"there is no Placement {name} in namespace {namespace}") from missing
     placement = cast("OcmPlacement", kind.decode(raw))
     scene = await pictured(client, now)
-    ask = ask_of(placement, scene, cast("Any", compiler()), spreads=TRIMTAB.placements_obey_spread_policy)
+    ask = ocm_request_of(
+        placement, scene, cast("Any", compiler()), uses_spread_policy=TRIMTAB.placements_obey_spread_policy
+    )
     if as_json:
-        return msgspec.json.format(msgspec.json.encode(shown(placement, ask, scene))).decode()
+        return msgspec.json.format(msgspec.json.encode(debug_document(placement, ask, scene))).decode()
     try:
         return "\n".join(lines(placement, ask, scene))
-    except Unlistable as fault:
+    except UnlistableClusterSet as fault:
         raise InputFault(str(fault)) from fault
 
 
-async def pictured(client: Client, now: datetime) -> Scene:
+async def pictured(client: Client, now: datetime) -> PlacementSnapshot:
     """The objects in the API on which Placements are decided."""
     things: list[Object] = []
-    for type_ in Atlas.kinds:
+    for type_ in PlacementSnapshotCache.kinds:
         kind = kind_of(type_)
         listing = await client.list(resource_of(kind))
         things += [kind.decode(raw) for raw in listing.items]
-    return Atlas(things).scene(now)
+    return PlacementSnapshotCache(things).snapshot(now)
 
 
-def lines(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
+def lines(placement: OcmPlacement, ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[str]:
     decision = decide(ask, scene)
-    misconfiguration, satisfaction = misconfigured(decision), satisfied(decision, placement.spec)
+    misconfiguration, satisfaction = misconfigured_condition(decision), satisfied_condition(decision, placement.spec)
     yield f"Placement {placement.namespace}/{placement.name}: {satisfaction.message}"
     if misconfiguration.status == "True":
         yield f"The Placement is misconfigured: {misconfiguration.message.lstrip(':')}"
-    current = scene.held_by(placement.namespace, placement.name).decided
+    current = scene.decisions_of(placement.namespace, placement.name).decided
     yield f"Current decision: {', '.join(sorted(current)) or 'no cluster'}"
     yield ""
-    yield table(HEADINGS, (row(fate) for fate in fates(ask, scene)))
+    yield table(HEADINGS, (row(fate) for fate in cluster_outcomes(ask, scene)))
 
 
-def row(fate: Fate) -> tuple[str, str, str, str, str]:
+def row(fate: ClusterOutcome) -> tuple[str, str, str, str, str]:
     total = "" if fate.total is None else str(fate.total)
     why = OUTCOMES.get(fate.outcome) or f"{fate.plugin}: {fate.reason}".lstrip(": ")
     parts = ", ".join(
-        f"{name} {score}" if weight == 1 else f"{weight} x {name} {score}" for name, weight, score in fate.parts
+        f"{name} {score}" if weight == 1 else f"{weight} x {name} {score}" for name, weight, score in fate.score_parts
     )
-    return fate.cluster, "yes" if fate.outcome == "Selected" else "no", total, parts, "; ".join([why, *fate.gaps])
+    return (
+        fate.cluster,
+        "yes" if fate.outcome == "Selected" else "no",
+        total,
+        parts,
+        "; ".join([why, *fate.missing_scores]),
+    )

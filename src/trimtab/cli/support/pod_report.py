@@ -13,7 +13,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.budgets.pod_budgets import Guard, PodBudget, guards, standing_of
 from trimtab.errors import ApiFault, NotFound
-from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
+from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
 from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
@@ -77,8 +77,8 @@ def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
 async def verdict(client: Client, pod: Raw) -> str:
     """The response of the API server to a dry-run eviction."""
     try:
-        await evict(client, pod, eviction(pod, dry_run=True))
+        await evict(client, pod, eviction_body(pod, dry_run=True))
     except ApiFault as fault:
         wait = f" (retry in {fault.retry_after} s)" if fault.retry_after else ""
-        return f"eviction allowed now: no: {await why_here(client, pod, fault)}{wait}"
+        return f"eviction allowed now: no: {await detailed_refusal_message(client, pod, fault)}{wait}"
     return "eviction allowed now: yes"

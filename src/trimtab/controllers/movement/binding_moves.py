@@ -23,7 +23,7 @@ from trimtab.controllers.contract import Index, View
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
-from trimtab.decide.gate import Flow, Footing
+from trimtab.decide.gate import Availability, Transfer
 
 STALLED = "Stalled"
 LOG_NAMESPACE = "default"
@@ -158,7 +158,7 @@ def covered_by(budget: DisruptionBudget, view: View) -> list[Binding]:
     return found
 
 
-def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Footing:
+def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Availability:
     """Replicas over all clusters: desired, and available minus granted moves that no status shows yet."""
     workloads = covered_by(budget, view) if covered is None else covered
     wanted = {object_of(binding): desired(binding) for binding in workloads}
@@ -173,7 +173,7 @@ def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | N
         for entry in budget.status.in_flight
         if (entry.object, entry.from_) not in held and not workset_budgets.is_of_set(entry)
     )
-    return Footing(sum(wanted.values()) + sets.desired, max(0, sum(ready.values()) - granted) + sets.available)
+    return Availability(sum(wanted.values()) + sets.desired, max(0, sum(ready.values()) - granted) + sets.available)
 
 
 def desired(binding: Binding) -> int:
@@ -189,7 +189,7 @@ def object_of(binding: Binding) -> str:
     return f"{binding.spec.resource.kind}/{binding.spec.resource.name}"
 
 
-def in_flight(binding: Binding, flow: Flow, cause: str, by: str, now: datetime) -> InFlightDisruption:
+def in_flight(binding: Binding, flow: Transfer, cause: str, by: str, now: datetime) -> InFlightDisruption:
     return InFlightDisruption(
         object=object_of(binding), replicas=flow.replicas, from_=flow.source, since=now, by=by, reason=cause
     )
@@ -205,7 +205,7 @@ class Cause(NamedTuple):
     budgets: tuple[DisruptionBudget, ...] = ()
 
 
-def log_entry(binding: Binding, flow: Flow, cause: Cause, now: datetime) -> Move:
+def log_entry(binding: Binding, flow: Transfer, cause: Cause, now: datetime) -> Move:
     """The Move of a binding, written before the move begins; its name has the binding generation that the move creates."""
     resource = binding.spec.resource
     moved = MovedObject(
@@ -219,7 +219,7 @@ def log_entry(binding: Binding, flow: Flow, cause: Cause, now: datetime) -> Move
     return new_move(moved, metadata, flow, cause, now)
 
 
-def new_move(moved: MovedObject, metadata: Meta, flow: Flow, cause: Cause, now: datetime) -> Move:
+def new_move(moved: MovedObject, metadata: Meta, flow: Transfer, cause: Cause, now: datetime) -> Move:
     """A Move that starts now, for any kind of moved object."""
     return Move(
         metadata=metadata.but(labels={"trimtab.dev/cause": cause.name}),

@@ -21,7 +21,7 @@ from trimtab.controllers.contract import Again, View, Wake, Wish, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.decide.gate import Footing, Gate, cleaned, gate_of
+from trimtab.decide.gate import Availability, BudgetState, budget_state, disruptions_within
 
 SETTLING_SECONDS = 5.0
 """How long a granted move counts before the binding must show it."""
@@ -72,7 +72,7 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
     covered = binding_moves.covered_by(subject, view)
     pruned = without_the_past(subject, covered, view)
     availability = binding_moves.footing(pruned, view, covered)
-    state = gate_of(pruned, availability, view.now)
+    state = budget_state(pruned, availability, view.now)
     status = status_of(pruned, availability, state, covered, view)
     if status != subject.status:
         yield subject.but(status=status)
@@ -104,7 +104,7 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
     status = subject.status.but(in_flight=in_flight)
     if subject.spec.rate is not None:
         recent = status.rate.recent if status.rate is not None else ()
-        kept = cleaned(recent, parse_duration(subject.spec.rate.period), view.now)
+        kept = disruptions_within(recent, parse_duration(subject.spec.rate.period), view.now)
         status = status.but(rate=RateStatus(in_window=len(kept), limit=subject.spec.rate.disruptions, recent=kept))
     else:
         status = status.but(rate=None)
@@ -133,14 +133,14 @@ def is_flying(entry: InFlightDisruption, binding: Binding | None, view: View) ->
 
 
 def status_of(
-    subject: DisruptionBudget, footing: Footing, gate: Gate, covered: Sequence[Binding], view: View
+    subject: DisruptionBudget, footing: Availability, gate: BudgetState, covered: Sequence[Binding], view: View
 ) -> DisruptionBudgetStatus:
     held = {(binding_moves.object_of(binding), hold.cluster) for binding in covered for hold in binding.status.holds}
     voluntary = sum(e.replicas for e in subject.status.in_flight if (e.object, e.from_) not in held)
     missing = max(0, footing.desired - footing.available)
     status = subject.status.but(
         observed_generation=subject.metadata.generation,
-        allowed_now=gate.allowed(footing.desired),
+        allowed_now=gate.disruptions_allowed(footing.desired),
         next_allowed_at=gate.next_at,
         desired=footing.desired,
         available=footing.available,
@@ -155,7 +155,7 @@ def status_of(
 
 
 def conditions_of(
-    subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: Gate, view: View
+    subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: BudgetState, view: View
 ) -> tuple[Condition, ...]:
     """Ready says whether the budget is in force; Allowing says whether it allows a move now.
 
@@ -173,7 +173,7 @@ def conditions_of(
     return with_condition(conditions, allowing)
 
 
-def counted(status: DisruptionBudgetStatus, gate: Gate) -> str:
+def counted(status: DisruptionBudgetStatus, gate: BudgetState) -> str:
     text = f"{status.available} of {status.desired} replicas are available"
     full = gate.replicas == 0 and not gate.missing
     return f"{text}; what moves must have its replacement ready first" if full else text

@@ -18,8 +18,8 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.schedule import candidates, goes_home, is_ours
-from trimtab.decide.karmada import Decision, decide
-from trimtab.decide.request import ask_of
+from trimtab.decide.karmada import BindingDecision, decide
+from trimtab.decide.request import placement_request_of
 
 DEFAULT_WINDOW = timedelta(minutes=10)
 LONGEST_WINDOW = timedelta(days=1)
@@ -130,8 +130,8 @@ def home_is_open(binding: Binding, view: View) -> bool:
     return 0 <= decision.group < group_of(binding)
 
 
-def decision_home(binding: Binding, view: View) -> Decision:
-    request = ask_of(binding, gates=feature_gates(view), candidates=candidates(binding, view))
+def decision_home(binding: Binding, view: View) -> BindingDecision:
+    request = placement_request_of(binding, feature_gates=feature_gates(view), candidates=candidates(binding, view))
     request = msgspec.structs.replace(request, fresh=True)
     previous = binding.status.previous_placement
     if goes_home(binding) and previous is not None:

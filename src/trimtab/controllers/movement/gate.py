@@ -48,8 +48,18 @@ from trimtab.controllers.contract import Note, View, Wish
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
-from trimtab.decide.gate import Flow, Passage, Refusal, admit, applied, debited, flows, gate_of, surge_of
-from trimtab.decide.karmada import Decision
+from trimtab.decide.gate import (
+    Admitted,
+    GateRefusal,
+    Transfer,
+    admit,
+    apply_transfers,
+    budget_state,
+    charge_budget,
+    surge_limit,
+    transfers_between,
+)
+from trimtab.decide.karmada import BindingDecision
 from trimtab.decide.request import DUPLICATED
 
 BUDGETED = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
@@ -69,7 +79,7 @@ class Outset(NamedTuple):
     clusters: tuple[TargetCluster, ...]
     holds: tuple[HeldReplicas, ...]
     replacement: StateBeforeMove | None
-    refusal: Refusal | None
+    refusal: GateRefusal | None
 
     @property
     def complete(self) -> bool:
@@ -81,17 +91,17 @@ class Waiting(NamedTuple):
 
 
 def outset(
-    binding: Binding, decision: Decision, cause: str, options: MoveOptions, view: View, busy: set[Key]
+    binding: Binding, decision: BindingDecision, cause: str, options: MoveOptions, view: View, busy: set[Key]
 ) -> Outset | Waiting:
     """The part of this decision that may begin now."""
     before, after = binding_moves.base(binding), dict(decision.clusters)
-    planned = flows(before, after)
+    planned = transfers_between(before, after)
     running = {hold.cluster for hold in binding.status.holds}
     requested = [transfer for transfer in planned if transfer.source not in running]
     budgets = binding_moves.budgets_of(binding, view, cause) if cause in BUDGETED and requested else []
     if any(key_of(budget) in busy for budget in budgets):
         return Waiting()
-    states = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    states = [budget_state(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
     mode = mode_of(binding, planned, cause, options, view, budgeted=bool(budgets))
     if any(transfer.to for transfer in planned) and any(state.surge and state.replicas == 0 for state in states):
         mode = REPLACEMENT_FIRST  # AtOnce would be refused, and the budget allows a surge
@@ -101,15 +111,15 @@ def outset(
         states,
         view.now,
         replacement_first=first,
-        surge=surge_of(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,
-        divisible=decision.ask.workload and decision.ask.plan.strategy != DUPLICATED,
+        surge=surge_limit(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,
+        divisible=decision.request.is_workload and decision.request.placement.strategy != DUPLICATED,
     )
     continued = [transfer for transfer in planned if transfer.source in running]
-    shares = applied(before, after, (*continued, *admitted.flows))
+    shares = apply_transfers(before, after, (*continued, *admitted.transfers))
     holds = holds_of(binding, before, shares, cause, options, view) if first else ()
     busy.update(map(key_of, budgets))
     return Outset(
-        tuple(charged(binding, budget, admitted, cause, view) for budget in budgets if admitted.flows),
+        tuple(charged(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
         tuple(logged(binding, admitted, binding_moves.Cause(cause, SOURCE, mode, budgets=tuple(budgets)), view)),
         binding_moves.targets_of(shares, decision.targets, binding.spec.clusters),
         holds,
@@ -119,7 +129,7 @@ def outset(
 
 
 def mode_of(
-    binding: Binding, planned: list[Flow], cause: str, options: MoveOptions, view: View, *, budgeted: bool
+    binding: Binding, planned: list[Transfer], cause: str, options: MoveOptions, view: View, *, budgeted: bool
 ) -> str:
     """Whether old replicas stay until the new ones are ready; without a replacement there is nothing to wait for."""
     if not any(transfer.to for transfer in planned):
@@ -137,7 +147,7 @@ def mode_of(
     return REPLACEMENT_FIRST if cause in HELD or budgeted else AT_ONCE
 
 
-def takes_the_last_copy(binding: Binding, planned: list[Flow], view: View) -> bool:
+def takes_the_last_copy(binding: Binding, planned: list[Transfer], view: View) -> bool:
     """Whether no ready replica would remain; an object without replicas leaves a cluster as a whole."""
     ready = binding_moves.ready_everywhere(binding, view)
     leaving = {transfer.source: transfer.replicas for transfer in planned}
@@ -171,13 +181,13 @@ def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
     )
 
 
-def charged(binding: Binding, budget: DisruptionBudget, passage: Passage, cause: str, view: View) -> DisruptionBudget:
-    entries = [binding_moves.in_flight(binding, transfer, cause, SOURCE, view.now) for transfer in passage.flows]
-    return debited(budget, entries, view.now)
+def charged(binding: Binding, budget: DisruptionBudget, passage: Admitted, cause: str, view: View) -> DisruptionBudget:
+    entries = [binding_moves.in_flight(binding, transfer, cause, SOURCE, view.now) for transfer in passage.transfers]
+    return charge_budget(budget, entries, view.now)
 
 
-def logged(binding: Binding, passage: Passage, cause: binding_moves.Cause, view: View) -> Iterator[Wish]:
-    for transfer in passage.flows:
+def logged(binding: Binding, passage: Admitted, cause: binding_moves.Cause, view: View) -> Iterator[Wish]:
+    for transfer in passage.transfers:
         move = binding_moves.log_entry(binding, transfer, cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move

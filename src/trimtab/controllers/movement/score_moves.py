@@ -18,10 +18,10 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.schedule import candidates
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import Decision, decide
-from trimtab.decide.ocm.snapshot import score_note
-from trimtab.decide.pipeline import Attempt
-from trimtab.decide.request import Ask, ask_of
+from trimtab.decide.karmada import BindingDecision, decide
+from trimtab.decide.ocm.snapshot import score_key
+from trimtab.decide.pipeline import PlacementAttempt
+from trimtab.decide.request import PlacementRequest, placement_request_of
 
 WORST = -100.0
 BATCH = 200
@@ -114,22 +114,22 @@ def patience(binding: Binding) -> timedelta:
     return parse_duration(hysteresis(binding).for_)
 
 
-def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> Decision | None:
+def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDecision | None:
     """What a fresh decision would select, if its total is better by the margin."""
-    request = ask_of(binding, gates=feature_gates(view), candidates=candidates(binding, view))
+    request = placement_request_of(binding, feature_gates=feature_gates(view), candidates=candidates(binding, view))
     decision = decide(msgspec.structs.replace(request, fresh=True), fleet, view.profile)
     if not decision.ok or decision.clusters == sorted(request.placed):
         return None
-    today = msgspec.structs.replace(request, fresh=False, group=decision.group if request.plan.groups else -1)
+    today = msgspec.structs.replace(request, fresh=False, group=decision.group if request.placement.groups else -1)
     totals = totals_of(today, fleet, view)
     gain = worth(decision.clusters, totals) - worth(request.placed, totals)
     return decision if gain >= hysteresis(binding).margin else None
 
 
-def totals_of(ask: Ask, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
+def totals_of(ask: PlacementRequest, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
     """The total of every cluster, from -100 to 100."""
-    weights = sum(abs(one.weight) for one in ask.plan.prioritizers)
-    total = Attempt(ask, fleet, view.profile).total
+    weights = sum(abs(one.weight) for one in ask.placement.prioritizers)
+    total = PlacementAttempt(ask, fleet, view.profile).total
     if total is None or not weights:
         return {}
     return {name: value / weights for name, value in zip(fleet.names, total.tolist(), strict=True)}
@@ -147,7 +147,7 @@ def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[
     ends = [
         note.until
         for resource in resources_of(binding)
-        for note in fleet.notes.get(score_note(resource), {}).values()
+        for note in fleet.external_values.get(score_key(resource), {}).values()
         if note.until is not None and note.until >= view.now
     ]
     if ends and view.profile.expired_scores_requeue:

@@ -18,9 +18,9 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
-from trimtab.decide.ocm.pipeline import Unlistable, membership
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet, set_members
 from trimtab.decide.ocm.selectors import EXCLUSIVE
-from trimtab.decide.ocm.snapshot import Atlas
+from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 AUTO_UPDATE = f"{CLUSTER_GROUP}/autoupdate"
 STANDING = {
@@ -59,10 +59,10 @@ def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Wish]:
     if subject.metadata.deletion_timestamp is not None:
         return
     wanted = repaired(subject)
-    snapshots: Atlas = view.part("atlas")
+    snapshots: PlacementSnapshotCache = view.part("atlas")
     try:
-        members = int(np.count_nonzero(membership(wanted, snapshots.scene(view.now).fleet)))
-    except Unlistable:
+        members = int(np.count_nonzero(set_members(wanted, snapshots.snapshot(view.now).fleet)))
+    except UnlistableClusterSet:
         members = 0
     wanted = wanted.but(
         status=wanted.status.but(conditions=with_condition(wanted.status.conditions, counted(members, view)))

@@ -26,14 +26,14 @@ from trimtab.decide.ocm.rollout import (
     PROGRESSING,
     SUCCEEDED,
     TO_APPLY,
-    Batch,
-    Plan,
-    Standing,
-    in_groups,
-    plan,
-    share,
+    RolloutGroup,
+    RolloutPlan,
+    RolloutState,
+    plan_rollout,
+    resolve_share,
+    rollout_groups,
 )
-from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Atlas
+from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSnapshotCache
 from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
@@ -65,10 +65,10 @@ class Course(NamedTuple):
 
     ref: LocalPlacementReference
     template: ManifestWorkSpec
-    batches: list[Batch]
+    batches: list[RolloutGroup]
     found: bool
     works: dict[str, ManifestWork]
-    plan: Plan
+    plan: RolloutPlan
 
     @property
     def clusters(self) -> list[str]:
@@ -110,7 +110,7 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
     removals = departures(subject, unwanted, coming(rollouts), slots(subject, len(works)), view)
     yield from removals.wishes
     yield from told(subject, conditions(subject, rollouts, removals), rollouts, view)
-    ends = [one.plan.again_at for one in rollouts if one.plan.again_at is not None]
+    ends = [one.plan.recheck_at for one in rollouts if one.plan.recheck_at is not None]
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
     waits += [seconds for seconds in [removals.seconds_to_wait(view.now)] if seconds is not None]
     if waits:
@@ -129,7 +129,7 @@ def has_it(work: ManifestWork | None) -> bool:
 def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
     """How many works may be removed at once: as many as may be updated at once."""
     strategies = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
-    limits = [share(one.max_concurrency, total) for one in strategies if one is not None]
+    limits = [resolve_share(one.max_concurrency, total) for one in strategies if one is not None]
     return min([number for number in limits if number is not None], default=total)
 
 
@@ -146,9 +146,9 @@ def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iter
 def course(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
 ) -> Course:
-    snapshots: Atlas = view.part("atlas")
-    pages = snapshots.scene(view.now).held_by(subject.namespace, ref.name).pages
-    batches = in_groups(
+    snapshots: PlacementSnapshotCache = view.part("atlas")
+    pages = snapshots.snapshot(view.now).decisions_of(subject.namespace, ref.name).pages
+    batches = rollout_groups(
         (
             page.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),
             page.decision.metadata.labels.get(GROUP_INDEX_LABEL, ""),
@@ -158,22 +158,22 @@ def course(
     )
     own = {work.namespace: work for work in works if work.metadata.labels.get(PLACEMENT_NAME_LABEL) == ref.name}
     standings = {cluster: standing(subject, work) for cluster, work in own.items()}
-    next_steps = plan(batches, standings, ref.rollout_strategy, view.now)
+    next_steps = plan_rollout(batches, standings, ref.rollout_strategy, view.now)
     return Course(ref, subject.spec.manifest_work_template, batches, bool(pages), own, next_steps)
 
 
-def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Standing:
+def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> RolloutState:
     """How far a work is with the current template of the set."""
     if work.spec != subject.spec.manifest_work_template:
-        return Standing(TO_APPLY)
+        return RolloutState(TO_APPLY)
     if not is_observed(work):
-        return Standing(PROGRESSING)
+        return RolloutState(PROGRESSING)
     progressing = find_condition(work.status.conditions, "Progressing")
     degraded = is_condition_true(work.status.conditions, "Degraded")
     since = progressing.last_transition_time if progressing is not None else None
     if progressing is None or progressing.status == "True":
-        return Standing(FAILED if degraded else PROGRESSING, since)
-    return Standing(SUCCEEDED, since)
+        return RolloutState(FAILED if degraded else PROGRESSING, since)
+    return RolloutState(SUCCEEDED, since)
 
 
 def is_observed(work: ManifestWork) -> bool:

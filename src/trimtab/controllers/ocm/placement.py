@@ -10,20 +10,20 @@ from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, P
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
-from trimtab.decide.ocm.decision import MISCONFIGURED, Answer, Misconfigured
-from trimtab.decide.ocm.explain import turned_down
-from trimtab.decide.ocm.groups import pages
-from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.request import Compiler, PlacementAsk, ask_of
-from trimtab.decide.ocm.selectors import members_of
-from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene
+from trimtab.decide.ocm.decision import MISCONFIGURED, Misconfigured, OcmDecision
+from trimtab.decide.ocm.explain import describe_rejections
+from trimtab.decide.ocm.groups import decision_pages
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
+from trimtab.decide.ocm.request import CelCompiler, OcmRequest, ocm_request_of
+from trimtab.decide.ocm.selectors import set_matcher
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.ocm.status import (
     SATISFIED,
-    UNDERSTOOD,
+    WELL_CONFIGURED,
     group_statuses,
-    misconfigured,
+    misconfigured_condition,
     one_group_status,
-    satisfied,
+    satisfied_condition,
 )
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
@@ -52,7 +52,7 @@ def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
     """The sets that any of these clusters belongs to."""
     for cluster_set in view.all(ManagedClusterSet):
         try:
-            contains = members_of(cluster_set)
+            contains = set_matcher(cluster_set)
         except Misconfigured:
             continue
         if any(cluster is not None and contains(cluster) for cluster in clusters):
@@ -147,23 +147,23 @@ def uses_score(placement: OcmPlacement, resource: str) -> bool:
 def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
-    snapshots: Atlas = view.part("atlas")
-    snapshot = snapshots.scene(view.now)
+    snapshots: PlacementSnapshotCache = view.part("atlas")
+    snapshot = snapshots.snapshot(view.now)
     request = question(placement, snapshot, view.part("cel"), view)
     try:
         decision = decide(request, snapshot)
-    except Unlistable:
+    except UnlistableClusterSet:
         yield Again(LOOK_AGAIN)  # a change of the invalid cluster set queues this Placement
         return
     if stands(placement, decision, snapshot) and not is_by_score(placement, view):
-        groups = (one_group_status(placement.name, decision.number),)
-        status = placement.status.but(number_of_selected_clusters=decision.number, decision_groups=groups)
-        yield from status_wish(placement, status, [enough(decision, request, snapshot, view), UNDERSTOOD], view)
+        groups = (one_group_status(placement.name, decision.chosen_count),)
+        status = placement.status.but(number_of_selected_clusters=decision.chosen_count, decision_groups=groups)
+        yield from status_wish(placement, status, [enough(decision, request, snapshot, view), WELL_CONFIGURED], view)
     elif keeps_decisions(placement, decision, view):
-        conditions = [misconfigured(decision)]
+        conditions = [misconfigured_condition(decision)]
         if not any(condition.type == SATISFIED for condition in placement.status.conditions):
             conditions.insert(
-                0, satisfied(decision, placement.spec)
+                0, satisfied_condition(decision, placement.spec)
             )  # no earlier condition to keep: report the current state
         yield from status_wish(placement, placement.status, conditions, view)
     else:
@@ -171,62 +171,62 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     yield Again(seconds_to_wait(decision, view))
 
 
-def enough(decision: Answer, request: PlacementAsk, snapshot: Scene, view: View) -> Condition:
+def enough(decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View) -> Condition:
     """The PlacementSatisfied condition; if it is not satisfied, its message names what rejected the other clusters."""
-    condition = satisfied(decision, request.spec)
+    condition = satisfied_condition(decision, request.spec)
     if (
         condition.status == "True"
         or not view.profile.unsatisfied_reports_filters
         or decision.status.code == MISCONFIGURED
     ):
         return condition
-    why = turned_down(request, snapshot)
+    why = describe_rejections(request, snapshot)
     return msgspec.structs.replace(condition, message=f"{condition.message}; {why}") if why else condition
 
 
 def answered(
-    placement: OcmPlacement, decision: Answer, request: PlacementAsk, snapshot: Scene, view: View
+    placement: OcmPlacement, decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View
 ) -> Iterator[Wish]:
     """The effects that write the decisions, and then the status."""
-    wanted = list(pages(placement.name, decision.groups))
+    wanted = list(decision_pages(placement.name, decision.groups))
     scores = scores_of(decision, snapshot) if is_by_score(placement, view) else None
     delay = seconds_to_rest(placement, wanted, scores, snapshot)
     effects = [] if delay else list(decision_wishes(placement, decision, wanted, scores, snapshot, view))
     yield from effects
     status = placement.status.but(
-        number_of_selected_clusters=decision.number,
+        number_of_selected_clusters=decision.chosen_count,
         decision_groups=tuple(group_statuses(decision.groups, wanted)),
     )
     if scores is not None and effects:
         status = status.but(last_score_update_time=view.now.replace(microsecond=0))
     yield from status_wish(
-        placement, status, [enough(decision, request, snapshot, view), misconfigured(decision)], view
+        placement, status, [enough(decision, request, snapshot, view), misconfigured_condition(decision)], view
     )
     if delay:
         yield Again(delay)
 
 
-def question(placement: OcmPlacement, snapshot: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
+def question(placement: OcmPlacement, snapshot: PlacementSnapshot, cel: CelCompiler | None, view: View) -> OcmRequest:
     """The decision request of a Placement under the current profile."""
     spreads = view.profile.placements_obey_spread_policy
-    return ask_of(placement, snapshot, cel, by_score=is_by_score(placement, view), spreads=spreads)
+    return ocm_request_of(placement, snapshot, cel, by_score=is_by_score(placement, view), uses_spread_policy=spreads)
 
 
 def is_by_score(placement: OcmPlacement, view: View) -> bool:
     return placement.spec.sort_by == "Score" and view.profile.decisions_sorted_by_score
 
 
-def keeps_decisions(placement: OcmPlacement, decision: Answer, view: View) -> bool:
+def keeps_decisions(placement: OcmPlacement, decision: OcmDecision, view: View) -> bool:
     """Whether existing decisions stay: an invalid Placement must not remove workloads from clusters."""
-    is_invalid = decision.status.code == MISCONFIGURED or bool(decision.group_fault)
+    is_invalid = decision.status.code == MISCONFIGURED or bool(decision.group_error)
     negative = (placement.spec.number_of_clusters or 0) < 0 and decision.status.code == MISCONFIGURED
     return negative or (is_invalid and view.profile.keep_decisions_when_misconfigured)
 
 
-def seconds_to_wait(decision: Answer, view: View) -> float:
-    times = [decision.found.again_at]
+def seconds_to_wait(decision: OcmDecision, view: View) -> float:
+    times = [decision.result.recheck_at]
     if view.profile.expired_scores_requeue:
-        times.append(decision.found.scores_until)
+        times.append(decision.result.scores_until)
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 
 

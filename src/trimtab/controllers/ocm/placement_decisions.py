@@ -16,10 +16,16 @@ from trimtab.api.kinds.ocm_placement import (
 )
 from trimtab.api.value import Meta, OwnerReference
 from trimtab.controllers.contract import Gone, Note, Ref, View, Wish
-from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, Answer
-from trimtab.decide.ocm.groups import Page
-from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Held, Scene
-from trimtab.decide.ocm.status import totals_in_words
+from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, OcmDecision
+from trimtab.decide.ocm.groups import DecisionPage
+from trimtab.decide.ocm.snapshot import (
+    GROUP_INDEX_LABEL,
+    GROUP_NAME_LABEL,
+    PLACEMENT_LABEL,
+    PlacementSnapshot,
+    StoredDecision,
+)
+from trimtab.decide.ocm.status import format_totals
 
 SOURCE = "placement-controller"
 ALL_IN_ONE = GroupStrategy().clusters_per_decision_group
@@ -28,38 +34,45 @@ Scores: TypeAlias = Mapping[str, int] | None
 """The total scores to write with the clusters; `None` if decisions are sorted by name."""
 
 
-def scores_of(decision: Answer, snapshot: Scene) -> dict[str, int]:
-    found = decision.found
+def scores_of(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, int]:
+    found = decision.result
     totals = [] if found.totals is None else found.totals.tolist()
-    return dict(zip(snapshot.fleet.called(found.feasible), totals, strict=False))
+    return dict(zip(snapshot.fleet.names_at(found.feasible), totals, strict=False))
 
 
-def stands(placement: OcmPlacement, decision: Answer, snapshot: Scene) -> bool:
+def stands(placement: OcmPlacement, decision: OcmDecision, snapshot: PlacementSnapshot) -> bool:
     """Whether the stored decisions are current: compares arrays, where no decision groups have to be built for it."""
     strategy = placement.spec.decision_strategy.group_strategy
     if decision.status.code == MISCONFIGURED or strategy.decision_groups:
         return False
     if strategy.clusters_per_decision_group != ALL_IN_ONE:
         return False
-    held = snapshot.held_by(placement.namespace, placement.name).in_line(placement.name, snapshot.fleet)
+    held = snapshot.decisions_of(placement.namespace, placement.name).ordered_columns(placement.name, snapshot.fleet)
     return held is not None and np.array_equal(held, decision.order)
 
 
-def seconds_to_rest(placement: OcmPlacement, wanted: Sequence[Page], scores: Scores, snapshot: Scene) -> float:
+def seconds_to_rest(
+    placement: OcmPlacement, wanted: Sequence[DecisionPage], scores: Scores, snapshot: PlacementSnapshot
+) -> float:
     """Seconds until a decision that differs only in its order may be written: scores may change every second."""
     last = placement.status.last_score_update_time
     if scores is None or last is None:
         return 0.0
-    holding = snapshot.held_by(placement.namespace, placement.name)
+    holding = snapshot.decisions_of(placement.namespace, placement.name)
     if {cluster for page in wanted for cluster in page.clusters} != set(holding.decided):
         return 0.0
     return max(0.0, (last + parse_duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
 
 
 def decision_wishes(
-    placement: OcmPlacement, decision: Answer, wanted: list[Page], scores: Scores, snapshot: Scene, view: View
+    placement: OcmPlacement,
+    decision: OcmDecision,
+    wanted: list[DecisionPage],
+    scores: Scores,
+    snapshot: PlacementSnapshot,
+    view: View,
 ) -> Iterator[Wish]:
-    held = snapshot.held_by(placement.namespace, placement.name).pages
+    held = snapshot.decisions_of(placement.namespace, placement.name).pages
     totals = ""
     for page in gains_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
         before = held.get(page.name)
@@ -69,7 +82,7 @@ def decision_wishes(
         if differs(page, before, scores):
             if before is not None:
                 yield before.decision.but(status=status_of(page, scores))
-            totals = totals or totals_in_words(decision, snapshot.fleet)
+            totals = totals or format_totals(decision, snapshot.fleet)
             yield from update_notes(placement, page, decision, totals)
         elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
             metadata = before.decision.metadata.but(labels=labels_of(placement, page))
@@ -77,7 +90,7 @@ def decision_wishes(
     yield from removals(placement, held.values(), {page.name for page in wanted})
 
 
-def gains_first(wanted: list[Page], held: Mapping[str, Held]) -> Iterator[Page]:
+def gains_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) -> Iterator[DecisionPage]:
     """The pages in an order in which a cluster that moves to another page is never missing from both."""
     before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
     changed = [page for page in wanted if page.clusters != before[page.name]]
@@ -101,31 +114,31 @@ def gains_first(wanted: list[Page], held: Mapping[str, Held]) -> Iterator[Page]:
                 stack.append(taker)
 
 
-def removals(placement: OcmPlacement, held: Iterable[Held], wanted: set[str]) -> Iterator[Wish]:
+def removals(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Wish]:
     for one in held:
         if one.decision.name not in wanted:
             yield Gone(one.decision)
             yield told(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
 
 
-def labels_of(placement: OcmPlacement, page: Page) -> dict[str, str]:
+def labels_of(placement: OcmPlacement, page: DecisionPage) -> dict[str, str]:
     return {PLACEMENT_LABEL: placement.name, GROUP_NAME_LABEL: page.group, GROUP_INDEX_LABEL: str(page.group_index)}
 
 
-def differs(page: Page, before: Held | None, scores: Scores) -> bool:
+def differs(page: DecisionPage, before: StoredDecision | None, scores: Scores) -> bool:
     if scores is None or before is None:
         return page.clusters != (before.clusters if before else [])
     return status_of(page, scores) != (before.decision.status or PlacementDecisionStatus())
 
 
-def status_of(page: Page, scores: Scores) -> PlacementDecisionStatus:
+def status_of(page: DecisionPage, scores: Scores) -> PlacementDecisionStatus:
     known = scores or {}
     return PlacementDecisionStatus(
         decisions=tuple([ClusterDecision(cluster_name=name, score=known.get(name)) for name in page.clusters])
     )
 
 
-def new_decision(placement: OcmPlacement, page: Page, scores: Scores) -> PlacementDecision:
+def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) -> PlacementDecision:
     owner = OwnerReference(
         api_version=kind_of(placement).api_version,
         kind="Placement",
@@ -151,7 +164,7 @@ def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal",
     return Note(about, reason, message, SOURCE, type_)
 
 
-def update_notes(placement: OcmPlacement, page: Page, decision: Answer, totals: str) -> Iterator[Note]:
+def update_notes(placement: OcmPlacement, page: DecisionPage, decision: OcmDecision, totals: str) -> Iterator[Note]:
     what = f"Decision {page.name} is updated"
     if decision.status.code == WARNING:
         why = f": {decision.status.message} in plugin {decision.status.plugin}"

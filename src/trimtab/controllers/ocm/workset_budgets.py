@@ -8,7 +8,7 @@ from trimtab.api.names import label_value_faults
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Index, View
-from trimtab.decide.gate import Footing
+from trimtab.decide.gate import Availability
 
 SET_LABEL = f"{WORK_GROUP}/manifestworkreplicaset"
 KIND = "ManifestWorkReplicaSet"
@@ -67,13 +67,13 @@ def covered_sets(budget: DisruptionBudget, view: View) -> list[ManifestWorkRepli
     return [subject for subject in sets if selector.matches(subject.metadata.labels)]
 
 
-def footing(budget: DisruptionBudget, view: View) -> Footing:
+def footing(budget: DisruptionBudget, view: View) -> Availability:
     """All works of the covered sets, and those that serve and are not admitted for removal."""
     sets = covered_sets(budget, view)
     works = [(object_of(subject), work) for subject in sets for work in works_of(subject, view)]
     leaving = {(entry.object, entry.from_) for entry in budget.status.in_flight if is_of_set(entry)}
     remaining = [work for name, work in works if (name, work.namespace) not in leaving]
-    return Footing(len(works), sum(serves(work) for work in remaining))
+    return Availability(len(works), sum(serves(work) for work in remaining))
 
 
 def is_of_set(entry: InFlightDisruption) -> bool:

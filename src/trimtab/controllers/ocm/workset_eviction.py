@@ -24,7 +24,7 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
-from trimtab.decide.gate import Flow, Refusal, admit, debited, gate_of
+from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 
 CAUSE = "ScoreChange"
 BY = "trimtab-mover"
@@ -37,7 +37,7 @@ class Departures(NamedTuple):
     """The effects that remove works now, and why the others remain."""
 
     wishes: tuple[Wish, ...] = ()
-    refusal: Refusal | None = None
+    refusal: GateRefusal | None = None
     staying: int = 0
 
     def seconds_to_wait(self, now: datetime) -> float | None:
@@ -61,12 +61,12 @@ def departures(
     in_flight = len(unwanted) - len(leaving)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
     budgets = budgets_of(subject, view)
-    gates = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
-    flows = [Flow(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in movable]
+    gates = [budget_state(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in movable]
     admitted = admit(flows, gates, view.now, replacement_first=False)
-    sources = {flow.source for flow in admitted.flows}
+    sources = {flow.source for flow in admitted.transfers}
     removed = [work for work in movable if work.namespace in sources]
-    debits = [charged(subject, budget, admitted.flows, view) for budget in budgets if admitted.flows]
+    debits = [charged(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
     moves = [entry(subject, work, budgets, view) for work in removed]
     refusal = admitted.refusal or why_held(waiting, len(serving) - len(movable), view)
     return Departures(
@@ -105,12 +105,14 @@ def held_back(serving: Sequence[ManifestWork], coming: int, view: View) -> list[
     return young[:coming]
 
 
-def why_held(held: Sequence[ManifestWork], waiting: int, view: View) -> Refusal | None:
+def why_held(held: Sequence[ManifestWork], waiting: int, view: View) -> GateRefusal | None:
     if held:
         names = ", ".join(work.namespace for work in held)
         until = min(leaving_since(work, view) for work in held) + patience(view)
-        return Refusal("WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until)
-    return Refusal("OneAfterAnother", "the rest follows when these are gone") if waiting else None
+        return GateRefusal(
+            "WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until
+        )
+    return GateRefusal("OneAfterAnother", "the rest follows when these are gone") if waiting else None
 
 
 def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
@@ -124,7 +126,7 @@ def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBu
 
 
 def charged(
-    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Flow], view: View
+    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], view: View
 ) -> DisruptionBudget:
     entries = [
         InFlightDisruption(
@@ -137,7 +139,7 @@ def charged(
         )
         for flow in flows
     ]
-    return debited(budget, entries, view.now)
+    return charge_budget(budget, entries, view.now)
 
 
 def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View) -> Move:

@@ -27,13 +27,13 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED, BUDGETED, Waiting, options_for, outset, started
 from trimtab.controllers.movement.taint_eviction import left, task_for
 from trimtab.controllers.propagation.schedule_events import decision_events, deletion_events
-from trimtab.decide.explain import explain, record
+from trimtab.decide.explain import decision_record, explain
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
+from trimtab.decide.karmada import RESERVATION_TTL, BindingDecision, decide_all
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
-from trimtab.decide.pipeline import Shares
-from trimtab.decide.request import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
-from trimtab.decide.reschedule_trigger import trigger
+from trimtab.decide.pipeline import ReplicaShares
+from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest, placement_request_of
+from trimtab.decide.reschedule_trigger import reschedule_reason
 
 OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
@@ -186,7 +186,7 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
     fleet = view.part("fleet").at(view.now, requests)
     decisions, fleet = decide_all(list(requests.values()), fleet, view.profile)
     if view.profile.reserve_capacity:
-        gains = tuple((key, d.ask, gained(d)) for key, d in zip(requests, decisions, strict=True))
+        gains = tuple((key, d.request, gained(d)) for key, d in zip(requests, decisions, strict=True))
         yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))  # first, so that the next batch sees it
     busy: set[Key] = set()
     for (binding, intent), decision in zip(waiting, decisions, strict=True):
@@ -198,7 +198,7 @@ class Intent(NamedTuple):
     """Why a binding is scheduled now, and the request for it."""
 
     cause: str
-    ask: Ask
+    ask: PlacementRequest
     exactly: tuple[TargetCluster, ...] = ()
     """The shares to restore, if the clusters have capacity for them."""
     gathers: bool = False
@@ -207,19 +207,19 @@ class Intent(NamedTuple):
     """The shares to keep in clusters that are still feasible."""
 
 
-def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View) -> Intent | None:
+def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> Intent | None:
     """Why and how this binding is scheduled now; None when nothing is to be decided."""
-    reason = trigger(binding, fleet, gates)
+    reason = reschedule_reason(binding, fleet, gates)
     replacement_first = view.profile.replacement_first
     offered = candidates(binding, view)
     unchanged = reason in ("None", "DuplicatedOrNonWorkload")
     if replacement_first and unchanged and (rest := drained(binding, view)) is not binding:
-        return Intent("Drain", ask_of(rest, gates=gates, candidates=offered))
+        return Intent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
     if unchanged and offered is not None and (intent := following(binding, offered, gates)) is not None:
         return intent
     if reason == "None":
         return None
-    request = ask_of(binding, gates=gates, candidates=offered)
+    request = placement_request_of(binding, feature_gates=gates, candidates=offered)
     if not replacement_first or not request.fresh:
         return Intent(CAUSES.get(reason, ""), request)
     return asked_afresh(binding, request, gates, view)
@@ -233,7 +233,7 @@ def drained(binding: Binding, view: View) -> Binding:
     return binding
 
 
-def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent | None:
+def following(binding: Binding, offered: Sequence[str], gates: FeatureGates) -> Intent | None:
     """The intent after a change in the decisions of the binding's Placement; None when the binding keeps its clusters.
 
     The binding leaves the clusters that are no longer selected. When more clusters were added than removed, all
@@ -244,17 +244,17 @@ def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent 
     joined = (
         set(offered).difference(binding.status.placement_ref_clusters) if binding.status.placement_ref_clusters else ()
     )
-    request = ask_of(binding, gates=gates, candidates=offered)
-    if request.workload and request.plan.strategy != DUPLICATED and len(joined) > lost:
-        aggregate = request.plan.strategy == AGGREGATED and not lost
+    request = placement_request_of(binding, feature_gates=gates, candidates=offered)
+    if request.is_workload and request.placement.strategy != DUPLICATED and len(joined) > lost:
+        aggregate = request.placement.strategy == AGGREGATED and not lost
         return Intent("ScoreChange", msgspec.structs.replace(request, fresh=True), gathers=aggregate)
     if not lost:
         return None
     rest = binding.but(spec=binding.spec.but(clusters=kept))
-    return Intent("ScoreChange", ask_of(rest, gates=gates, candidates=offered))
+    return Intent("ScoreChange", placement_request_of(rest, feature_gates=gates, candidates=offered))
 
 
-def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent:
+def asked_afresh(binding: Binding, ask: PlacementRequest, gates: FeatureGates, view: View) -> Intent:
     """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
     asked = binding_moves.asked_by(binding)
     previous = binding.status.previous_placement
@@ -265,7 +265,9 @@ def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent
     job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
     if job is not None and job.spec.strategy == "PreserveAvailable":
         kept = binding_moves.targets_of(available(binding, view))
-        partial = ask_of(binding.but(spec=binding.spec.but(clusters=kept)), gates=gates, candidates=ask.candidates)
+        partial = placement_request_of(
+            binding.but(spec=binding.spec.but(clusters=kept)), feature_gates=gates, candidates=ask.candidates
+        )
         return Intent(asked.reason, msgspec.structs.replace(partial, fresh=False), keeps=kept)
     return Intent(asked.reason, ask)
 
@@ -285,11 +287,11 @@ def available(binding: Binding, view: View) -> dict[str, int]:
     return {name: n for name, n in shares.items() if n > 0}
 
 
-def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decision:
+def as_intended(binding: Binding, decision: BindingDecision, intent: Intent) -> BindingDecision:
     """The decision with the shares that the intent keeps or restores, where the decision allows them."""
     if intent.gathers and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
         return with_shares(decision, binding.spec.clusters)
-    if intent.keeps and decision.ok and decision.ask.plan.strategy != DUPLICATED:
+    if intent.keeps and decision.ok and decision.request.placement.strategy != DUPLICATED:
         return preserving(decision, intent.keeps)
     wanted = [(target.name, target.replicas) for target in intent.exactly]
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
@@ -298,7 +300,7 @@ def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decisio
     return with_shares(decision, intent.exactly)
 
 
-def preserving(decision: Decision, keeps: Iterable[TargetCluster]) -> Decision:
+def preserving(decision: BindingDecision, keeps: Iterable[TargetCluster]) -> BindingDecision:
     """The decision with at least these shares in feasible clusters; otherwise the weights alone would move replicas."""
     allowed = {one.name for one in explain(decision).clusters if one.refused is None}
     kept = {target.name: target.replicas for target in keeps if target.name in allowed}
@@ -313,10 +315,10 @@ def preserving(decision: Decision, keeps: Iterable[TargetCluster]) -> Decision:
     )
 
 
-def with_shares(decision: Decision, targets: Iterable[TargetCluster]) -> Decision:
+def with_shares(decision: BindingDecision, targets: Iterable[TargetCluster]) -> BindingDecision:
     wanted = sorted((target.name, target.replicas) for target in targets)
     columns, replicas = zip(*((decision.fleet.index[name], n) for name, n in wanted), strict=True)
-    return msgspec.structs.replace(decision, shares=Shares(columns, replicas))
+    return msgspec.structs.replace(decision, shares=ReplicaShares(columns, replicas))
 
 
 def resting(binding: Binding, cause: str, view: View) -> float | None:
@@ -334,9 +336,9 @@ def resting(binding: Binding, cause: str, view: View) -> float | None:
     return remaining if remaining > 0 and not newer else None
 
 
-def gained(decision: Decision) -> tuple[tuple[str, int], ...]:
+def gained(decision: BindingDecision) -> tuple[tuple[str, int], ...]:
     """The replicas that the decision adds, by cluster."""
-    before = dict(decision.ask.placed)
+    before = dict(decision.request.placed)
     return tuple((name, n - before.get(name, 0)) for name, n in decision.clusters if n > before.get(name, 0))
 
 
@@ -355,7 +357,7 @@ def followed(binding: Binding, view: View) -> tuple[str, ...]:
     return tuple(sorted(set(candidates(binding, view) or ())))
 
 
-def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
+def outcome(binding: Binding, decision: BindingDecision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
     """The effects of a decision: the changed binding and its events, or a move, or a report that it is stalled."""
     yield Remember("decision", well_known.ref_of(binding), decision)
     if view.profile.replacement_first:
@@ -375,14 +377,14 @@ def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, bu
     if changed or repeats:
         yield placed.but(status=status)
         yield from decision_events(binding, decision)
-    if decision.retry:
+    if decision.should_retry:
         yield Again(patience(decision, view))
     elif repeats and moved and not is_divided(decision):
         yield Again(0.0)  # upstream reconciles after its own write, and schedules these again with a second event
 
 
-def is_divided(decision: Decision) -> bool:
-    return decision.ask.workload and decision.ask.plan.strategy != DUPLICATED
+def is_divided(decision: BindingDecision) -> bool:
+    return decision.request.is_workload and decision.request.placement.strategy != DUPLICATED
 
 
 def freed(binding: Binding, view: View) -> Binding:
@@ -390,14 +392,16 @@ def freed(binding: Binding, view: View) -> Binding:
     return next(binding_moves.getting_on(binding, (BLOCKED, "NoFeasibleCluster"), view.now), binding)
 
 
-def leaves_something(binding: Binding, decision: Decision) -> bool:
+def leaves_something(binding: Binding, decision: BindingDecision) -> bool:
     after = dict(decision.clusters)
     return bool(binding.status.holds) or any(
         n > after.get(name, 0) or name not in after for name, n in binding_moves.base(binding).items()
     )
 
 
-def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
+def relocated(
+    binding: Binding, decision: BindingDecision, intent: Intent, view: View, busy: set[Key]
+) -> Iterator[Wish]:
     """Start a move: charge the budget first, then write the Move object, then change the binding."""
     begun = outset(binding, decision, intent.cause, options_for(binding, view), view, busy)
     if isinstance(begun, Waiting):
@@ -433,12 +437,12 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
 
 
 def remembering(
-    binding: Binding, status: BindingStatus, cause: str, decision: Decision, complete: bool, view: View
+    binding: Binding, status: BindingStatus, cause: str, decision: BindingDecision, complete: bool, view: View
 ) -> BindingStatus:
     """Record the placement before a fallback to a later affinity group; a rebalance or policy change clears it."""
     if cause in ("Rebalance", "PolicyChange") and complete:
         return status.but(previous_placement=None)
-    groups = [term.affinity_name for term in decision.ask.plan.groups]
+    groups = [term.affinity_name for term in decision.request.placement.groups]
     old, new = binding.status.scheduler_observing_affinity_name, decision.affinity_name
     fell_back = old in groups and new in groups and groups.index(new) > groups.index(old)
     if not fell_back or status.previous_placement is not None:
@@ -459,9 +463,9 @@ def told_stalled(binding: Binding, reason: str, message: str, view: View) -> Ite
         yield Note(well_known.ref_of(binding), reason, message, "trimtab-mover", "Warning")
 
 
-def decided(binding: Binding, decision: Decision) -> Binding:
+def decided(binding: Binding, decision: BindingDecision) -> Binding:
     """The binding with the result of the decision; a decision that failed for lack of capacity changes nothing."""
-    if not decision.ok and not decision.clears:
+    if not decision.ok and not decision.should_clear:
         return binding
     annotation = {well_known.APPLIED_PLACEMENT: msgspec.json.encode(binding.spec.placement).decode()}
     return binding.but(
@@ -470,13 +474,13 @@ def decided(binding: Binding, decision: Decision) -> Binding:
     )
 
 
-def status_after(binding: Binding, decision: Decision, view: View, *, moved: bool) -> BindingStatus:
+def status_after(binding: Binding, decision: BindingDecision, view: View, *, moved: bool) -> BindingStatus:
     now = view.now.replace(microsecond=0)
     value, reason, message = decision.condition
     scheduled = Condition(type="Scheduled", status=value, reason=reason, message=message, last_transition_time=now)
     status = binding.status.but(conditions=with_condition(binding.status.conditions, scheduled))
     if view.profile.always_write_own_fields:
-        status = status.but(decision=record(decision, view.now))
+        status = status.but(decision=decision_record(decision, view.now))
     if not decision.ok:
         return status
     requested = binding.spec.reschedule_triggered_at
@@ -494,12 +498,12 @@ def meaning(status: BindingStatus) -> BindingStatus:
     return status.but(last_scheduled_time=None, decision=None)
 
 
-def patience(decision: Decision, view: View) -> float:
+def patience(decision: BindingDecision, view: View) -> float:
     reason = decision.condition[1]
     if reason not in ("Unschedulable", "NoClusterFit"):
         return LONGEST_BACKOFF_SECONDS
     if not decision.fleet.reserved:
         return UNSCHEDULABLE_SECONDS
     # Capacity is reserved for other bindings; what they do not use is free again when the reservation expires.
-    lapse: datetime = view.recall("fleet", "next lapse") or view.now + RESERVED_FOR
+    lapse: datetime = view.recall("fleet", "next lapse") or view.now + RESERVATION_TTL
     return max(0.0, (lapse - view.now).total_seconds()) + 0.001

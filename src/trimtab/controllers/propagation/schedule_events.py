@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from trimtab.api.kinds.work import Binding
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note
-from trimtab.decide.karmada import Decision
+from trimtab.decide.karmada import BindingDecision
 
 
 def event_source(binding: Binding) -> str:
@@ -20,12 +20,12 @@ def deletion_events(binding: Binding) -> Iterator[Note]:
         yield Note(about, "ScheduleBindingFailed", text, event_source(binding), "Warning")
 
 
-def decision_events(binding: Binding, decision: Decision) -> Iterator[Note]:
+def decision_events(binding: Binding, decision: BindingDecision) -> Iterator[Note]:
     """Events for the affinity groups that failed and for the result."""
     abouts = (well_known.ref_of(binding), well_known.template_ref(binding))
     source = event_source(binding)
-    groups = [term.affinity_name for term in decision.ask.plan.groups]
-    for tried in decision.tried:
+    groups = [term.affinity_name for term in decision.request.placement.groups]
+    for tried in decision.tried_groups:
         if tried.failure is not None:
             text = (
                 f"failed to schedule {well_known.binding_text(binding)} with clusterAffiliates "

@@ -182,5 +182,5 @@ def divided_completions(binding: Binding, template: Raw, targets: list[TargetClu
     replicas = {target.name: target.replicas for target in targets}
     names = sorted(replicas)
     weights = [replicas[name] for name in names]
-    shares = apportion(int(completions), weights, leans_back=fnv1a(binding.spec.resource.uid) % 2 == 1)
+    shares = apportion(int(completions), weights, last_wins_ties=fnv1a(binding.spec.resource.uid) % 2 == 1)
     return dict(zip(names, shares, strict=True))

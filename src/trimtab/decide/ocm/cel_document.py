@@ -8,11 +8,11 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.quantity import InvalidQuantity, canonical_form
 from trimtab.api.value import QuantityText, Raw
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.ocm.request import Scores
-from trimtab.decide.ocm.snapshot import score_note
+from trimtab.decide.ocm.request import ScoreLookup
+from trimtab.decide.ocm.snapshot import score_key
 
 
-def document_of(cluster: ManagedCluster) -> Raw:
+def cel_document(cluster: ManagedCluster) -> Raw:
     """The document that a CEL selector reads."""
     raw: Raw = msgspec.json.decode(msgspec.json.encode(cluster))
     spec: Raw = raw.setdefault("spec", {})
@@ -24,27 +24,27 @@ def document_of(cluster: ManagedCluster) -> Raw:
     status.setdefault("version", {})
     for amounts in ("allocatable", "capacity"):
         if amounts in status:
-            status[amounts] = {name: _written(quantity) for name, quantity in status[amounts].items()}
+            status[amounts] = {name: _canonical_text(quantity) for name, quantity in status[amounts].items()}
     return raw
 
 
-def _written(quantity: QuantityText) -> str:
+def _canonical_text(quantity: QuantityText) -> str:
     try:
         return canonical_form(quantity)
     except InvalidQuantity:
         return str(quantity)
 
 
-def documents(fleet: Fleet[ManagedCluster]) -> Array:
+def cel_documents(fleet: Fleet[ManagedCluster]) -> Array:
     """The documents by column, built once per version of a cluster."""
-    return fleet.column("documents", lambda: document_of, object)
+    return fleet.column("documents", lambda: cel_document, object)
 
 
-def scores_of(cluster: str, fleet: Fleet[ManagedCluster]) -> Scores:
+def score_lookup(cluster: str, fleet: Fleet[ManagedCluster]) -> ScoreLookup:
     """The published scores of a cluster, including expired ones."""
 
     def scores(resource: str) -> Mapping[str, int] | None:
-        note = fleet.notes.get(score_note(resource), {}).get(cluster)
+        note = fleet.external_values.get(score_key(resource), {}).get(cluster)
         return None if note is None else note.value
 
     return scores

@@ -22,7 +22,7 @@ class Misconfigured(Exception):
         self.message = message
 
 
-class Status(NamedTuple):
+class SearchStatus(NamedTuple):
     """The status of the search for clusters."""
 
     code: str = SUCCESS
@@ -30,17 +30,17 @@ class Status(NamedTuple):
     message: str = ""
 
 
-WENT_WELL = Status()
+SUCCESS_STATUS = SearchStatus()
 
 
-class Group(NamedTuple):
+class OcmDecisionGroup(NamedTuple):
     """Some of the chosen clusters, in order of names or totals."""
 
     name: str
     clusters: list[str]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The result of the search. Columns are those of the fleet, in name order."""
 
     feasible: Array
@@ -51,16 +51,16 @@ class Found(NamedTuple):
     """The total of each feasible column; None when no prioritizer ran."""
     unscheduled: int = 0
     """How many clusters are missing."""
-    status: Status = WENT_WELL
-    warnings: tuple[Status, ...] = ()
+    status: SearchStatus = SUCCESS_STATUS
+    warnings: tuple[SearchStatus, ...] = ()
     """All candidates for `status`: OCM picks one of several at random."""
-    again_at: datetime | None = None
+    recheck_at: datetime | None = None
     """When a toleration of a cluster in use ends."""
     scores_until: datetime | None = None
     """When the first of the scores in use expires."""
 
     @property
-    def ranked(self) -> Array:
+    def by_rank(self) -> Array:
         """The chosen columns, best first; equal totals in name order."""
         if self.totals is None:
             return self.chosen
@@ -69,44 +69,44 @@ class Found(NamedTuple):
         return ranked
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class OcmDecision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The decision for one Placement."""
 
-    bound: tuple[str, ...]
+    bound_sets: tuple[str, ...]
     """The sets that the namespace is bound to, sorted."""
-    eligible: tuple[str, ...]
+    eligible_sets: tuple[str, ...]
     """The bound sets that the Placement selects."""
-    available: int
+    available_clusters: int
     """How many clusters these sets have."""
-    found: Found
+    result: SearchResult
     order: Array
     """The chosen columns in the order in which they are listed."""
-    grouping: Callable[[Array], tuple[tuple[Group, ...], str]]
+    group_columns: Callable[[Array], tuple[tuple[OcmDecisionGroup, ...], str]]
     """Splits columns into groups; evaluated lazily, because most decisions do not change."""
 
     @cached_property
-    def _grouped(self) -> tuple[tuple[Group, ...], str]:
-        return self.grouping(self.order)
+    def _groups_and_error(self) -> tuple[tuple[OcmDecisionGroup, ...], str]:
+        return self.group_columns(self.order)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
-        return self._grouped[0]
+    def groups(self) -> tuple[OcmDecisionGroup, ...]:
+        return self._groups_and_error[0]
 
     @property
-    def group_fault(self) -> str:
+    def group_error(self) -> str:
         """Why some of the chosen clusters are in no group."""
-        return self._grouped[1]
+        return self._groups_and_error[1]
 
     @property
-    def status(self) -> Status:
-        return self.found.status
+    def status(self) -> SearchStatus:
+        return self.result.status
 
     @property
-    def number(self) -> int:
+    def chosen_count(self) -> int:
         """How many clusters were chosen."""
-        return len(self.found.chosen)
+        return len(self.result.chosen)
 
     @property
-    def fault(self) -> str:
+    def error(self) -> str:
         """Why the Placement should be retried; empty when nothing failed."""
-        return self.group_fault or self.status.message
+        return self.group_error or self.status.message

@@ -9,21 +9,28 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.value import Raw
 from trimtab.decide.fleet import Array
-from trimtab.decide.framework import Mask, Objection, objections, verdicts
+from trimtab.decide.framework import Mask, Rejection, filter_mask, first_rejections
 from trimtab.decide.ocm.decision import MISCONFIGURED, Misconfigured
-from trimtab.decide.ocm.pipeline import Unlistable, decide, eligibility, graded, in_order, search
-from trimtab.decide.ocm.request import ADD_ON, PlacementAsk, weighed
-from trimtab.decide.ocm.snapshot import Scene, score_note
+from trimtab.decide.ocm.pipeline import (
+    UnlistableClusterSet,
+    decide,
+    eligible_clusters,
+    ordered_filters,
+    score_clusters,
+    search,
+)
+from trimtab.decide.ocm.request import ADD_ON, OcmRequest, weighted_prioritizers
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, score_key
 
 
-class Stage(NamedTuple):
+class FilterStage(NamedTuple):
     """The clusters that remain after a filter and those before it."""
 
     name: str
     mask: Mask
 
 
-class Opinion(NamedTuple):
+class PrioritizerScores(NamedTuple):
     """The scores of one prioritizer for each feasible cluster."""
 
     name: str
@@ -31,7 +38,7 @@ class Opinion(NamedTuple):
     scores: dict[str, int]
 
 
-class Fate(NamedTuple):
+class ClusterOutcome(NamedTuple):
     """The outcome for one cluster."""
 
     cluster: str
@@ -40,65 +47,67 @@ class Fate(NamedTuple):
     total: int | None = None
     plugin: str = ""
     reason: str = ""
-    parts: tuple[tuple[str, int, int], ...] = ()
+    score_parts: tuple[tuple[str, int, int], ...] = ()
     """The parts of the total: each prioritizer, its weight, its score."""
-    gaps: tuple[str, ...] = ()
+    missing_scores: tuple[str, ...] = ()
     """Scores that are missing or expired and therefore count 0."""
 
 
-def stages(ask: PlacementAsk, scene: Scene) -> Iterator[Stage]:
+def filter_stages(request: OcmRequest, snapshot: PlacementSnapshot) -> Iterator[FilterStage]:
     """Apply the filters one by one; raises Misconfigured when a filter is invalid."""
-    mask, stage_name = eligibility(ask, scene).mask, ""
-    for plugin in in_order():
+    mask, stage_name = eligible_clusters(request, snapshot).mask, ""
+    for plugin in ordered_filters():
         stage_name = f"{stage_name},{plugin.name}" if stage_name else plugin.name
-        if mask.any() and not (plugin.skips is not None and plugin.skips(ask)):
-            mask = mask & verdicts(plugin, ask, scene.fleet)
-        yield Stage(stage_name, mask)
+        if mask.any() and not (plugin.skips is not None and plugin.skips(request)):
+            mask = mask & filter_mask(plugin, request, snapshot.fleet)
+        yield FilterStage(stage_name, mask)
 
 
-def turned_down(ask: PlacementAsk, scene: Scene) -> str:
+def describe_rejections(request: OcmRequest, snapshot: PlacementSnapshot) -> str:
     """How many of the eligible clusters each filter rejected, as text; empty when none did."""
-    before = total = int(np.count_nonzero(eligibility(ask, scene).mask))
+    before = total = int(np.count_nonzero(eligible_clusters(request, snapshot).mask))
     outcomes = []
-    for plugin, stage in zip(in_order(), stages(ask, scene), strict=True):
+    for plugin, stage in zip(ordered_filters(), filter_stages(request, snapshot), strict=True):
         after = int(np.count_nonzero(stage.mask))
         outcomes += [f"{plugin.name} {before - after}"] if after < before else []
         before = after
     return f"of {total} clusters were turned down: {', '.join(outcomes)}" if outcomes else ""
 
 
-def opinions(ask: PlacementAsk, scene: Scene, feasible: Mask) -> Iterator[Opinion]:
+def prioritizer_scores(request: OcmRequest, snapshot: PlacementSnapshot, feasible: Mask) -> Iterator[PrioritizerScores]:
     columns = np.flatnonzero(feasible)
-    names = scene.fleet.called(columns)
-    for one in weighed(ask.spec.prioritizer_policy):
-        stage_name = graded(one, ask, scene, feasible)
+    names = snapshot.fleet.names_at(columns)
+    for one in weighted_prioritizers(request.spec.prioritizer_policy):
+        stage_name = score_clusters(one, request, snapshot, feasible)
         scores: list[int] = [] if stage_name is None else stage_name[columns].tolist()
-        yield Opinion(one.name, one.weight, dict(zip(names, scores, strict=False)))
+        yield PrioritizerScores(one.name, one.weight, dict(zip(names, scores, strict=False)))
 
 
-def aggregated(totals: Array | None, names: list[str]) -> list[tuple[str, int]]:
+def totals_by_rank(totals: Array | None, names: list[str]) -> list[tuple[str, int]]:
     """Clusters with their totals, best first."""
     if totals is None:
         return []
     return sorted(zip(names, totals.tolist(), strict=True), key=lambda entry: (-entry[1], entry[0]))
 
 
-def shown(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Raw:
+def debug_document(placement: OcmPlacement, request: OcmRequest, snapshot: PlacementSnapshot) -> Raw:
     """The body of `/debug/placements/{namespace}/{name}`."""
-    answer: Raw = {"placement": _excerpt(placement)}
-    left: list[Stage] = []
+    answer: Raw = {"placement": _placement_excerpt(placement)}
+    left: list[FilterStage] = []
     try:
-        left.extend(stages(ask, scene))
+        left.extend(filter_stages(request, snapshot))
         feasible = left[-1].mask
-        scored = list(opinions(ask, scene, feasible))
-        found = search(ask, scene, eligibility(ask, scene).mask)
-    except (Misconfigured, Unlistable) as fault:
-        return _without_empty({**answer, "filteredPipelineResults": _left(left, scene), "error": str(fault)})
-    totals = aggregated(found.totals, scene.fleet.called(found.feasible))
+        scored = list(prioritizer_scores(request, snapshot, feasible))
+        found = search(request, snapshot, eligible_clusters(request, snapshot).mask)
+    except (Misconfigured, UnlistableClusterSet) as fault:
+        return _without_empty(
+            {**answer, "filteredPipelineResults": _stage_documents(left, snapshot), "error": str(fault)}
+        )
+    totals = totals_by_rank(found.totals, snapshot.fleet.names_at(found.feasible))
     return _without_empty(
         {
             **answer,
-            "filteredPipelineResults": _left(left, scene),
+            "filteredPipelineResults": _stage_documents(left, snapshot),
             "prioritizeResults": [{"name": o.name, "weight": o.weight, "scores": o.scores} for o in scored],
             "aggregatedScores": [{"clusterName": name, "score": total} for name, total in totals],
             "error": found.status.message if found.status.code == MISCONFIGURED else "",
@@ -106,14 +115,14 @@ def shown(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Raw:
     )
 
 
-def _left(left: list[Stage], scene: Scene) -> list[Raw]:
+def _stage_documents(left: list[FilterStage], snapshot: PlacementSnapshot) -> list[Raw]:
     return [
-        _without_empty({"name": stage.name, "filteredClusters": scene.fleet.called(np.flatnonzero(stage.mask))})
+        _without_empty({"name": stage.name, "filteredClusters": snapshot.fleet.names_at(np.flatnonzero(stage.mask))})
         for stage in left
     ]
 
 
-def _excerpt(placement: OcmPlacement) -> Raw:
+def _placement_excerpt(placement: OcmPlacement) -> Raw:
     raw = kind_of(placement).encode(placement)
     kept = {"name", "namespace", "labels", "annotations"}
     metadata = {field: value for field, value in raw["metadata"].items() if field in kept}
@@ -124,51 +133,61 @@ def _without_empty(raw: dict[str, Any]) -> Raw:
     return {field: value for field, value in raw.items() if value}
 
 
-def fates(ask: PlacementAsk, scene: Scene) -> list[Fate]:
+def cluster_outcomes(request: OcmRequest, snapshot: PlacementSnapshot) -> list[ClusterOutcome]:
     """The outcome for every cluster of the fleet, in name order; raises UnlistableClusterSet."""
-    answer = decide(ask, scene)
-    fleet, found = scene.fleet, answer.found
-    outcomes = [Fate(name, "NotInSets") for name in fleet.names]
+    answer = decide(request, snapshot)
+    fleet, found = snapshot.fleet, answer.result
+    outcomes = [ClusterOutcome(name, "NotInSets") for name in fleet.names]
     if answer.status.code == MISCONFIGURED:
-        for column in np.flatnonzero(eligibility(ask, scene).mask).tolist():
-            outcomes[column] = Fate(fleet.names[column], "Filtered", None, answer.status.plugin, answer.status.message)
+        for column in np.flatnonzero(eligible_clusters(request, snapshot).mask).tolist():
+            outcomes[column] = ClusterOutcome(
+                fleet.names[column], "Filtered", None, answer.status.plugin, answer.status.message
+            )
         return outcomes
     totals = [] if found.totals is None else found.totals.tolist()
     chosen = set(found.chosen.tolist())
     mask = np.zeros(len(fleet.names), dtype=bool)
     mask[found.feasible] = True
-    scored = list(opinions(ask, scene, mask))
+    scored = list(prioritizer_scores(request, snapshot, mask))
     for column, total in zip(found.feasible.tolist(), totals, strict=True):
         name = fleet.names[column]
         parts = tuple((one.name, one.weight, one.scores[name]) for one in scored if name in one.scores)
         outcome = "Selected" if column in chosen else "NotNeeded"
-        outcomes[column] = Fate(name, outcome, total, parts=parts, gaps=tuple(dict.fromkeys(gaps(name, ask, scene))))
-    for column, objection in _objections(ask, scene):
-        outcomes[column] = Fate(fleet.names[column], "Filtered", None, objection.plugin, objection.reason.message)
+        outcomes[column] = ClusterOutcome(
+            name,
+            outcome,
+            total,
+            score_parts=parts,
+            missing_scores=tuple(dict.fromkeys(missing_score_messages(name, request, snapshot))),
+        )
+    for column, objection in _rejections(request, snapshot):
+        outcomes[column] = ClusterOutcome(
+            fleet.names[column], "Filtered", None, objection.plugin, objection.reason.message
+        )
     return outcomes
 
 
-def gaps(cluster: str, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
+def missing_score_messages(cluster: str, request: OcmRequest, snapshot: PlacementSnapshot) -> Iterator[str]:
     """The add-on scores that the Placement uses and that this cluster does not have, as text."""
-    for one in weighed(ask.spec.prioritizer_policy):
+    for one in weighted_prioritizers(request.spec.prioritizer_policy):
         add_on = one.coordinate.add_on
         if one.coordinate.type != ADD_ON or add_on is None:
             continue
-        note = scene.fleet.notes.get(score_note(add_on.resource_name), {}).get(cluster)
+        note = snapshot.fleet.external_values.get(score_key(add_on.resource_name), {}).get(cluster)
         if note is None:
             yield f"there is no AddOnPlacementScore {add_on.resource_name}"
-        elif note.until is not None and note.until < scene.now:
+        elif note.until is not None and note.until < snapshot.now:
             yield f"AddOnPlacementScore {add_on.resource_name} expired at {note.until:%Y-%m-%d %H:%M:%SZ}"
         elif add_on.score_name not in note.value:
             yield f"AddOnPlacementScore {add_on.resource_name} has no score {add_on.score_name}"
 
 
-def _objections(ask: PlacementAsk, scene: Scene) -> Iterator[tuple[int, Objection]]:
+def _rejections(request: OcmRequest, snapshot: PlacementSnapshot) -> Iterator[tuple[int, Rejection]]:
     """Filter by filter, so that no filter is evaluated for clusters that did not reach it."""
-    before = eligibility(ask, scene).mask
-    for plugin, stage in zip(in_order(), stages(ask, scene), strict=True):
+    before = eligible_clusters(request, snapshot).mask
+    for plugin, stage in zip(ordered_filters(), filter_stages(request, snapshot), strict=True):
         refused = np.flatnonzero(before & ~stage.mask).tolist()
         if refused:
-            outcomes = objections((plugin,), ask, scene.fleet, refused)
+            outcomes = first_rejections((plugin,), request, snapshot.fleet, refused)
             yield from ((column, objection) for column, objection in outcomes if objection is not None)
         before = stage.mask

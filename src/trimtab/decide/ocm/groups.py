@@ -7,25 +7,27 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupStrategy
 from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import sealed
-from trimtab.decide.ocm.decision import Group, Misconfigured
+from trimtab.decide.framework import hashable_key
+from trimtab.decide.ocm.decision import Misconfigured, OcmDecisionGroup
 from trimtab.decide.ocm.selectors import matcher_of
-from trimtab.decide.ocm.snapshot import PAGE, page_name
+from trimtab.decide.ocm.snapshot import PAGE_SIZE, page_name
 
 
-def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:
+def split_into_groups(
+    chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]
+) -> tuple[tuple[OcmDecisionGroup, ...], str]:
     """The groups, and why the remaining clusters are in none; the order of the columns is kept."""
-    groups: list[Group] = []
+    groups: list[OcmDecisionGroup] = []
     try:
         size = group_size(strategy.clusters_per_decision_group, len(chosen))
         for wanted in strategy.decision_groups:
-            inside = matching(wanted, fleet)[chosen]
-            groups += _runs(wanted.group_name, chosen[inside], size, fleet)
+            inside = group_mask(wanted, fleet)[chosen]
+            groups += _split_into_chunks(wanted.group_name, chosen[inside], size, fleet)
             chosen = chosen[~inside]
     except Misconfigured as fault:
         return tuple(groups), fault.message
-    groups += _runs("", chosen, size, fleet)
-    return tuple(groups) or (Group("", []),), ""
+    groups += _split_into_chunks("", chosen, size, fleet)
+    return tuple(groups) or (OcmDecisionGroup("", []),), ""
 
 
 def group_size(wanted: IntOrString, total: int) -> int:
@@ -37,20 +39,22 @@ def group_size(wanted: IntOrString, total: int) -> int:
     return wanted if 0 < wanted <= total else total
 
 
-def matching(group: DecisionGroup, fleet: Fleet[ManagedCluster]) -> Array:
+def group_mask(group: DecisionGroup, fleet: Fleet[ManagedCluster]) -> Array:
     selector = group.group_cluster_selector
-    return fleet.column(("in group", sealed(selector)), lambda: matcher_of(selector), bool)
+    return fleet.column(("in group", hashable_key(selector)), lambda: matcher_of(selector), bool)
 
 
-def _runs(name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]) -> Iterator[Group]:
+def _split_into_chunks(
+    name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]
+) -> Iterator[OcmDecisionGroup]:
     if len(columns) == 0:
         return
-    names = fleet.called(columns)
+    names = fleet.names_at(columns)
     for start in range(0, len(names), size):
-        yield Group(name, names[start : start + size])
+        yield OcmDecisionGroup(name, names[start : start + size])
 
 
-class Page(NamedTuple):
+class DecisionPage(NamedTuple):
     """One desired PlacementDecision."""
 
     name: str
@@ -59,10 +63,12 @@ class Page(NamedTuple):
     clusters: list[str]
 
 
-def pages(placement: str, groups: Sequence[Group]) -> Iterator[Page]:
+def decision_pages(placement: str, groups: Sequence[OcmDecisionGroup]) -> Iterator[DecisionPage]:
     """The objects that hold the groups, numbered across all groups; an empty group has one empty object."""
     number = 0
     for index, group in enumerate(groups):
-        for start in range(0, max(1, len(group.clusters)), PAGE):
+        for start in range(0, max(1, len(group.clusters)), PAGE_SIZE):
             number += 1
-            yield Page(page_name(placement, number), group.name, index, group.clusters[start : start + PAGE])
+            yield DecisionPage(
+                page_name(placement, number), group.name, index, group.clusters[start : start + PAGE_SIZE]
+            )

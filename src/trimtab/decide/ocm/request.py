@@ -9,41 +9,41 @@ import msgspec
 from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementSpec
 from trimtab.api.kinds.policy import PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
 from trimtab.api.value import Raw
-from trimtab.decide.framework import Score, prioritizers, sealed
+from trimtab.decide.framework import ScorePlugin, hashable_key, prioritizers
 from trimtab.decide.ocm.decision import Misconfigured
-from trimtab.decide.ocm.snapshot import Scene
+from trimtab.decide.ocm.snapshot import PlacementSnapshot
 
 ADD_ON = "AddOn"
 BUILT_IN = "BuiltIn"
-_READINGS_KEPT = 4096
+_MAX_CACHED_POLICIES = 4096
 
 
-class Scores(Protocol):
+class ScoreLookup(Protocol):
     """The scores that one AddOnPlacementScore has for a cluster, by name; None when there is no such object."""
 
     def __call__(self, resource: str) -> Mapping[str, int] | None: ...
 
 
-Program = Callable[[Raw, Scores], bool]
+CelProgram = Callable[[Raw, ScoreLookup], bool]
 """All expressions of one selector, evaluated on the wire form of one cluster."""
 
 
-class Compiler(Protocol):
+class CelCompiler(Protocol):
     """Compiles the expressions of a CEL selector, or returns the error message."""
 
-    def __call__(self, expressions: tuple[str, ...]) -> Program | str: ...
+    def __call__(self, expressions: tuple[str, ...]) -> CelProgram | str: ...
 
 
-class Weighed(NamedTuple):
+class WeightedPrioritizer(NamedTuple):
     """A prioritizer and its weight."""
 
     name: str
     coordinate: ScoreCoordinate
     weight: int
-    plugin: Score[Any, Any]
+    plugin: ScorePlugin[Any, Any]
 
 
-class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
+class OcmRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of one Placement."""
 
     namespace: str
@@ -54,50 +54,50 @@ class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
     """The clusters in use."""
     decided: tuple[str, ...] = ()
     """Its own decisions among those that the fleet counts: a cluster as often as it is listed."""
-    cel: Compiler | None = None
+    cel: CelCompiler | None = None
     by_score: bool = False
     """Decisions are listed best first, not in name order."""
-    spreads: bool = False
+    uses_spread_policy: bool = False
     """The spread policy is applied."""
 
 
-def ask_of(
+def ocm_request_of(
     placement: OcmPlacement,
-    scene: Scene,
-    cel: Compiler | None = None,
+    snapshot: PlacementSnapshot,
+    cel: CelCompiler | None = None,
     *,
     by_score: bool = False,
-    spreads: bool = False,
-) -> PlacementAsk:
-    holding = scene.held_by(placement.namespace, placement.name)
-    return PlacementAsk(
+    uses_spread_policy: bool = False,
+) -> OcmRequest:
+    holding = snapshot.decisions_of(placement.namespace, placement.name)
+    return OcmRequest(
         namespace=placement.namespace,
         name=placement.name,
         spec=placement.spec,
-        now=scene.now,
+        now=snapshot.now,
         placed=holding.placed,
         decided=holding.decided,
         cel=cel,
         by_score=by_score,
-        spreads=spreads,
+        uses_spread_policy=uses_spread_policy,
     )
 
 
-_readings: dict[Hashable, tuple[Weighed, ...]] = {}
+_cached_policies: dict[Hashable, tuple[WeightedPrioritizer, ...]] = {}
 
 
-def weighed(policy: PrioritizerPolicy) -> tuple[Weighed, ...]:
+def weighted_prioritizers(policy: PrioritizerPolicy) -> tuple[WeightedPrioritizer, ...]:
     """The effective prioritizers with their weights; raises Misconfigured."""
-    key = sealed(policy)
-    reading = _readings.get(key)
+    key = hashable_key(policy)
+    reading = _cached_policies.get(key)
     if reading is None:
-        if len(_readings) >= _READINGS_KEPT:
-            _readings.clear()
-        reading = _readings[key] = tuple(_weighed(policy))
+        if len(_cached_policies) >= _MAX_CACHED_POLICIES:
+            _cached_policies.clear()
+        reading = _cached_policies[key] = tuple(_read_prioritizers(policy))
     return reading
 
 
-def _weighed(policy: PrioritizerPolicy) -> Iterator[Weighed]:
+def _read_prioritizers(policy: PrioritizerPolicy) -> Iterator[WeightedPrioritizer]:
     for config in _by_identity(policy).values():
         weight = 1 if config.weight is None else config.weight
         if weight == 0:
@@ -123,14 +123,14 @@ def _by_identity(policy: PrioritizerPolicy) -> dict[Hashable, PrioritizerConfig]
     return configs
 
 
-def _prioritizer(coordinate: ScoreCoordinate, weight: int) -> Weighed:
+def _prioritizer(coordinate: ScoreCoordinate, weight: int) -> WeightedPrioritizer:
     if coordinate.type in ("", BUILT_IN):
         name = coordinate.built_in
         plugin = None if name == ADD_ON else prioritizers.get(name)
         if plugin is None:
             raise Misconfigured("", f"incorrect builtin prioritizer: {name}")
-        return Weighed(name, coordinate, weight, plugin)
+        return WeightedPrioritizer(name, coordinate, weight, plugin)
     if coordinate.add_on is None:
         raise Misconfigured("", "addOn should not be empty")
     name = f"{ADD_ON}/{coordinate.add_on.resource_name}/{coordinate.add_on.score_name}"
-    return Weighed(name, coordinate, weight, prioritizers[ADD_ON])
+    return WeightedPrioritizer(name, coordinate, weight, prioritizers[ADD_ON])

@@ -11,14 +11,14 @@ from trimtab.api.value import IntOrString
 TO_APPLY, PROGRESSING, SUCCEEDED, FAILED, TIMED_OUT = "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"
 
 
-class Standing(NamedTuple):
+class RolloutState(NamedTuple):
     """The rollout status of one cluster, and since when."""
 
     status: str = TO_APPLY
     since: datetime | None = None
 
 
-class Batch(NamedTuple):
+class RolloutGroup(NamedTuple):
     """A decision group: its clusters, name and number."""
 
     name: str
@@ -26,20 +26,20 @@ class Batch(NamedTuple):
     clusters: tuple[str, ...]
 
 
-class Plan(NamedTuple):
+class RolloutPlan(NamedTuple):
     """The clusters to apply now, and when to check again because a deadline or a soak time ends."""
 
     apply: tuple[str, ...] = ()
     done: bool = True
-    again_at: datetime | None = None
+    recheck_at: datetime | None = None
 
 
-def seconds(text: str) -> float | None:
+def parse_seconds(text: str) -> float | None:
     """Parse `2h`, `90m`, `360s`; None for no limit."""
     return None if text == "None" else parse_duration(text).total_seconds()
 
 
-def share(wanted: IntOrString | None, total: int) -> int | None:
+def resolve_share(wanted: IntOrString | None, total: int) -> int | None:
     """A number, or a percentage of the total rounded up; None when it is invalid or out of range."""
     if isinstance(wanted, str):
         digits = wanted.removesuffix("%")
@@ -49,16 +49,18 @@ def share(wanted: IntOrString | None, total: int) -> int | None:
     return wanted if wanted is not None and 0 < wanted <= total else None
 
 
-def plan(batches: Sequence[Batch], standings: Mapping[str, Standing], strategy: RolloutStrategy, now: datetime) -> Plan:
+def plan_rollout(
+    batches: Sequence[RolloutGroup], states: Mapping[str, RolloutState], strategy: RolloutStrategy, now: datetime
+) -> RolloutPlan:
     """The next step of a rollout over all clusters of a placement."""
-    walk = _Course(standings, _pace(strategy), now)
+    walk = _RolloutWalk(states, _pace(strategy), now)
     if strategy.type == "Progressive" and strategy.progressive is not None:
-        first, rest = split(batches, strategy.progressive.mandatory_decision_groups)
+        first, rest = split_mandatory(batches, strategy.progressive.mandatory_decision_groups)
         clusters = sorted(cluster for batch in rest for cluster in batch.clusters)
         if walk.group_by_group(first, tolerant=False):
-            walk.advance(clusters, share(strategy.progressive.max_concurrency, len(clusters)) or len(clusters))
+            walk.advance(clusters, resolve_share(strategy.progressive.max_concurrency, len(clusters)) or len(clusters))
     elif strategy.type == "ProgressivePerGroup" and strategy.progressive_per_group is not None:
-        first, rest = split(batches, strategy.progressive_per_group.mandatory_decision_groups)
+        first, rest = split_mandatory(batches, strategy.progressive_per_group.mandatory_decision_groups)
         if walk.group_by_group(first, tolerant=False):
             walk.group_by_group(rest, tolerant=True)
     else:
@@ -67,9 +69,11 @@ def plan(batches: Sequence[Batch], standings: Mapping[str, Standing], strategy: 
     return walk.result(sum(len(batch.clusters) for batch in batches))
 
 
-def split(batches: Sequence[Batch], mandatory: Sequence[MandatoryDecisionGroup]) -> tuple[list[Batch], list[Batch]]:
+def split_mandatory(
+    batches: Sequence[RolloutGroup], mandatory: Sequence[MandatoryDecisionGroup]
+) -> tuple[list[RolloutGroup], list[RolloutGroup]]:
     """The mandatory groups, in the order of the strategy, and the others."""
-    first: list[Batch] = []
+    first: list[RolloutGroup] = []
     for mandatory_group in mandatory:
         for batch in batches:
             named = bool(mandatory_group.group_name) and mandatory_group.group_name == batch.name
@@ -87,26 +91,26 @@ def _pace(strategy: RolloutStrategy) -> RolloutOptions:
     return chosen or RolloutOptions(progress_deadline="None")
 
 
-class _Course:
+class _RolloutWalk:
     """Walks through the clusters once and collects what to apply."""
 
-    def __init__(self, standings: Mapping[str, Standing], pace: RolloutOptions, now: datetime) -> None:
-        self._standings = standings
+    def __init__(self, states: Mapping[str, RolloutState], pace: RolloutOptions, now: datetime) -> None:
+        self._standings = states
         self._pace = pace
         self._now = now
-        self._deadline = seconds(pace.progress_deadline or "None")
-        self._soak = seconds(pace.min_success_time) or 0.0
+        self._deadline = parse_seconds(pace.progress_deadline or "None")
+        self._soak = parse_seconds(pace.min_success_time) or 0.0
         self._apply: list[str] = []
         self._finished = 0
         self._ends: list[datetime] = []
 
-    def group_by_group(self, batches: Sequence[Batch], *, tolerant: bool) -> bool:
+    def group_by_group(self, batches: Sequence[RolloutGroup], *, tolerant: bool) -> bool:
         """Whether all of them are done, apart from tolerated failures."""
         return all(self.advance(sorted(batch.clusters), len(batch.clusters), tolerant=tolerant) for batch in batches)
 
     def advance(self, clusters: Sequence[str], slots: int, *, tolerant: bool = True, stops: bool = True) -> bool:
         """Fill the free slots; returns whether nothing is left to do here."""
-        allowed = (share(self._pace.max_failures, len(clusters)) or 0) if tolerant else 0
+        allowed = (resolve_share(self._pace.max_failures, len(clusters)) or 0) if tolerant else 0
         statuses = {cluster: self._status(cluster) for cluster in clusters}
         failures = sum(status in (FAILED, TIMED_OUT) for status in statuses.values())
         self._finished += sum(status in (SUCCEEDED, FAILED, TIMED_OUT) for status in statuses.values())
@@ -119,7 +123,7 @@ class _Course:
 
     def _status(self, cluster: str) -> str:
         """Applies deadlines and soak times: a success that is too recent still counts as progressing."""
-        standing = self._standings.get(cluster, Standing())
+        standing = self._standings.get(cluster, RolloutState())
         since = standing.since or self._now
         if standing.status in (PROGRESSING, FAILED) and self._deadline is not None:
             end = since + timedelta(seconds=self._deadline)
@@ -133,14 +137,14 @@ class _Course:
                 return PROGRESSING
         return standing.status
 
-    def result(self, total: int) -> Plan:
+    def result(self, total: int) -> RolloutPlan:
         done = not self._apply and self._finished == total
-        return Plan(tuple(self._apply), done, min(self._ends, default=None))
+        return RolloutPlan(tuple(self._apply), done, min(self._ends, default=None))
 
 
-def in_groups(pages: Iterator[tuple[str, str, Sequence[str]]]) -> list[Batch]:
+def rollout_groups(pages: Iterator[tuple[str, str, Sequence[str]]]) -> list[RolloutGroup]:
     """Decision groups from (name, number as text, clusters) of each PlacementDecision."""
     found: dict[tuple[int, str], list[str]] = {}
     for name, number, clusters in pages:
         found.setdefault((int(number) if number.isdigit() else 0, name), []).extend(clusters)
-    return [Batch(name, number, tuple(clusters)) for (number, name), clusters in sorted(found.items())]
+    return [RolloutGroup(name, number, tuple(clusters)) for (number, name), clusters in sorted(found.items())]

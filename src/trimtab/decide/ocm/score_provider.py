@@ -20,7 +20,7 @@ from trimtab.registry import Registry
 LOWEST, HIGHEST = -100, 100
 
 
-class Seen(NamedTuple):
+class ProviderCluster(NamedTuple):
     """The input of a provider for one cluster."""
 
     name: str
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     """The amounts in use; empty when they are not reported."""
 
 
-class Sheet(NamedTuple):
+class ClusterScores(NamedTuple):
     """The scores of one cluster, and for how many seconds they are valid."""
 
     cluster: str
@@ -41,23 +41,23 @@ class Sheet(NamedTuple):
     seconds: float | None = None
 
 
-Provider: TypeAlias = Callable[[Sequence[Seen], Mapping[str, str]], Iterable[Sheet]]
-providers: Registry[Provider] = Registry("score provider")
+ScoreProvider: TypeAlias = Callable[[Sequence[ProviderCluster], Mapping[str, str]], Iterable[ClusterScores]]
+providers: Registry[ScoreProvider] = Registry("score provider")
 """The built-in providers."""
 
 
-def provider(name: str) -> Callable[[Provider], Provider]:
+def provider(name: str) -> Callable[[ScoreProvider], ScoreProvider]:
     """Register a provider by name."""
     return lambda provide: providers.add(name, provide)
 
 
-def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> list[Seen]:
+def provider_clusters(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> list[ProviderCluster]:
     """Every cluster once, with the data of its Cluster and its ManagedCluster."""
     found = {one.name: _from_managed(one) for one in managed}
     for cluster in clusters:
         summary = cluster.status.resource_summary
         other = found.get(cluster.name)
-        found[cluster.name] = Seen(
+        found[cluster.name] = ProviderCluster(
             cluster.name,
             {**(other.labels if other else {}), **cluster.metadata.labels},
             {**(other.annotations if other else {}), **cluster.metadata.annotations},
@@ -69,10 +69,10 @@ def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> 
     return [found[name] for name in sorted(found)]
 
 
-def _from_managed(cluster: ManagedCluster) -> Seen:
+def _from_managed(cluster: ManagedCluster) -> ProviderCluster:
     metadata = cluster.metadata
     room = _numbers(cluster.status.allocatable)
-    return Seen(cluster.name, metadata.labels, metadata.annotations, claims_of(cluster), room, {})
+    return ProviderCluster(cluster.name, metadata.labels, metadata.annotations, claims_of(cluster), room, {})
 
 
 def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
@@ -85,7 +85,7 @@ def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
     return found
 
 
-def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[str, int]:
+def normalize_to_range(values: Mapping[str, float], *, best: str = "highest") -> dict[str, int]:
     """Map numbers to scores: the best gets 100, the worst -100, the others in proportion; equal numbers get 100."""
     if not values:
         return {}
@@ -96,13 +96,15 @@ def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[
     return {name: round(sign * ((value - low) / (high - low) * 200 - 100)) for name, value in values.items()}
 
 
-def sheets(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
+def run_provider(
+    provide: ScoreProvider, clusters: Sequence[ProviderCluster], options: Mapping[str, str]
+) -> Iterator[ClusterScores]:
     """The validated results of the provider; raises InputFault with the invalid cluster and score."""
     known = {cluster.name for cluster in clusters}
-    for given in _answers(provide, clusters, options):
+    for given in _provider_results(provide, clusters, options):
         if not isinstance(given, tuple) or not 2 <= len(given) <= 3 or not isinstance(given[1], Mapping):
             raise InputFault(f"the provider yielded {given!r}, not (cluster, scores, seconds)")
-        result = Sheet(*given)
+        result = ClusterScores(*given)
         if result.cluster not in known:
             raise InputFault(f"the provider scored {result.cluster!r}, which is not a cluster of this fleet")
         if result.seconds is not None and not (_is_number(result.seconds) and result.seconds > 0):
@@ -119,7 +121,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _answers(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[object]:
+def _provider_results(
+    provide: ScoreProvider, clusters: Sequence[ProviderCluster], options: Mapping[str, str]
+) -> Iterator[object]:
     """Report any exception of a provider in one line: it is third-party code."""
     try:
         yield from provide(clusters, options)
@@ -129,9 +133,9 @@ def _answers(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, 
         raise InputFault(f"the provider failed: {type(fault).__name__}: {fault}") from fault
 
 
-def published(
+def placement_scores(
     resource: str,
-    given: Iterable[Sheet],
+    given: Iterable[ClusterScores],
     before: Mapping[str, AddOnPlacementScore],
     now: datetime,
     seconds: float,

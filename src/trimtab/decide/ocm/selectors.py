@@ -18,14 +18,14 @@ Matcher: TypeAlias = Callable[[ManagedCluster], bool]
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-class Rule(NamedTuple):
+class SelectorRule(NamedTuple):
     """One requirement on a map of strings."""
 
     key: str
     operator: str
     values: frozenset[str]
 
-    def holds(self, texts: Mapping[str, str]) -> bool:
+    def matches(self, texts: Mapping[str, str]) -> bool:
         present = self.key in texts
         if self.operator == "In":
             return present and texts[self.key] in self.values
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
         return present == (self.operator == "Exists")
 
 
-class Requirement(NamedTuple):
+class UncheckedRequirement(NamedTuple):
     """A requirement before validation."""
 
     key: str
@@ -47,35 +47,35 @@ def claims_of(cluster: ManagedCluster) -> dict[str, str]:
     return {claim.name: claim.value for claim in cluster.status.cluster_claims}
 
 
-def by_labels(selector: LabelSelector | None) -> tuple[Rule, ...]:
+def label_rules(selector: LabelSelector | None) -> tuple[SelectorRule, ...]:
     if selector is None:
         return ()
-    requirements = [Requirement(key, "In", (value,)) for key, value in sorted(selector.match_labels.items())]
-    requirements += [Requirement(r.key, r.operator, r.values) for r in selector.match_expressions]
-    return _rules(requirements)
+    requirements = [UncheckedRequirement(key, "In", (value,)) for key, value in sorted(selector.match_labels.items())]
+    requirements += [UncheckedRequirement(r.key, r.operator, r.values) for r in selector.match_expressions]
+    return _checked_rules(requirements)
 
 
-def by_claims(selector: ClusterClaimSelector | None) -> tuple[Rule, ...]:
+def claim_rules(selector: ClusterClaimSelector | None) -> tuple[SelectorRule, ...]:
     if selector is None:
         return ()
-    return _rules(Requirement(r.key, r.operator, r.values) for r in selector.match_expressions)
+    return _checked_rules(UncheckedRequirement(r.key, r.operator, r.values) for r in selector.match_expressions)
 
 
-def all_hold(rules: Iterable[Rule], texts: Mapping[str, str]) -> bool:
-    return all(rule.holds(texts) for rule in rules)
+def all_match(rules: Iterable[SelectorRule], texts: Mapping[str, str]) -> bool:
+    return all(rule.matches(texts) for rule in rules)
 
 
 def matcher_of(selector: GroupClusterSelector) -> Matcher:
     """Labels and claims must both match."""
-    labels, claims = by_labels(selector.label_selector), by_claims(selector.claim_selector)
+    labels, claims = label_rules(selector.label_selector), claim_rules(selector.claim_selector)
 
     def matches(cluster: ManagedCluster) -> bool:
-        return all_hold(labels, cluster.metadata.labels) and (not claims or all_hold(claims, claims_of(cluster)))
+        return all_match(labels, cluster.metadata.labels) and (not claims or all_match(claims, claims_of(cluster)))
 
     return matches
 
 
-def members_of(cluster_set: ManagedClusterSet) -> Matcher:
+def set_matcher(cluster_set: ManagedClusterSet) -> Matcher:
     """Whether a cluster belongs to a set."""
     selector = cluster_set.spec.cluster_selector
     if selector.selector_type in ("", EXCLUSIVE):
@@ -85,24 +85,24 @@ def members_of(cluster_set: ManagedClusterSet) -> Matcher:
         raise Misconfigured("", f"selectorType is not right: {selector.selector_type}")
     if selector.label_selector is None:
         return lambda _: False
-    rules = by_labels(selector.label_selector)
-    return lambda cluster: all_hold(rules, cluster.metadata.labels)
+    rules = label_rules(selector.label_selector)
+    return lambda cluster: all_match(rules, cluster.metadata.labels)
 
 
-def _rules(requirements: Iterable[Requirement]) -> tuple[Rule, ...]:
-    return tuple(_rule(requirement) for requirement in requirements)
+def _checked_rules(requirements: Iterable[UncheckedRequirement]) -> tuple[SelectorRule, ...]:
+    return tuple(_checked_rule(requirement) for requirement in requirements)
 
 
-def _rule(requirement: Requirement) -> Rule:
+def _checked_rule(requirement: UncheckedRequirement) -> SelectorRule:
     if requirement.operator not in _OPERATORS:
         raise Misconfigured("", f'"{requirement.operator}" is not a valid label selector operator')
-    faults = [*_key_faults(requirement.key), *_number_faults(requirement), *_value_faults(requirement)]
+    faults = [*_key_errors(requirement.key), *_count_errors(requirement), *_value_errors(requirement)]
     if faults:
         raise Misconfigured("", faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-    return Rule(requirement.key, requirement.operator, frozenset(requirement.values))
+    return SelectorRule(requirement.key, requirement.operator, frozenset(requirement.values))
 
 
-def _number_faults(requirement: Requirement) -> list[str]:
+def _count_errors(requirement: UncheckedRequirement) -> list[str]:
     if requirement.operator in ("In", "NotIn"):
         if requirement.values:
             return []
@@ -113,12 +113,12 @@ def _number_faults(requirement: Requirement) -> list[str]:
     return [f"values: Invalid value: {given}: values set must be empty for exists and does not exist"]
 
 
-def _key_faults(key: str) -> list[str]:
+def _key_errors(key: str) -> list[str]:
     faults = qualified_name_faults(key)
     return [f"key: Invalid value: {json.dumps(key, ensure_ascii=False)}: {'; '.join(faults)}"] if faults else []
 
 
-def _value_faults(requirement: Requirement) -> Iterator[str]:
+def _value_errors(requirement: UncheckedRequirement) -> Iterator[str]:
     for position, value in enumerate(requirement.values):
         if faults := label_value_faults(value):
             shown = json.dumps(value, ensure_ascii=False)

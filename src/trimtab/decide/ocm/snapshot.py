@@ -16,13 +16,13 @@ import numpy as np
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.value import Object
-from trimtab.decide.fleet import LONG_AGO, Array, Fleet, Note
-from trimtab.decide.request import Popularity
+from trimtab.decide.fleet import MIN_TIME, Array, ExternalValue, Fleet
+from trimtab.decide.request import DecisionCounts
 
 PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
 GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
 GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
-PAGE = 100
+PAGE_SIZE = 100
 """The maximum number of clusters in a PlacementDecision."""
 
 V = TypeVar("V")
@@ -40,55 +40,55 @@ def one_group_labels(placement: str) -> dict[str, str]:
     return {PLACEMENT_LABEL: placement, GROUP_NAME_LABEL: "", GROUP_INDEX_LABEL: "0"}
 
 
-def score_note(resource: str) -> str:
+def score_key(resource: str) -> str:
     """The kind of external value that holds the scores of one AddOnPlacementScore."""
     return f"AddOnPlacementScore/{resource}"
 
 
-def note_of(score: AddOnPlacementScore) -> Note:
+def external_value_of(score: AddOnPlacementScore) -> ExternalValue:
     """The scores, and until when they are valid."""
-    return Note({entry.name: entry.value for entry in score.status.scores}, score.status.valid_until)
+    return ExternalValue({entry.name: entry.value for entry in score.status.scores}, score.status.valid_until)
 
 
 def clusters_of(decision: PlacementDecision) -> list[str]:
     return [entry.cluster_name for entry in decision.status.decisions] if decision.status is not None else []
 
 
-class Held(NamedTuple):
+class StoredDecision(NamedTuple):
     """One PlacementDecision and its clusters."""
 
     decision: PlacementDecision
     clusters: list[str]
 
 
-class Holding:
+class StoredDecisions:
     """All stored decisions of one Placement."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, Held] = {}
-        self._line: tuple[tuple[str, int], Array | None] | None = None
+        self.pages: dict[str, StoredDecision] = {}
+        self._ordered_columns: tuple[tuple[str, int], Array | None] | None = None
 
-    def put(self, name: str, held: Held | None) -> None:
-        if held is None:
+    def set_page(self, name: str, stored: StoredDecision | None) -> None:
+        if stored is None:
             self.pages.pop(name, None)
         else:
-            self.pages[name] = held
+            self.pages[name] = stored
         self.__dict__.pop("decided", None)
         self.__dict__.pop("placed", None)
-        self._line = None
+        self._ordered_columns = None
 
-    def in_line(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+    def ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
         """The columns of the clusters, if they are listed in one unnamed group, page by page; else None."""
-        if self._line is None or self._line[0] != (placement, fleet.layout):
-            self._line = ((placement, fleet.layout), self._lined_up(placement, fleet))
-        return self._line[1]
+        if self._ordered_columns is None or self._ordered_columns[0] != (placement, fleet.layout):
+            self._ordered_columns = ((placement, fleet.layout), self._compute_ordered_columns(placement, fleet))
+        return self._ordered_columns[1]
 
-    def _lined_up(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+    def _compute_ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
         labels = one_group_labels(placement)
         names: list[str] = []
         for number in range(1, len(self.pages) + 1):
             held = self.pages.get(page_name(placement, number))
-            full = len(names) == (number - 1) * PAGE and (number == 1 or (held is not None and held.clusters))
+            full = len(names) == (number - 1) * PAGE_SIZE and (number == 1 or (held is not None and held.clusters))
             if held is None or held.decision.metadata.labels != labels or not full:
                 return None
             names += held.clusters
@@ -108,10 +108,10 @@ class Holding:
         return self.decided if len(once) == len(self.decided) else tuple(once)
 
 
-NOTHING_HELD = Holding()
+NO_DECISIONS = StoredDecisions()
 
 
-class Scene(NamedTuple):
+class PlacementSnapshot(NamedTuple):
     """All input of Placement decisions at one time."""
 
     now: datetime
@@ -119,20 +119,20 @@ class Scene(NamedTuple):
     sets: Mapping[str, ManagedClusterSet]
     bindings: Mapping[str, Mapping[str, ManagedClusterSetBinding]]
     """By namespace, then by name."""
-    held: Mapping[Owner, Holding]
+    decisions: Mapping[Owner, StoredDecisions]
     """The decisions of each Placement."""
-    popularity: Popularity
+    decision_counts: DecisionCounts
     """How often each cluster was selected, in all namespaces."""
 
-    def held_by(self, namespace: str, name: str) -> Holding:
-        return self.held.get((namespace, name), NOTHING_HELD)
+    def decisions_of(self, namespace: str, name: str) -> StoredDecisions:
+        return self.decisions.get((namespace, name), NO_DECISIONS)
 
-    def bound(self, namespace: str) -> tuple[str, ...]:
+    def bound_sets(self, namespace: str) -> tuple[str, ...]:
         """The sets that the namespace may use: existing sets for which it has a binding of the same name."""
         return tuple(sorted(name for name in self.bindings.get(namespace, ()) if name in self.sets))
 
 
-class Atlas:
+class PlacementSnapshotCache:
     """Keeps the snapshot up to date with the objects."""
 
     kinds: tuple[type[Object], ...] = (
@@ -143,100 +143,104 @@ class Atlas:
         AddOnPlacementScore,
     )
 
-    def __init__(self, things: Iterable[Object] = ()) -> None:
+    def __init__(self, objects: Iterable[Object] = ()) -> None:
         self._fleet: Fleet[ManagedCluster] = Fleet.of(())
         self._sets: dict[str, ManagedClusterSet] = {}
         self._bindings: dict[str, dict[str, ManagedClusterSetBinding]] = {}
-        self._held: dict[Owner, Holding] = {}
-        self._chosen: Counter[str] = Counter()
-        self._recount: set[str] = set()
-        self._counted_for = -1
-        self._times: Array = np.zeros(0, dtype=np.int64)
-        self._elsewhere: dict[str, int] = {}
-        self._moved: dict[str, ManagedCluster | None] = {}
-        self._noted: dict[str, dict[str, Note | None]] = {}
+        self._decisions: dict[Owner, StoredDecisions] = {}
+        self._decision_counter: Counter[str] = Counter()
+        self._names_to_count: set[str] = set()
+        self._counted_layout = -1
+        self._counts: Array = np.zeros(0, dtype=np.int64)
+        self._outside_fleet: dict[str, int] = {}
+        self._changed_clusters: dict[str, ManagedCluster | None] = {}
+        self._changed_scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._expiries: list[datetime] = []
-        self._ends: set[datetime] = set()
-        for obj in things:
-            self.learn(None, obj)
+        self._known_expiries: set[datetime] = set()
+        for obj in objects:
+            self.update(None, obj)
 
-    def learn(self, old: Object | None, new: Object | None) -> None:
+    def update(self, old: Object | None, new: Object | None) -> None:
         """An object was added (old is None), changed, or removed (new is None)."""
         obj = new if new is not None else old
         if isinstance(obj, ManagedCluster):
-            self._moved[obj.name] = new  # type: ignore[assignment]
+            self._changed_clusters[obj.name] = new  # type: ignore[assignment]
         elif isinstance(obj, AddOnPlacementScore):
-            self._learn_score(obj, gone=new is None)
+            self._update_score(obj, removed=new is None)
         elif isinstance(obj, PlacementDecision):
-            self._learn_decision(old, new)
+            self._update_decision(old, new)
         elif isinstance(obj, ManagedClusterSet):
-            _put(self._sets, obj.name, obj, gone=new is None)
+            _set_or_remove(self._sets, obj.name, obj, removed=new is None)
         elif isinstance(obj, ManagedClusterSetBinding):
-            _put(self._bindings.setdefault(obj.namespace, {}), obj.name, obj, gone=new is None)
+            _set_or_remove(self._bindings.setdefault(obj.namespace, {}), obj.name, obj, removed=new is None)
 
-    def _learn_score(self, score: AddOnPlacementScore, *, gone: bool) -> None:
+    def _update_score(self, score: AddOnPlacementScore, *, removed: bool) -> None:
         until = score.status.valid_until
-        self._noted.setdefault(score_note(score.name), {})[score.namespace] = None if gone else note_of(score)
-        if until is not None and not gone and until not in self._ends:
+        self._changed_scores.setdefault(score_key(score.name), {})[score.namespace] = (
+            None if removed else external_value_of(score)
+        )
+        if until is not None and not removed and until not in self._known_expiries:
             heappush(self._expiries, until)
-            self._ends.add(until)
+            self._known_expiries.add(until)
 
-    def _learn_decision(self, old: Object | None, new: Object | None) -> None:
+    def _update_decision(self, old: Object | None, new: Object | None) -> None:
         changes: Counter[str] = Counter()
         for decision, step in ((old, -1), (new, 1)):
             if isinstance(decision, PlacementDecision):
                 clusters = clusters_of(decision)
                 owner = (decision.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
-                holding = self._held.setdefault(owner, Holding())
-                holding.put(decision.name, Held(decision, clusters) if step > 0 else None)
+                holding = self._decisions.setdefault(owner, StoredDecisions())
+                holding.set_page(decision.name, StoredDecision(decision, clusters) if step > 0 else None)
                 (changes.update if step > 0 else changes.subtract)(clusters)
-        self._chosen.update(changes)
-        self._recount.update(name for name, change in changes.items() if change)
+        self._decision_counter.update(changes)
+        self._names_to_count.update(name for name, change in changes.items() if change)
 
-    def scene(self, now: datetime) -> Scene:
+    def snapshot(self, now: datetime) -> PlacementSnapshot:
         """The snapshot at this time, including all updates."""
-        if self._moved:
-            here = [cluster for cluster in self._moved.values() if cluster is not None]
-            self._fleet = self._fleet.change(here, gone=[name for name, new in self._moved.items() if new is None])
-            self._moved = {}
-        for kind, changed in self._noted.items():
-            self._fleet = self._fleet.amend(kind, changed)
-        self._noted = {}
-        self._let_expire(now)
-        self._count()
-        popularity = Popularity(self._times, self._elsewhere)
-        return Scene(now, self._fleet, self._sets, self._bindings, self._held, popularity)
+        if self._changed_clusters:
+            here = [cluster for cluster in self._changed_clusters.values() if cluster is not None]
+            self._fleet = self._fleet.change(
+                here, removed=[name for name, new in self._changed_clusters.items() if new is None]
+            )
+            self._changed_clusters = {}
+        for kind, changed in self._changed_scores.items():
+            self._fleet = self._fleet.with_external_value_changes(kind, changed)
+        self._changed_scores = {}
+        self._expire_scores(now)
+        self._update_counts()
+        popularity = DecisionCounts(self._counts, self._outside_fleet)
+        return PlacementSnapshot(now, self._fleet, self._sets, self._bindings, self._decisions, popularity)
 
-    def _count(self) -> None:
+    def _update_counts(self) -> None:
         """Update the counts of the changed clusters, or of all when the layout changed."""
         index = self._fleet.index
-        if self._counted_for != self._fleet.layout:
-            self._counted_for = self._fleet.layout
-            self._times = np.zeros(len(index), dtype=np.int64)
-            self._elsewhere = {}
-            self._recount.update(self._chosen)
-        for name in self._recount:
+        if self._counted_layout != self._fleet.layout:
+            self._counted_layout = self._fleet.layout
+            self._counts = np.zeros(len(index), dtype=np.int64)
+            self._outside_fleet = {}
+            self._names_to_count.update(self._decision_counter)
+        for name in self._names_to_count:
             column = index.get(name)
             if column is not None:
-                self._times[column] = self._chosen[name]
-            elif self._chosen[name]:
-                self._elsewhere[name] = self._chosen[name]
+                self._counts[column] = self._decision_counter[name]
+            elif self._decision_counter[name]:
+                self._outside_fleet[name] = self._decision_counter[name]
             else:
-                self._elsewhere.pop(name, None)
-        self._recount = set()
+                self._outside_fleet.pop(name, None)
+        self._names_to_count = set()
 
-    def _let_expire(self, now: datetime) -> None:
+    def _expire_scores(self, now: datetime) -> None:
         """Arrays depend on time only through values that expire: between two expiries the fleet stays the same."""
-        expired = self._fleet.now == LONG_AGO
+        expired = self._fleet.now == MIN_TIME
         while self._expiries and self._expiries[0] < now:
-            self._ends.discard(heappop(self._expiries))
+            self._known_expiries.discard(heappop(self._expiries))
             expired = True
         if expired:
             self._fleet = self._fleet.at(now)
 
 
-def _put(shelf: dict[str, V], name: str, thing: V, *, gone: bool) -> None:
-    if gone:
-        shelf.pop(name, None)
+def _set_or_remove(mapping: dict[str, V], name: str, obj: V, *, removed: bool) -> None:
+    if removed:
+        mapping.pop(name, None)
     else:
-        shelf[name] = thing
+        mapping[name] = obj

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.kinds.ocm_placement import PlacementToleration
-from trimtab.decide.fleet import LONG_AGO, Fleet
+from trimtab.decide.fleet import MIN_TIME, Fleet
 from trimtab.decide.ocm.decision import Misconfigured
-from trimtab.decide.ocm.request import PlacementAsk
+from trimtab.decide.ocm.request import OcmRequest
 
 PLUGIN = "TaintToleration"
 NEVER, FOREVER = float("-inf"), float("inf")
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC).timestamp() - 86400
+_MAX_TIMESTAMP = datetime.max.replace(tzinfo=UTC).timestamp() - 86400
 
 
-def check(tolerations: Sequence[PlacementToleration]) -> None:
+def validate_tolerations(tolerations: Sequence[PlacementToleration]) -> None:
     """Reject contradictory tolerations."""
     for toleration in tolerations:
         if not toleration.key and toleration.operator != "Exists":
@@ -23,7 +23,7 @@ def check(tolerations: Sequence[PlacementToleration]) -> None:
             raise Misconfigured(PLUGIN, "If the operator is Exists, the value should be empty.")
 
 
-def covers(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
+def matches_taint(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
     """Whether the toleration matches this taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -34,27 +34,27 @@ def covers(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
     return toleration.operator == "Exists"
 
 
-def end(toleration: PlacementToleration, taint: ManagedClusterTaint) -> float:
+def toleration_end(toleration: PlacementToleration, taint: ManagedClusterTaint) -> float:
     """When the toleration of this taint ends, in seconds since 1970."""
     if toleration.toleration_seconds is None:
         return FOREVER
-    return (taint.time_added or LONG_AGO).timestamp() + toleration.toleration_seconds
+    return (taint.time_added or MIN_TIME).timestamp() + toleration.toleration_seconds
 
 
-def harmless(taint: ManagedClusterTaint, *, in_use: bool) -> bool:
+def is_harmless(taint: ManagedClusterTaint, *, in_use: bool) -> bool:
     """Whether the taint never excludes a cluster, or only excludes clusters that are not in use."""
     return taint.effect == "PreferNoSelect" or (taint.effect == "NoSelectIfNew" and in_use)
 
 
-def ends(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callable[[ManagedCluster], float]:
+def tolerated_until(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callable[[ManagedCluster], float]:
     """Until when all taints of a cluster are tolerated, by any toleration."""
 
     def last(cluster: ManagedCluster) -> float:
         return min(
             (
-                max((end(t, taint) for t in tolerations if covers(t, taint)), default=NEVER)
+                max((toleration_end(t, taint) for t in tolerations if matches_taint(t, taint)), default=NEVER)
                 for taint in cluster.spec.taints
-                if not harmless(taint, in_use=in_use)
+                if not is_harmless(taint, in_use=in_use)
             ),
             default=FOREVER,
         )
@@ -62,25 +62,27 @@ def ends(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callabl
     return last
 
 
-def first_end(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> datetime | None:
+def next_toleration_end(request: OcmRequest, fleet: Fleet[ManagedCluster]) -> datetime | None:
     """When the first toleration that a cluster in use depends on ends; the Placement must be checked again then."""
-    tolerations = ask.spec.tolerations
-    if not ask.placed or all(t.toleration_seconds is None for t in tolerations):
+    tolerations = request.spec.tolerations
+    if not request.placed or all(t.toleration_seconds is None for t in tolerations):
         return None
-    columns = fleet.columns(ask.placed)
+    columns = fleet.columns_of(request.placed)
     tainted = columns[fleet.column("tainted", lambda: lambda cluster: bool(cluster.spec.taints), bool)[columns]]
-    now = ask.now.timestamp()
-    first = min((_relied_on(fleet.targets[column], tolerations, now) for column in tainted), default=FOREVER)
-    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=first) if first < _END_OF_TIME else None
+    now = request.now.timestamp()
+    first = min((_first_active_end(fleet.targets[column], tolerations, now) for column in tainted), default=FOREVER)
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=first) if first < _MAX_TIMESTAMP else None
 
 
-def _relied_on(cluster: ManagedCluster, tolerations: Sequence[PlacementToleration], now: float) -> float:
+def _first_active_end(cluster: ManagedCluster, tolerations: Sequence[PlacementToleration], now: float) -> float:
     """The end of the first active toleration over all taints; infinity when a taint is not tolerated."""
     first = FOREVER
     for taint in cluster.spec.taints:
-        if harmless(taint, in_use=True):
+        if is_harmless(taint, in_use=True):
             continue
-        holding = next((e for t in tolerations if covers(t, taint) and now < (e := end(t, taint))), None)
+        holding = next(
+            (e for t in tolerations if matches_taint(t, taint) and now < (e := toleration_end(t, taint))), None
+        )
         if holding is None:
             return FOREVER
         first = min(first, holding)

@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.fleet import LONG_AGO, Array, Fleet
+from trimtab.decide.fleet import MIN_TIME, Array, Fleet
 from trimtab.decide.pods.affinity.affinity_terms import Carried, Labels
 from trimtab.decide.pods.affinity.selector_groups import NO_GROUPS, Groups
 from trimtab.decide.pods.affinity.topology_counts import Atlas
@@ -80,7 +80,7 @@ class NodeFleet:
         pods: Iterable[Pod] = (),
         *,
         namespaces: Mapping[str, Labels] | None = None,
-        now: datetime = LONG_AGO,
+        now: datetime = MIN_TIME,
     ) -> "NodeFleet":
         """Return the first snapshot; finished pods and pods without a node are left out."""
         pods_by_node: dict[str, list[Resident]] = {}
@@ -131,7 +131,7 @@ class NodeFleet:
             return self
         strays = {**self.strays, name: leaving.residents} if leaving.residents else self.strays
         return self._with(
-            hosts=self.hosts.change(gone=[name]), carried=self._recount(leaving.residents, -1), strays=strays
+            hosts=self.hosts.change(removed=[name]), carried=self._recount(leaving.residents, -1), strays=strays
         )
 
     def with_pod(self, pod: Pod) -> "NodeFleet":

@@ -9,16 +9,16 @@ import numpy as np
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import (
-    Filter,
+    FilterPlugin,
     Mask,
-    Objection,
-    Score,
-    grades,
+    Rejection,
+    ScorePlugin,
+    feasible_mask,
+    filter_mask,
+    first_rejections,
     node_filters,
     node_scores,
-    objections,
-    sift,
-    verdicts,
+    score_array,
 )
 from trimtab.decide.pods.fit.resource_arrays import pod_counts
 from trimtab.decide.pods.node_info import Host, Resident
@@ -26,7 +26,7 @@ from trimtab.decide.pods.node_rejection import CROWDED, words_of
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.request import PodAsk, ask_for
 
-NodeFilter = Filter[PodAsk, Host]
+NodeFilter = FilterPlugin[PodAsk, Host]
 
 
 class Taste(NamedTuple):
@@ -73,7 +73,7 @@ class Opinion(NamedTuple):
     """The result of all plugins for one node."""
 
     node: str
-    objection: Objection | None
+    objection: Rejection | None
     marks: Mapping[str, int]
     """Weighted scores per plugin; empty when the node is rejected."""
     pods: int
@@ -162,7 +162,7 @@ def best(total: Array, feasible: Mask, fleet: NodeFleet) -> tuple[int, int]:
 
 def sifted(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
     """Return the nodes that pass all filters, also once the pods nominated to them have arrived."""
-    mask = sift(active_filters(ask, taste), ask, fleet.hosts)
+    mask = feasible_mask(active_filters(ask, taste), ask, fleet.hosts)
     for node, nominated in fleet.nominated.items():
         column = fleet.hosts.index.get(node)
         if column is not None and mask[column]:
@@ -172,9 +172,9 @@ def sifted(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
 
 def refusals(
     ask: PodAsk, fleet: NodeFleet, columns: Iterable[int], taste: Taste
-) -> Iterator[tuple[int, Objection | None]]:
+) -> Iterator[tuple[int, Rejection | None]]:
     """Yield the first rejection of each of these nodes, in the order of the filters."""
-    for column, rejection in objections(active_filters(ask, taste), ask, fleet.hosts, columns):
+    for column, rejection in first_rejections(active_filters(ask, taste), ask, fleet.hosts, columns):
         node = fleet.hosts.names[column]
         nominated = fleet.nominated.get(node, ())
         if rejection is None and nominated:
@@ -185,7 +185,7 @@ def refusals(
 
 def _crowd_objection(
     ask: PodAsk, fleet: NodeFleet, node: str, waiting: tuple[Resident, ...], taste: Taste
-) -> Objection | None:
+) -> Rejection | None:
     """Return the rejection once the nominated pods of equal or higher priority run on the node."""
     ahead = [one for one in waiting if one.priority >= ask.me.priority and one.key != ask.me.key]
     if not ahead:
@@ -196,9 +196,9 @@ def _crowd_objection(
     return objection_to(ask_for(ask.me, with_nominated), with_nominated, node, taste)
 
 
-def objection_to(ask: PodAsk, fleet: NodeFleet, node: str, taste: Taste) -> Objection | None:
+def objection_to(ask: PodAsk, fleet: NodeFleet, node: str, taste: Taste) -> Rejection | None:
     """Return the first rejection of one node."""
-    ((_, rejection),) = objections(active_filters(ask, taste), ask, fleet.hosts, [fleet.hosts.index[node]])
+    ((_, rejection),) = first_rejections(active_filters(ask, taste), ask, fleet.hosts, [fleet.hosts.index[node]])
     return rejection
 
 
@@ -215,12 +215,12 @@ def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
     """Return nodes whose first rejection depends on the pods that run there; as `node_rejections`, but on arrays."""
     undecided, resolvable = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
     for plugin in active_filters(ask, taste):
-        rejected = undecided & ~verdicts(plugin, ask, fleet.hosts)
+        rejected = undecided & ~filter_mask(plugin, ask, fleet.hosts)
         if not rejected.any():
             continue
         undecided &= ~rejected
-        if plugin.never is not None:
-            resolvable |= rejected & ~plugin.never(ask, fleet.hosts)
+        if plugin.never_fits is not None:
+            resolvable |= rejected & ~plugin.never_fits(ask, fleet.hosts)
         elif plugin.reads is not None:
             key = (plugin, "crowded", plugin.reads(ask))
             resolvable |= rejected & fleet.hosts.column(key, partial(_crowdedness, plugin, ask, fleet), bool)
@@ -238,7 +238,7 @@ def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
 
 
 def _crowdedness(plugin: NodeFilter, ask: PodAsk, fleet: NodeFleet) -> Callable[[Host], bool]:
-    check = plugin.study(ask, fleet.hosts)
+    check = plugin.prepare(ask, fleet.hosts)
 
     def is_resolvable(node_info: Host) -> bool:
         reason = check(node_info)
@@ -263,16 +263,16 @@ def weighted(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Ite
             yield name, scores if weight == 1 else scores * weight
 
 
-def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Mask) -> Array | None:
+def _graded(plugin: ScorePlugin[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Mask) -> Array | None:
     if plugin.skips is not None and plugin.skips(ask):
         return None
-    if plugin.sweep is not None:
-        return plugin.sweep(ask, fleet.hosts, feasible)
-    raw = grades(plugin, ask, fleet.hosts)
-    if plugin.settle is None:
+    if plugin.evaluate_all is not None:
+        return plugin.evaluate_all(ask, fleet.hosts, feasible)
+    raw = score_array(plugin, ask, fleet.hosts)
+    if plugin.normalize is None:
         return raw
     if feasible.all():
-        return plugin.settle(raw)
+        return plugin.normalize(raw)
     normalized: Array = np.zeros(len(raw), dtype=np.int64)
-    normalized[feasible] = plugin.settle(raw[feasible])
+    normalized[feasible] = plugin.normalize(raw[feasible])
     return normalized

@@ -9,19 +9,19 @@ from trimtab.decide.pods.budgets.eviction import Budget
 from trimtab.decide.pods.node_info import Resident
 from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
-from trimtab.decide.rescheduling.history import Chain, Step
-from trimtab.decide.rescheduling.objectives import FULL, Candidate
-from trimtab.decide.rescheduling.protections import unwilling
-from trimtab.decide.rescheduling.score_gain import Bench, Prospect
-from trimtab.decide.rescheduling.snapshot import ERRAND, Picture
+from trimtab.decide.rescheduling.history import ChainStep, MoveChain
+from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate
+from trimtab.decide.rescheduling.protections import protection_reason
+from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet
+from trimtab.decide.rescheduling.snapshot import MOVE_REQUEST, ReschedulingSnapshot
 
 LONG, SHORT = "long", "short"
-MOST_WAITING = 20
-MOST_STEPS = 5
-CHAIN_LIFE = timedelta(minutes=10)
+MAX_PENDING_CHECKED = 20
+MAX_STEPS = 5
+CHAIN_TTL = timedelta(minutes=10)
 
 
-class Move(NamedTuple):
+class PlannedMove(NamedTuple):
     """A pod to be evicted, and the expected result."""
 
     pod: Resident
@@ -31,14 +31,14 @@ class Move(NamedTuple):
     gain: float
     reason: str
     avoid: str = LONG
-    until: str = ""
-    plan: str = ""
+    for_pod: str = ""
+    chain_name: str = ""
     """The chain of moves that it is a step of."""
     free: bool = False
     """No running pod is disrupted."""
 
 
-class Refused(NamedTuple):
+class RejectedMove(NamedTuple):
     """A pod that would gain from a move, and why it is not moved."""
 
     pod: Resident
@@ -47,40 +47,42 @@ class Refused(NamedTuple):
     reason: str
 
 
-class Proposal(NamedTuple):
+class MoveProposal(NamedTuple):
     objective: str
-    candidate: Candidate
+    candidate: MoveCandidate
 
 
-class Round:
+class MoveSimulation:
     """The cluster as the moves of this round change it, and what the budgets still allow."""
 
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        self._settings = picture.settings
-        self._bench = Bench(picture.bench.fleet, picture.taste)  # reuses what the objectives have computed
-        self._spent: dict[tuple[str, str, str], int] = {}
-        self._leaving: dict[str, int] = {}
-        self._quota = picture.quota
-        self._going: set[str] = set()
-        self.moves: list[Move] = []
-        self.refused: list[Refused] = []
+    def __init__(self, snapshot: ReschedulingSnapshot) -> None:
+        self._snapshot = snapshot
+        self._settings = snapshot.settings
+        self._trial = TrialFleet(
+            snapshot.trial.fleet, snapshot.scheduler_profile
+        )  # reuses what the objectives have computed
+        self._charges: dict[tuple[str, str, str], int] = {}
+        self._leaving_by_owner: dict[str, int] = {}
+        self._quota = snapshot.quota
+        self._moved_pods: set[str] = set()
+        self.moves: list[PlannedMove] = []
+        self.rejected: list[RejectedMove] = []
 
-    def refuse(self, one: Proposal, reason: str) -> None:
-        self.refused.append(Refused(one.candidate.pod, one.objective, one.candidate.gain, reason))
+    def reject(self, one: MoveProposal, reason: str) -> None:
+        self.rejected.append(RejectedMove(one.candidate.pod, one.objective, one.candidate.gain, reason))
 
     # checks before any move
 
-    def objection(self, one: Proposal) -> str | None:
-        return unwilling(one.candidate, self._picture) or self._family_busy(one.candidate)
+    def rejection_reason(self, one: MoveProposal) -> str | None:
+        return protection_reason(one.candidate, self._snapshot) or self._owner_pods_busy(one.candidate)
 
-    def _family_busy(self, candidate: Candidate) -> str | None:
+    def _owner_pods_busy(self, candidate: MoveCandidate) -> str | None:
         """Whether another pod of its owner has no node, or too few are ready."""
-        snapshot, pod = self._picture, candidate.pod.pod
+        snapshot, pod = self._snapshot, candidate.pod.pod
         owner = snapshot.owner(pod)
         if not owner.uid or candidate.free:
             return None
-        owner_pods = snapshot.family(pod)
+        owner_pods = snapshot.sibling_pods(pod)
         if any(not one.spec.node_name and not one.is_terminal for one in owner_pods):
             return f"{owner.name} has a pod without a node"
         ready = sum(one.is_ready and one.metadata.deletion_timestamp is None for one in owner_pods)
@@ -92,232 +94,246 @@ class Round:
 
     # moves
 
-    def take(self, group: list[Proposal]) -> Chain | None:
+    def apply_group(self, group: list[MoveProposal]) -> MoveChain | None:
         """Make these moves, all or none; of moves that depend on each other only the first, and return the chain."""
-        before = self._bench.fleet, dict(self._spent), dict(self._leaving), set(self._going), self._quota
+        before = (
+            self._trial.fleet,
+            dict(self._charges),
+            dict(self._leaving_by_owner),
+            set(self._moved_pods),
+            self._quota,
+        )
         moves = len(self.moves)
         in_order = len(group) > 1 and group[-1].candidate.step > 0
-        if in_order and len(group) > MOST_STEPS:
-            self.refuse_all(group, group[0], f"it takes {len(group)} steps, more than {MOST_STEPS}")
+        if in_order and len(group) > MAX_STEPS:
+            self.reject_all(group, group[0], f"it takes {len(group)} steps, more than {MAX_STEPS}")
             return None
-        steps: list[Step] = []
+        steps: list[ChainStep] = []
         for one in group:
-            found = self._foresee(one) if in_order and steps else self._try(one)
+            found = self._simulate_later_step(one) if in_order and steps else self._try_move(one)
             if isinstance(found, str):
-                self._bench.fleet, self._spent, self._leaving, self._going, self._quota = before
+                self._trial.fleet, self._charges, self._leaving_by_owner, self._moved_pods, self._quota = before
                 del self.moves[moves:]
-                self.refuse_all(group, one, found)
+                self.reject_all(group, one, found)
                 return None
-            steps.append(found or _step(one.candidate.pod, self.moves[-1].expected))
+            steps.append(found or _chain_step(one.candidate.pod, self.moves[-1].expected))
         if not in_order:
             return None
         first = group[0].candidate
-        chain = Chain(
+        chain = MoveChain(
             objective=group[0].objective,
             goal=first.reason,
-            until=first.until,
+            until=first.for_pod,
             steps=tuple(steps),
             made=1,
-            expires=self._picture.now + CHAIN_LIFE,
+            expires=self._snapshot.now + CHAIN_TTL,
         )
         self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
         return chain
 
-    def _foresee(self, one: Proposal) -> Step | str:
+    def _simulate_later_step(self, one: MoveProposal) -> ChainStep | str:
         """Simulate a later step: where the pod would go after the steps before it, or why it would not."""
         pod = one.candidate.pod
-        found = self._prospect(pod)
+        found = self._best_move(pod)
         if found.node is None:
             return "no other node would take it"
-        self._bench.move(pod, found.node)
-        return _step(pod, found.node)
+        self._trial.move(pod, found.node)
+        return _chain_step(pod, found.node)
 
-    def follow(self, chain: Chain) -> Chain | None:
+    def continue_chain(self, chain: MoveChain) -> MoveChain | None:
         """Make the next step of a chain once the previous one has completed; None when the chain has ended."""
-        found = self._continued(chain)
+        found = self._continue_or_reason(chain)
         if isinstance(found, str):
-            self._give_up(chain, found)
+            self._abandon_chain(chain, found)
             return None
         return found
 
-    def _continued(self, chain: Chain) -> Chain | str | None:
+    def _continue_or_reason(self, chain: MoveChain) -> MoveChain | str | None:
         """The chain after this round, or why it is abandoned."""
         done = chain.steps[chain.made - 1]
-        move = next((one for one in reversed(self._picture.history.moves) if one.pod == done.pod), None)
-        if move is None or move.wasted:
+        move = next((one for one in reversed(self._snapshot.history.moves) if one.pod == done.pod), None)
+        if move is None or move.is_wasted:
             return f"{done.name} did not leave {done.source}"
         if move.target and move.target != done.expected:
             return f"{done.name} went to {move.target}, not to {done.expected}"
         if move.outcome and chain.made == len(chain.steps):
             return None
-        if self._picture.now >= (chain.expires or self._picture.now):
+        if self._snapshot.now >= (chain.expires or self._snapshot.now):
             return "it has taken too long"
-        return self._next_step(chain) if move.outcome else chain
+        return self._apply_next_step(chain) if move.outcome else chain
 
-    def _next_step(self, chain: Chain) -> Chain | str:
+    def _apply_next_step(self, chain: MoveChain) -> MoveChain | str:
         step = chain.steps[chain.made]
-        pod = self._find(step)
+        pod = self._find_pod(step)
         if pod is None:
             return f"{step.name} is not on {step.source} any more"
-        found = self._prospect(pod)
+        found = self._best_move(pod)
         if found.node != step.expected:
             return f"{step.name} would go to {found.node or 'no node'}, not to {step.expected}"
-        proposal = Proposal(chain.objective, Candidate(pod, FULL, chain.goal, until=chain.until))
-        reason = self.objection(proposal) or self._try(proposal)
+        proposal = MoveProposal(chain.objective, MoveCandidate(pod, FULL_GAIN, chain.goal, for_pod=chain.until))
+        reason = self.rejection_reason(proposal) or self._try_move(proposal)
         if reason is not None:
-            self.refuse(proposal, f"{reason}; the next step of a plan waits for it")
+            self.reject(proposal, f"{reason}; the next step of a plan waits for it")
             return chain
         self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
         return chain.but(made=chain.made + 1)
 
-    def _find(self, step: Step) -> Resident | None:
-        node_info = self._picture.fleet.get(step.source)
+    def _find_pod(self, step: ChainStep) -> Resident | None:
+        node_info = self._snapshot.fleet.get(step.source)
         return (
             next((one for one in node_info.residents if one.pod.metadata.uid == step.pod), None) if node_info else None
         )
 
-    def _give_up(self, chain: Chain, why: str) -> None:
+    def _abandon_chain(self, chain: MoveChain, why: str) -> None:
         """Completed steps are not undone; the next chain starts from there."""
         for step in chain.steps[chain.made :]:
-            if (pod := self._find(step)) is not None:
+            if (pod := self._find_pod(step)) is not None:
                 detail = f"the plan it was a step of is abandoned: {why}"
-                self.refuse(Proposal(chain.objective, Candidate(pod, FULL, chain.goal)), detail)
+                self.reject(MoveProposal(chain.objective, MoveCandidate(pod, FULL_GAIN, chain.goal)), detail)
 
-    def refuse_all(self, group: list[Proposal], stays: Proposal, reason: str) -> None:
+    def reject_all(self, group: list[MoveProposal], rejected: MoveProposal, reason: str) -> None:
         """Moves of one group are rejected together."""
         for one in group:
-            name = stays.candidate.pod.name
-            self.refuse(one, reason if one is stays else f"{name}, which must move too, is not moved: {reason}")
+            name = rejected.candidate.pod.name
+            self.reject(one, reason if one is rejected else f"{name}, which must move too, is not moved: {reason}")
 
-    def _try(self, one: Proposal) -> str | None:
+    def _try_move(self, one: MoveProposal) -> str | None:
         """Returns why the move is rejected, or None after applying it to the trial fleet."""
-        candidate, snapshot = one.candidate, self._picture
+        candidate, snapshot = one.candidate, self._snapshot
         pod, source = candidate.pod, candidate.pod.pod.spec.node_name
         owner = snapshot.owner(pod.pod)
         if len(self.moves) >= self._settings.max_moves:
             return f"this round has reached its limit of {self._settings.max_moves} moves"
         if candidate.free:
-            self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
+            self.moves.append(PlannedMove(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
         if (
-            spent := component_quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, snapshot.now)
+            spent := component_quota.exhausted(
+                self._quota, MOVE_REQUEST, pod.namespace, self._is_disruption_ongoing, snapshot.now
+            )
         ) is not None:
             return spent.message
-        if (closed := self._over_budget(pod)) is not None:
+        if (closed := self._budget_rejection(pod)) is not None:
             return closed
-        if (in_flight := self._too_many(pod)) is not None:
+        if (in_flight := self._in_flight_rejection(pod)) is not None:
             return in_flight
-        found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
+        found = MoveForecast(None, candidate.gain) if candidate.skips_fit_check else self._best_move(pod)
         if found.node is None and self._settings.require_fit:
             return "no other node would take it"
-        if self._comes_back(pod, found):
+        if self._would_return(pod, found):
             return f"its scheduler would put it back on {source}"
         gain = candidate.gain
-        if candidate.again is not None and (found.node is not None or candidate.blind):
-            gain = candidate.again(self._bench, found)
+        if candidate.reevaluate is not None and (found.node is not None or candidate.skips_fit_check):
+            gain = candidate.reevaluate(self._trial, found)
         threshold = self._settings.gain_threshold
         if gain < threshold:
             return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
         target = found.node or ""
-        back = snapshot.history.went_the_other_way(owner.uid, source, target, snapshot.now)
+        back = snapshot.history.has_reverse_move(owner.uid, source, target, snapshot.now)
         if target and back and gain < 2 * threshold:
             return f"a pod of {owner.name} came from {target} less than an hour ago"
-        if (waiting := self._waited_for(target, candidate.until)) is not None:
+        if (waiting := self._pending_pod_for(target, candidate.for_pod)) is not None:
             return f"{waiting} has no node yet and could go to {target}"
-        self._book(pod, source, found.node)
-        avoid = SHORT if candidate.until else LONG
+        self._apply_move(pod, source, found.node)
+        avoid = SHORT if candidate.for_pod else LONG
         self.moves.append(
-            Move(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.until)
+            PlannedMove(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.for_pod)
         )
         return None
 
-    def _comes_back(self, pod: Resident, found: Prospect) -> bool:
+    def _would_return(self, pod: Resident, found: MoveForecast) -> bool:
         """Whether the replacement could return: avoid lists are not honoured, or all nodes are on one."""
-        is_avoided = self._picture.facts.avoidance and found.node not in self._picture.avoided_by(pod.pod)
-        return found.node is not None and found.stays and not is_avoided
+        is_avoided = self._snapshot.objects.honours_avoid_lists and found.node not in self._snapshot.avoided_nodes(
+            pod.pod
+        )
+        return found.node is not None and found.prefers_current and not is_avoided
 
-    def _prospect(self, pod: Resident) -> Prospect:
-        return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))
+    def _best_move(self, pod: Resident) -> MoveForecast:
+        return self._trial.best_move(pod, self._snapshot.excluded_nodes, self._snapshot.avoided_nodes(pod.pod))
 
-    def _waited_for(self, target: str, but: str) -> str | None:
+    def _pending_pod_for(self, target: str, but: str) -> str | None:
         """A pending pod that could use the capacity that this move would take."""
-        for one in self._picture.pending[:MOST_WAITING] if target else ():
-            fleet = self._bench.fleet
+        for one in self._snapshot.pending_pods[:MAX_PENDING_CHECKED] if target else ():
+            fleet = self._trial.fleet
             if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
                 return "/".join(one.key)
         return None
 
-    def _over_budget(self, pod: Resident) -> str | None:
-        standings = self._picture.standings(pod.pod)
-        if self._picture.facts.overlap_refused and len(standings) > 1:
-            return blocked_by_overlap(standings)
+    def _budget_rejection(self, pod: Resident) -> str | None:
+        standings = self._snapshot.budgets_of(pod.pod)
+        if self._snapshot.objects.rejects_overlap and len(standings) > 1:
+            return overlap_message(standings)
         for budget in standings:
             if not pod.pod.is_ready and budget.exempts_unhealthy():
                 continue
-            spent = self._spent.get((budget.kind, pod.namespace, budget.name), 0)
+            spent = self._charges.get((budget.kind, pod.namespace, budget.name), 0)
             if (
-                reason := _no_room(budget, spent, self._settings.head_room, self._settings.unused_rate, self)
+                reason := _budget_shortage(budget, spent, self._settings.head_room, self._settings.unused_rate, self)
             ) is not None:
                 return reason
         return None
 
     @property
-    def picture(self) -> Picture:
-        return self._picture
+    def snapshot(self) -> ReschedulingSnapshot:
+        return self._snapshot
 
-    def _too_many(self, pod: Resident) -> str | None:
+    def _in_flight_rejection(self, pod: Resident) -> str | None:
         """Limits the pods of one owner that are down at once, also without a budget."""
-        snapshot = self._picture
+        snapshot = self._snapshot
         owner = snapshot.owner(pod.pod)
         if not owner.uid:
             return None
-        most = self._settings.most_in_flight(owner.replicas)
-        going = self._leaving.get(owner.uid, 0) + snapshot.history.on_their_way(owner.uid)
+        most = self._settings.max_in_flight(owner.replicas)
+        going = self._leaving_by_owner.get(owner.uid, 0) + snapshot.history.moves_in_flight(owner.uid)
         if going >= most:
             return f"{going} of {owner.name} are on their way"
-        if snapshot.standings(pod.pod):
+        if snapshot.budgets_of(pod.pod):
             return None
-        disruptions, leaving = snapshot.burden(pod.pod), self._leaving.get(owner.uid, 0)
+        disruptions, leaving = snapshot.recent_disruptions(pod.pod), self._leaving_by_owner.get(owner.uid, 0)
         if leaving < disruptions.spare:
             return None
         return f"{disruptions.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
 
-    def _goes_on(self, name: str) -> bool:
+    def _is_disruption_ongoing(self, name: str) -> bool:
         """Whether the disruption of this pod is still ongoing."""
-        return name in self._going or name in self._picture.on_their_way
+        return name in self._moved_pods or name in self._snapshot.pods_in_flight
 
-    def _book(self, pod: Resident, source: str, target: str | None) -> None:
-        self._bench.move(pod, target)
-        self._going.add("/".join(pod.key))
-        self._quota = component_quota.charged(self._quota, ERRAND, pod.key, self._goes_on, self._picture.now)
-        owner = self._picture.owner(pod.pod)
-        self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
-        for budget in self._picture.standings(pod.pod):
+    def _apply_move(self, pod: Resident, source: str, target: str | None) -> None:
+        self._trial.move(pod, target)
+        self._moved_pods.add("/".join(pod.key))
+        self._quota = component_quota.charged(
+            self._quota, MOVE_REQUEST, pod.key, self._is_disruption_ongoing, self._snapshot.now
+        )
+        owner = self._snapshot.owner(pod.pod)
+        self._leaving_by_owner[owner.uid] = self._leaving_by_owner.get(owner.uid, 0) + 1
+        for budget in self._snapshot.budgets_of(pod.pod):
             key = (budget.kind, pod.namespace, budget.name)
-            self._spent[key] = self._spent.get(key, 0) + 1
+            self._charges[key] = self._charges.get(key, 0) + 1
 
 
-def blocked_by_overlap(standings: Iterable[Budget]) -> str:
-    names = " and ".join(sorted(one.name for one in standings))
+def overlap_message(budgets: Iterable[Budget]) -> str:
+    names = " and ".join(sorted(one.name for one in budgets))
     return f"BlockedByOverlap: the budgets {names} both select it, which this API server refuses to judge"
 
 
-def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: Round) -> str | None:
+def _budget_shortage(
+    budget: Budget, charged: int, head_room: int, unused: float, simulation: MoveSimulation
+) -> str | None:
     """Why this budget does not allow one more disruption and the headroom that the preset requires."""
     if budget.closed:
         return budget.closed
     if budget.observed_generation < budget.generation:
         return f"the budget {budget.name} has no current status yet"
-    left = budget.disruptions_allowed - spent - 1
+    left = budget.disruptions_allowed - charged - 1
     if left < 0:
-        detail = f", of which {spent} will be evicted" if spent else ""
+        detail = f", of which {charged} will be evicted" if charged else ""
         needs = f"needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
         return f"the budget {budget.name} {needs}{detail}"
     if left < head_room:
         return f"the budget {budget.name} would have {left} disruptions left, {head_room} must be"
     if budget.rate is not None:
-        now = round_.picture.now
-        rest = budget.rate.left(now) - spent - 1
+        now = simulation.snapshot.now
+        rest = budget.rate.left(now) - charged - 1
         if rest < max(0.0, unused * budget.rate.disruptions):
             wait = (budget.rate.next_allowed(now) - now).total_seconds()
             later = f", the next in {wait:.0f} s" if wait > 0 else ""
@@ -325,6 +341,6 @@ def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: 
     return None
 
 
-def _step(pod: Resident, expected: str) -> Step:
+def _chain_step(pod: Resident, expected: str) -> ChainStep:
     source = pod.pod.spec.node_name
-    return Step(pod=pod.pod.metadata.uid, name="/".join(pod.key), source=source, expected=expected)
+    return ChainStep(pod=pod.pod.metadata.uid, name="/".join(pod.key), source=source, expected=expected)

@@ -10,53 +10,53 @@ from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
 from trimtab.decide.pods.node_info import Resident
-from trimtab.decide.rescheduling.score_gain import Bench, Prospect
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.registry import Registry
 
-FULL = 100.0
+FULL_GAIN = 100.0
 
 
 class NoArgs(Value):
     """The objective has no arguments."""
 
 
-class Candidate(NamedTuple):
+class MoveCandidate(NamedTuple):
     """A pod worth moving."""
 
     pod: Resident
     gain: float
     reason: str
-    again: Callable[[Bench, Prospect], float] | None = None
+    reevaluate: Callable[[TrialFleet, MoveForecast], float] | None = None
     """Computes the gain again after earlier moves of the round; None: it stays the same."""
     urgent: bool = False
     """The pod has a problem on its node: minimum age, preferences and scheduler are ignored."""
-    until: str = ""
+    for_pod: str = ""
     """The uid of the pod that this one makes room for."""
-    together: str = ""
+    group: str = ""
     """Moves with the same name are made together or not at all."""
     step: int = 0
     """Their order, where later ones need the capacity that earlier ones free; 0 when all can go at once."""
-    blind: bool = False
+    skips_fit_check: bool = False
     """The target node is not simulated: the scheduler decides."""
     free: bool = False
     """No running pod is disrupted."""
 
 
-Find = Callable[[Any, Picture], Iterator[Candidate]]
+FindCandidates = Callable[[Any, ReschedulingSnapshot], Iterator[MoveCandidate]]
 
 
 class Objective(NamedTuple):
     name: str
     args: type[Value]
-    find: Find
+    find: FindCandidates
 
 
 objectives: Registry[Objective] = Registry("objective")
 
 
-def objective(name: str, *, args: type[Value] = NoArgs) -> Callable[[Find], Find]:
-    def register(find: Find) -> Find:
+def objective(name: str, *, args: type[Value] = NoArgs) -> Callable[[FindCandidates], FindCandidates]:
+    def register(find: FindCandidates) -> FindCandidates:
         objectives.add(name, Objective(name, args, find))
         return find
 

@@ -4,20 +4,20 @@ from datetime import timedelta
 
 from trimtab.decide.pods.pod_traits import UNDER_WAY
 from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
-from trimtab.decide.rescheduling.history import SETTLES_AFTER_SCALING
-from trimtab.decide.rescheduling.objectives import Candidate
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.history import SCALING_COOLDOWN
+from trimtab.decide.rescheduling.objectives import MoveCandidate
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 
-def unwilling(candidate: Candidate, picture: Picture) -> str | None:
+def protection_reason(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) -> str | None:
     """Why the pod itself or its owner's history forbids the move; None when nothing does."""
     if candidate.free:
         return None
-    return _protected(candidate, picture) or _resting(candidate, picture)
+    return _pod_protection(candidate, snapshot) or _owner_cooldown(candidate, snapshot)
 
 
-def _protected(candidate: Candidate, picture: Picture) -> str | None:
-    pod, traits, settings = candidate.pod, candidate.pod.traits, picture.settings
+def _pod_protection(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) -> str | None:
+    pod, traits, settings = candidate.pod, candidate.pod.traits, snapshot.settings
     if traits.immovable or traits.daemon:
         return "it is bound to its node"
     if not traits.controller and not traits.invited:
@@ -34,34 +34,34 @@ def _protected(candidate: Candidate, picture: Picture) -> str | None:
         return "it is already terminating"
     if UNDER_WAY in pod.pod.metadata.annotations:
         return "another component is already moving it"
-    node_info = picture.fleet.get(pod.pod.spec.node_name)
+    node_info = snapshot.fleet.get(pod.pod.spec.node_name)
     if node_info is not None and node_info.node.spec.unschedulable:
         return "its node is cordoned and may be draining"
     started = pod.pod.status.start_time
-    if not candidate.urgent and (started is None or picture.now - started < settings.youngest):
+    if not candidate.urgent and (started is None or snapshot.now - started < settings.min_age):
         return f"it is younger than {settings.min_pod_age}"
     if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
         return f"the rules of the scheduler {pod.pod.spec.scheduler_name} are unknown"
     return None
 
 
-def _resting(candidate: Candidate, picture: Picture) -> str | None:
+def _owner_cooldown(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) -> str | None:
     """Why the owner is not moved for a while: backoff, rollout or scaling."""
-    owner, history, now = picture.owner(candidate.pod.pod), picture.history, picture.now
+    owner, history, now = snapshot.owner(candidate.pod.pod), snapshot.history, snapshot.now
     if not owner.uid:
         return None
-    if history.frozen(owner.uid):
+    if history.is_frozen(owner.uid):
         return f"{owner.name} had three wasted moves in a row"
-    until = history.cooling_until(owner.uid)
+    until = history.backoff_until(owner.uid)
     if until is not None and now < until:
         return f"{owner.name} had a wasted move and is not moved until {until:%H:%M:%S}"
-    if owner.rolling:
+    if owner.is_rolling_out:
         return f"{owner.name} is being rolled out"
-    scaled = history.scaled_since(owner.uid)
-    if scaled is not None and now - scaled < SETTLES_AFTER_SCALING:
-        return f"{owner.name} was scaled less than {_minutes(SETTLES_AFTER_SCALING)} ago"
+    scaled = history.last_scaled_at(owner.uid)
+    if scaled is not None and now - scaled < SCALING_COOLDOWN:
+        return f"{owner.name} was scaled less than {_format_minutes(SCALING_COOLDOWN)} ago"
     return None
 
 
-def _minutes(span: timedelta) -> str:
+def _format_minutes(span: timedelta) -> str:
     return f"{int(span.total_seconds() // 60)} minutes"

@@ -12,40 +12,40 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.request import PodAsk, ask_for
 from trimtab.decide.pods.schedule import DEFAULT, Taste, best, sifted, weighted
 
-FULL = 100
-PACKED = "NodeResourcesMostAllocated"
-PACKING = Taste(
-    scores=tuple((PACKED if name == "NodeResourcesFit" else name, weight) for name, weight in DEFAULT.scores)
+FULL_SCORE = 100
+MOST_ALLOCATED = "NodeResourcesMostAllocated"
+MOST_ALLOCATED_PROFILE = Taste(
+    scores=tuple((MOST_ALLOCATED if name == "NodeResourcesFit" else name, weight) for name, weight in DEFAULT.scores)
 )
 """A scheduler that packs nodes: kube-scheduler with the strategy MostAllocated."""
-WEIGHTS = dict((*DEFAULT.scores, *PACKING.scores))
-OF_RESIDENTS = ("NodeResourcesFit", PACKED, "NodeResourcesBalancedAllocation")
+SCORE_WEIGHTS = dict((*DEFAULT.scores, *MOST_ALLOCATED_PROFILE.scores))
+OCCUPANCY_SCORES = ("NodeResourcesFit", MOST_ALLOCATED, "NodeResourcesBalancedAllocation")
 """Scores that a pod without affinity to others changes only on its own node."""
 
 
-WISHES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
+PREFERENCE_SCORES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
 """Scores for the preferences of a pod, not for how full nodes are."""
 
 
-class Prospect(NamedTuple):
+class MoveForecast(NamedTuple):
     """Where a pod would go, and its gain in percent of the range of the scores that differ between nodes."""
 
     node: str | None
     gain: float = 0.0
-    parts: dict[str, float] = {}
+    gain_by_score: dict[str, float] = {}
     """The gain per score plugin that differs between nodes, each in percent of its own range."""
     feasible: int = 0
-    stays: bool = False
+    prefers_current: bool = False
     """The scheduler would choose the current node again."""
 
     def gain_of(self, names: Collection[str]) -> float:
         """The gain by these plugins alone, with the scheduler's weights."""
-        counted = [name for name in names if name in self.parts]
-        scale = sum(WEIGHTS[name] for name in counted)
-        return sum(WEIGHTS[name] * self.parts[name] for name in counted) / scale if scale else 0.0
+        counted = [name for name in names if name in self.gain_by_score]
+        scale = sum(SCORE_WEIGHTS[name] for name in counted)
+        return sum(SCORE_WEIGHTS[name] * self.gain_by_score[name] for name in counted) / scale if scale else 0.0
 
 
-def without(pod: Resident, fleet: NodeFleet) -> NodeFleet:
+def without_pod(pod: Resident, fleet: NodeFleet) -> NodeFleet:
     """The fleet after the pod has left."""
     node = pod.pod.spec.node_name
     node_info = fleet.get(node)
@@ -55,86 +55,93 @@ def without(pod: Resident, fleet: NodeFleet) -> NodeFleet:
     return fleet.vacated([known], node) if known is not None else fleet
 
 
-def homeless(pod: Resident) -> Resident:
+def without_node(pod: Resident) -> Resident:
     """The replacement: the same pod without a node."""
     return pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name="")))
 
 
-class Bench:
+class TrialFleet:
     """A fleet on which moves are tried; only what changed is computed again, as long as changes follow each other."""
 
-    def __init__(self, fleet: NodeFleet, taste: Taste = DEFAULT) -> None:
+    def __init__(self, fleet: NodeFleet, profile: Taste = DEFAULT) -> None:
         """`profile` is that of the scheduler that will place the replacements."""
-        self.fleet, self._taste = fleet.fork(), taste
+        self.fleet, self._profile = fleet.fork(), profile
         self._columns: dict[Collection[str], Array] = {}
 
     def move(self, pod: Resident, target: str | None) -> None:
         """Move the pod to another node, or remove it."""
-        self.fleet = without(pod, self.fleet)
+        self.fleet = without_pod(pod, self.fleet)
         if target is not None:
-            self.fleet = self.fleet.settled(homeless(pod), target)
+            self.fleet = self.fleet.settled(without_node(pod), target)
 
-    def prospect(self, pod: Resident, closed: frozenset[str] = frozenset(), avoided: Collection[str] = ()) -> Prospect:
+    def best_move(
+        self, pod: Resident, excluded: frozenset[str] = frozenset(), avoided: Collection[str] = ()
+    ) -> MoveForecast:
         """The best node other than the current one by the scheduler's scores, compared with the current one."""
         node = pod.pod.spec.node_name
         node_info = self.fleet.get(node)
         known = (
             next((one for one in node_info.residents if one.key == pod.key), None) if node_info is not None else None
         )
-        excluded_columns = self._columns_of(closed)
-        request = ask_for(homeless(pod), self.fleet)
+        excluded_columns = self._columns_of(excluded)
+        request = ask_for(without_node(pod), self.fleet)
         if node_info is None or known is None:
-            return _prospect(self._taste, request, self.fleet, excluded_columns, avoided, None)
+            return _forecast(self._profile, request, self.fleet, excluded_columns, avoided, None)
         if not (request.wanted or request.watched or request.spreads):
-            return _prospect(self._taste, request, self.fleet, excluded_columns, avoided, node_info.left([known]))
+            return _forecast(self._profile, request, self.fleet, excluded_columns, avoided, node_info.left([known]))
         rest = self.fleet.vacated([known], node)
         lifted = rest.hosts.targets[rest.hosts.index[node]]
-        found = _prospect(self._taste, ask_for(request.me, rest), rest, excluded_columns, avoided, lifted)
+        found = _forecast(self._profile, ask_for(request.me, rest), rest, excluded_columns, avoided, lifted)
         self.fleet = rest.settled(known, node)
         return found
 
-    def _columns_of(self, closed: frozenset[str]) -> Array:
+    def _columns_of(self, excluded: frozenset[str]) -> Array:
         """The set of nodes does not change during planning, so their columns stay valid."""
-        if closed not in self._columns:
+        if excluded not in self._columns:
             index = self.fleet.hosts.index
-            self._columns[closed] = np.array([index[name] for name in closed if name in index], dtype=np.intp)
-        return self._columns[closed]
+            self._columns[excluded] = np.array([index[name] for name in excluded if name in index], dtype=np.intp)
+        return self._columns[excluded]
 
 
-def _prospect(
-    taste: Taste, ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[str], lifted: Host | None
-) -> Prospect:
+def _forecast(
+    taste: Taste,
+    request: PodAsk,
+    fleet: NodeFleet,
+    excluded_columns: Array,
+    avoided: Collection[str],
+    lifted: Host | None,
+) -> MoveForecast:
     """`lifted` is the pod's node without it; `fleet` may still contain the pod when it has no affinity to others."""
     names = fleet.hosts.index
-    feasible: Mask = sifted(ask, fleet, taste)
+    feasible: Mask = sifted(request, fleet, taste)
     others = feasible.copy()
-    others[shut] = False
+    others[excluded_columns] = False
     if lifted is not None:
         others[names[lifted.name]] = False
     count = int(np.count_nonzero(others))
     if not count:
-        return Prospect(None)
-    column, marks = _choice(taste, ask, fleet, feasible, _liked(others, names, avoided), lifted)
+        return MoveForecast(None)
+    column, marks = _choose_node(taste, request, fleet, feasible, _not_avoided(others, names, avoided), lifted)
     if lifted is None:
-        return Prospect(fleet.hosts.names[column], FULL, {}, count)
+        return MoveForecast(fleet.hosts.names[column], FULL_SCORE, {}, count)
     node_info = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
-    for name in OF_RESIDENTS:
+    for name in OCCUPANCY_SCORES:
         if name in marks:
-            node_info[name] = WEIGHTS[name] * int(node_scores[name].study(ask, fleet.hosts)(lifted))
+            node_info[name] = SCORE_WEIGHTS[name] * int(node_scores[name].prepare(request, fleet.hosts)(lifted))
     stays = bool(feasible[names[lifted.name]]) and sum(node_info.values()) > sum(
         int(one[column]) for one in marks.values()
     )
     feasible[names[lifted.name]] = False  # its scores may include the pod itself
     elsewhere = np.flatnonzero(feasible)
-    telling = [name for name, array in marks.items() if _differ(array[elsewhere], node_info[name])]
-    scale = FULL * sum(WEIGHTS[name] for name in telling)
+    telling = [name for name, array in marks.items() if _has_difference(array[elsewhere], node_info[name])]
+    scale = FULL_SCORE * sum(SCORE_WEIGHTS[name] for name in telling)
     better = {name: int(array[column]) - node_info[name] for name, array in marks.items()}
-    parts = {name: better[name] / WEIGHTS[name] for name in telling}
-    gain = FULL * sum(better.values()) / scale if scale else 0.0
-    return Prospect(fleet.hosts.names[column], gain, parts, count, stays)
+    parts = {name: better[name] / SCORE_WEIGHTS[name] for name in telling}
+    gain = FULL_SCORE * sum(better.values()) / scale if scale else 0.0
+    return MoveForecast(fleet.hosts.names[column], gain, parts, count, stays)
 
 
-def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:
+def _not_avoided(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:
     """The nodes that are not on an avoid list, unless there are no others."""
     if not avoided:
         return others
@@ -143,19 +150,19 @@ def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> 
     return liked if liked.any() else others
 
 
-def _choice(
-    taste: Taste, ask: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
+def _choose_node(
+    taste: Taste, request: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
 ) -> tuple[int, dict[str, Array]]:
     """The scheduler's choice among these, and all scores; the current node is scored even if it is not feasible."""
     compared = feasible
     if lifted is not None and not feasible[fleet.hosts.index[lifted.name]]:
         compared = feasible.copy()
         compared[fleet.hosts.index[lifted.name]] = True
-    marks = dict(weighted(ask, fleet, compared, taste))
+    marks = dict(weighted(request, fleet, compared, taste))
     total: Array = np.sum(list(marks.values()), axis=0) if marks else np.zeros(len(fleet), dtype=np.int64)
     column, _ = best(total, among, fleet)
     return column, marks
 
 
-def _differ(marks: Array, own: int) -> bool:
+def _has_difference(marks: Array, own: int) -> bool:
     return int(marks.min()) != own or int(marks.max()) != own

@@ -32,7 +32,7 @@ class Exclusion(Value):
     node_selector: LabelSelector | None = None
 
 
-class Settings(Value):
+class ReschedulerSettings(Value):
     """Each value of a preset can be overridden by its name."""
 
     preset: str = "conservative"
@@ -61,18 +61,18 @@ class Settings(Value):
     """Schedulers with the same rules as ours; pods of others are moved only when they have a problem on their node."""
 
     @property
-    def seconds(self) -> float:
+    def interval_seconds(self) -> float:
         return max(1.0, parse_duration(self.interval).total_seconds())
 
     @property
-    def youngest(self) -> timedelta:
-        return _span(self.min_pod_age)
+    def min_age(self) -> timedelta:
+        return _parse_duration(self.min_pod_age)
 
-    def most_in_flight(self, replicas: int) -> int:
+    def max_in_flight(self, replicas: int) -> int:
         return max(1, scaled(self.owner_in_flight, replicas))
 
 
-_span = lru_cache(parse_duration)
+_parse_duration = lru_cache(parse_duration)
 """Cached because it is called for every candidate."""
 
 
@@ -96,11 +96,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "minReplicas": 1,
     },
 }
-USUAL = (ObjectiveSetting(name="UnderutilisedNodes"), ObjectiveSetting(name="BetterAffinity"))
+DEFAULT_OBJECTIVES = (ObjectiveSetting(name="UnderutilisedNodes"), ObjectiveSetting(name="BetterAffinity"))
 """The objectives when none is configured."""
 
 
-def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
+def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> ReschedulerSettings:
     """The settings of a decoded file; `known` are the objectives with their arguments. Errors name the setting."""
     if raw is None:
         raw = {}
@@ -109,11 +109,11 @@ def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
     preset = raw.get("preset", "conservative")
     if preset not in PRESETS:
         raise InputFault(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
-    fields = {field.encode_name for field in msgspec.structs.fields(Settings)}
+    fields = {field.encode_name for field in msgspec.structs.fields(ReschedulerSettings)}
     if unknown := sorted(set(raw) - fields):
         raise InputFault(f"the rescheduler has no setting {unknown[0]!r}")
     try:
-        settings = msgspec.convert({**PRESETS[preset], **raw}, Settings, strict=False)
+        settings = msgspec.convert({**PRESETS[preset], **raw}, ReschedulerSettings, strict=False)
         for one in settings.objectives:
             if one.name not in known:
                 raise InputFault(f"there is no objective {one.name!r}; there are {', '.join(sorted(known))}")
@@ -122,4 +122,4 @@ def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
         raise InputFault(f"the settings of the rescheduler cannot be read: {fault}") from fault
     if not parse_duration(settings.interval):
         raise InputFault(f"interval {settings.interval!r} is not a duration such as 60s")
-    return settings if settings.objectives else settings.but(objectives=USUAL)
+    return settings if settings.objectives else settings.but(objectives=DEFAULT_OBJECTIVES)

@@ -3,13 +3,13 @@
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
-from trimtab.decide.request import Ask
+from trimtab.decide.request import PlacementRequest
 
 
 @filter_plugin("ActiveEvictionHistory", targets=lambda request: tuple(blocked.cluster for blocked in request.blocked))
-def active_eviction_history(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+def active_eviction_history(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
     def check(cluster: Cluster) -> Reason | None:
-        for blocked in ask.blocked:
+        for blocked in request.blocked:
             if blocked.cluster != cluster.metadata.name:
                 continue
             if blocked.until is None:

@@ -5,29 +5,32 @@ from collections.abc import Hashable
 from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
-from trimtab.decide.request import Ask
+from trimtab.decide.framework import Check, Reason, filter_plugin, hashable_key
+from trimtab.decide.request import PlacementRequest
 
-OUTSIDE = Reason("AffinityMismatch", "cluster(s) did not match the placement cluster affinity constraint")
-
-
-def part(ask: Ask) -> Hashable:
-    affinity = ask.plan.placement.cluster_affinity
-    if affinity is not None or ask.term is None:
-        return sealed(affinity)
-    return sealed(ask.term), ask.workload
+AFFINITY_MISMATCH = Reason("AffinityMismatch", "cluster(s) did not match the placement cluster affinity constraint")
 
 
-@filter_plugin("ClusterAffinity", reads=part)
-def cluster_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
-    affinity, term = ask.plan.placement.cluster_affinity, ask.term
+def affinity_key(request: PlacementRequest) -> Hashable:
+    affinity = request.placement.spec.cluster_affinity
+    if affinity is not None or request.affinity_term is None:
+        return hashable_key(affinity)
+    return hashable_key(request.affinity_term), request.is_workload
+
+
+@filter_plugin("ClusterAffinity", reads=affinity_key)
+def cluster_affinity(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    affinity, term = request.placement.spec.cluster_affinity, request.affinity_term
     if affinity is not None or term is None:
         tests = [affinity_matcher(affinity)]
     else:
         # only workloads overflow: an object without replicas needs no capacity
-        tests = [affinity_matcher(term), *(affinity_matcher(more) for more in term.overflow_affinities if ask.workload)]
+        tests = [
+            affinity_matcher(term),
+            *(affinity_matcher(more) for more in term.overflow_affinities if request.is_workload),
+        ]
 
     def check(cluster: Cluster) -> Reason | None:
-        return None if any(test(cluster) for test in tests) else OUTSIDE
+        return None if any(test(cluster) for test in tests) else AFFINITY_MISMATCH
 
     return check

@@ -3,7 +3,7 @@
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
-from trimtab.decide.request import Ask
+from trimtab.decide.request import PlacementRequest
 
 ELSEWHERE = Reason(
     "AffinityGroupElsewhere", "ResourceBinding with the same affinity group does not target this cluster"
@@ -11,8 +11,8 @@ ELSEWHERE = Reason(
 
 
 @filter_plugin("WorkloadAffinity", reads=lambda request: request.companions, skips_placed=True)
-def workload_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
-    companions = ask.companions
+def workload_affinity(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    companions = request.affinity_clusters
 
     def check(cluster: Cluster) -> Reason | None:
         return None if companions is None or cluster.metadata.name in companions else ELSEWHERE

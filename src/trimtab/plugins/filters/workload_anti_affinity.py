@@ -3,11 +3,11 @@
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
-from trimtab.decide.request import Ask
+from trimtab.decide.request import PlacementRequest
 
-TAKEN = Reason("AntiAffinityGroupPresent", "cluster already has workload with the same anti-affinity group")
+GROUP_PRESENT = Reason("AntiAffinityGroupPresent", "cluster already has workload with the same anti-affinity group")
 
 
 @filter_plugin("WorkloadAntiAffinity", targets=lambda request: request.rivals, skips_placed=True)
-def workload_anti_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
-    return lambda _: TAKEN
+def workload_anti_affinity(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    return lambda _: GROUP_PRESENT

@@ -10,7 +10,7 @@ from trimtab.decide.pods.node_info import Resident
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 
 
-class HighArgs(MoverArgs):
+class HighNodeUtilizationArgs(MoverArgs):
     thresholds: dict[str, float] = {}
     number_of_nodes: int = 0
     eviction_modes: tuple[str, ...] = ()
@@ -24,8 +24,8 @@ class HighArgs(MoverArgs):
         return "evictableNamespaces: only exclude is known" if self.evictable_namespaces.include else ""
 
 
-@mover("HighNodeUtilization", args=HighArgs, balances=True)
-def high_node_utilization(args: HighArgs, round_: Round) -> None:
+@mover("HighNodeUtilization", args=HighNodeUtilizationArgs, balances=True)
+def high_node_utilization(args: HighNodeUtilizationArgs, round_: Round) -> None:
     hosts = round_.scene.hosts
     measured = usage(round_.scene, resources_of(args.thresholds))
     idle = below(measured, args.thresholds)

@@ -22,11 +22,11 @@ from trimtab.decide.pods.metrics.utilisation import (
     usage,
 )
 
-OF_REQUESTS = "more of its node is requested than should be, and less of others"
-OF_USE = "its node uses more than it should, by what is measured, and others less"
+REQUESTS_REASON = "more of its node is requested than should be, and less of others"
+USAGE_REASON = "its node uses more than it should, by what is measured, and others less"
 
 
-class LowArgs(MoverArgs):
+class LowNodeUtilizationArgs(MoverArgs):
     use_deviation_thresholds: bool = False
     thresholds: dict[str, float] = {}
     target_thresholds: dict[str, float] = {}
@@ -49,19 +49,19 @@ class LowArgs(MoverArgs):
         return bad_metrics(self.metrics_utilization, low)
 
     @property
-    def measured(self) -> bool:
+    def uses_metrics(self) -> bool:
         return self.metrics_utilization is not None and self.metrics_utilization.measured
 
 
-@mover("LowNodeUtilization", args=LowArgs, balances=True)
-def low_node_utilization(args: LowArgs, round_: Round) -> None:
+@mover("LowNodeUtilization", args=LowNodeUtilizationArgs, balances=True)
+def low_node_utilization(args: LowNodeUtilizationArgs, round_: Round) -> None:
     hosts = round_.scene.hosts
-    resources, measures = resources_of(args.thresholds), round_.cycle.measures if args.measured else None
-    measured = really_used(round_.scene, resources, measures) if args.measured else usage(round_.scene, resources)
+    resources, measures = resources_of(args.thresholds), round_.cycle.measures if args.uses_metrics else None
+    measured = really_used(round_.scene, resources, measures) if args.uses_metrics else usage(round_.scene, resources)
     if isinstance(measured, str):
         round_.give_up(measured)
         return
-    low, high = limits(args, measured)
+    low, high = effective_thresholds(args, measured)
     idle = below(measured, low) & schedulable(round_.scene)
     crowded = above(measured, high) & ~idle
     if not args.number_of_nodes < np.count_nonzero(idle) < len(hosts) or not crowded.any():
@@ -79,23 +79,23 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
         available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=args.eviction_limits.node,
-        reason=OF_USE if args.measured else OF_REQUESTS,
+        reason=USAGE_REASON if args.uses_metrics else REQUESTS_REASON,
         measures=measures,
     )
-    rank = _excess(measured, high) if round_.profile.descheduler_simulates_moves else measured.total()
+    rank = _percent_above_limit(measured, high) if round_.profile.descheduler_simulates_moves else measured.total()
     order = sorted(np.flatnonzero(crowded), key=lambda column: (-rank[column], column))
     drain.run(
         (hosts[column], {r: int(measured.used[r][column] - aims[r][column]) for r in measured.used}) for column in order
     )
 
 
-def _excess(measured: Usage, high: Limits) -> Array:
+def _percent_above_limit(measured: Usage, high: Limits) -> Array:
     """How far each node is above its most exceeded limit: percentages are comparable, bytes and milli-cpu are not."""
     worst: Array = np.max([measured.percent(resource) - limit for resource, limit in high.items()], axis=0)
     return worst
 
 
-def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:
+def effective_thresholds(args: LowNodeUtilizationArgs, measured: Usage) -> tuple[Limits, Limits]:
     """The two thresholds; as deviations they are relative to the current average."""
     if not args.use_deviation_thresholds:
         return args.thresholds, args.target_thresholds

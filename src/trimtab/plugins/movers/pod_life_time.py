@@ -9,7 +9,7 @@ from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, ta
 from trimtab.decide.pods.node_info import Resident
 
 
-class Kinds(Value):
+class OwnerKinds(Value):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -25,10 +25,10 @@ class ConditionRule(Value):
     min_time_since_last_transition_seconds: int | None = None
 
 
-class LifeTimeArgs(PodArgs):
+class PodLifeTimeArgs(PodArgs):
     max_pod_life_time_seconds: int | None = None
     states: tuple[str, ...] = ()
-    owner_kinds: Kinds = Kinds()
+    owner_kinds: OwnerKinds = OwnerKinds()
     conditions: tuple[ConditionRule, ...] = ()
     exit_codes: tuple[int, ...] = ()
     including_init_containers: bool = False
@@ -46,15 +46,15 @@ class LifeTimeArgs(PodArgs):
         return super().complaint()
 
 
-@mover("PodLifeTime", args=LifeTimeArgs)
-def pod_life_time(args: LifeTimeArgs, round_: Round) -> None:
+@mover("PodLifeTime", args=PodLifeTimeArgs)
+def pod_life_time(args: PodLifeTimeArgs, round_: Round) -> None:
     """All given criteria must hold; the oldest pods go first, over all nodes."""
-    found = [pod for _, pod in each_pod(round_, args, finished=True) if outlived(pod.pod, args, round_.scene.now)]
+    found = [pod for _, pod in each_pod(round_, args, finished=True) if meets_criteria(pod.pod, args, round_.scene.now)]
     found.sort(key=lambda pod: pod.pod.metadata.creation_timestamp or round_.scene.now)
-    take(((pod, _told(pod, round_.scene.now)) for pod in found), round_)
+    take(((pod, _eviction_reason(pod, round_.scene.now)) for pod in found), round_)
 
 
-def _told(pod: Resident, now: datetime) -> str:
+def _eviction_reason(pod: Resident, now: datetime) -> str:
     return f"lives for {age(pod.pod, now)} s, phase {pod.pod.status.phase}"
 
 
@@ -62,25 +62,25 @@ def age(pod: Pod, now: datetime) -> int:
     return int((now - (pod.metadata.creation_timestamp or now)).total_seconds())
 
 
-def outlived(pod: Pod, args: LifeTimeArgs, now: datetime) -> bool:
+def meets_criteria(pod: Pod, args: PodLifeTimeArgs, now: datetime) -> bool:
     if args.max_pod_life_time_seconds is not None and age(pod, now) <= args.max_pod_life_time_seconds:
         return False
     if args.states and not states(pod, args) & set(args.states):
         return False
     if not args.owner_kinds.admit(pod):
         return False
-    if args.conditions and not any(_holds(rule, pod, now) for rule in args.conditions):
+    if args.conditions and not any(_matches_condition(rule, pod, now) for rule in args.conditions):
         return False
     return not args.exit_codes or bool(exit_codes(pod, args) & set(args.exit_codes))
 
 
-def containers(pod: Pod, args: LifeTimeArgs) -> tuple[ContainerStatus, ...]:
+def containers(pod: Pod, args: PodLifeTimeArgs) -> tuple[ContainerStatus, ...]:
     initial = pod.status.init_container_statuses if args.including_init_containers else ()
     ephemeral = pod.status.ephemeral_container_statuses if args.including_ephemeral_containers else ()
     return (*pod.status.container_statuses, *initial, *ephemeral)
 
 
-def states(pod: Pod, args: LifeTimeArgs) -> set[str]:
+def states(pod: Pod, args: PodLifeTimeArgs) -> set[str]:
     """The phase, the pod's reason, and the reasons of waiting or terminated containers."""
     found = {pod.status.phase, pod.status.reason}
     for status in containers(pod, args):
@@ -91,13 +91,13 @@ def states(pod: Pod, args: LifeTimeArgs) -> set[str]:
     return found - {""}
 
 
-def exit_codes(pod: Pod, args: LifeTimeArgs) -> set[int]:
+def exit_codes(pod: Pod, args: PodLifeTimeArgs) -> set[int]:
     return {
         status.state.terminated.exit_code for status in containers(pod, args) if status.state.terminated is not None
     }
 
 
-def _holds(rule: ConditionRule, pod: Pod, now: datetime) -> bool:
+def _matches_condition(rule: ConditionRule, pod: Pod, now: datetime) -> bool:
     for condition in pod.status.conditions:
         wanted = ((rule.type, condition.type), (rule.status, condition.status), (rule.reason, condition.reason))
         if any(want and want != have for want, have in wanted):

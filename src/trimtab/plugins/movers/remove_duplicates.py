@@ -9,24 +9,24 @@ from trimtab.decide.pods.fit.node_predicates import REPELLING, untolerated, want
 from trimtab.decide.pods.node_info import Host, Resident
 
 
-class DuplicateArgs(PodArgs):
+class RemoveDuplicatesArgs(PodArgs):
     exclude_owner_kinds: tuple[str, ...] = ()
 
 
-class Owner(NamedTuple):
+class DuplicateOwner(NamedTuple):
     namespace: str
     kind: str
     name: str
     images: tuple[str, ...]
 
 
-@mover("RemoveDuplicates", args=DuplicateArgs, balances=True)
-def remove_duplicates(args: DuplicateArgs, round_: Round) -> None:
-    occurrences: dict[Owner, int] = {}
-    duplicates: dict[Owner, dict[str, list[Resident]]] = {}
+@mover("RemoveDuplicates", args=RemoveDuplicatesArgs, balances=True)
+def remove_duplicates(args: RemoveDuplicatesArgs, round_: Round) -> None:
+    occurrences: dict[DuplicateOwner, int] = {}
+    duplicates: dict[DuplicateOwner, dict[str, list[Resident]]] = {}
     for node_info in round_.scene.hosts:
-        seen: set[tuple[Owner, ...]] = set()
-        for pod in _meant(node_info, args, round_):
+        seen: set[tuple[DuplicateOwner, ...]] = set()
+        for pod in _candidate_pods(node_info, args, round_):
             owners = owners_of(pod)
             for owner in owners:
                 occurrences[owner] = occurrences.get(owner, 0) + 1
@@ -36,24 +36,26 @@ def remove_duplicates(args: DuplicateArgs, round_: Round) -> None:
             for owner in owners:
                 duplicates.setdefault(owner, {}).setdefault(node_info.name, []).append(pod)
     for owner, per_node in duplicates.items():
-        if _thin_out(owner, per_node, occurrences[owner], round_) is Answer.TOTAL_LIMIT:
+        if _evict_surplus(owner, per_node, occurrences[owner], round_) is Answer.TOTAL_LIMIT:
             return
 
 
-def _meant(here: Host, args: DuplicateArgs, round_: Round) -> Iterable[Resident]:
-    for pod in round_.scene.pods_on(here.name):
+def _candidate_pods(node_info: Host, args: RemoveDuplicatesArgs, round_: Round) -> Iterable[Resident]:
+    for pod in round_.scene.pods_on(node_info.name):
         kinds = [owner.kind for owner in pod.pod.metadata.owner_references]
         if kinds and not set(kinds) & set(args.exclude_owner_kinds) and args.admit(pod) and round_.evictable(pod):
             yield pod
 
 
-def owners_of(pod: Resident) -> tuple[Owner, ...]:
+def owners_of(pod: Resident) -> tuple[DuplicateOwner, ...]:
     images = tuple(sorted(container.image for container in pod.pod.spec.containers))
     references = pod.pod.metadata.owner_references
-    return tuple(sorted(Owner(pod.namespace, owner.kind, owner.name, images) for owner in references))
+    return tuple(sorted(DuplicateOwner(pod.namespace, owner.kind, owner.name, images) for owner in references))
 
 
-def _thin_out(owner: Owner, per_node: dict[str, list[Resident]], occurrences: int, round_: Round) -> Answer:
+def _evict_surplus(
+    owner: DuplicateOwner, per_node: dict[str, list[Resident]], occurrences: int, round_: Round
+) -> Answer:
     """Every node keeps the average; `per_node` holds the duplicates, not the first pod of each node."""
     targets = target_nodes([pod for pods in per_node.values() for pod in pods], round_.scene.hosts)
     if targets < 2:

@@ -7,7 +7,7 @@ from trimtab.decide.pods.descheduling.evictor import Round
 from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
 
 
-class FailedArgs(PodArgs):
+class RemoveFailedPodsArgs(PodArgs):
     min_pod_lifetime_seconds: int | None = None
     exclude_owner_kinds: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -15,13 +15,13 @@ class FailedArgs(PodArgs):
     including_init_containers: bool = False
 
 
-@mover("RemoveFailedPods", args=FailedArgs)
-def remove_failed_pods(args: FailedArgs, round_: Round) -> None:
-    found = [pod for _, pod in each_pod(round_, args, finished=True) if failed(pod.pod, args, round_.scene.now)]
+@mover("RemoveFailedPods", args=RemoveFailedPodsArgs)
+def remove_failed_pods(args: RemoveFailedPodsArgs, round_: Round) -> None:
+    found = [pod for _, pod in each_pod(round_, args, finished=True) if has_failed(pod.pod, args, round_.scene.now)]
     take(((pod, f"has failed: {pod.pod.status.reason or 'no reason given'}") for pod in found), round_)
 
 
-def failed(pod: Pod, args: FailedArgs, now: datetime) -> bool:
+def has_failed(pod: Pod, args: RemoveFailedPodsArgs, now: datetime) -> bool:
     if pod.status.phase != "Failed":
         return False
     if args.min_pod_lifetime_seconds is not None:
@@ -30,20 +30,20 @@ def failed(pod: Pod, args: FailedArgs, now: datetime) -> bool:
             return False
     if any(owner.kind in args.exclude_owner_kinds for owner in pod.metadata.owner_references):
         return False
-    ended = _ended(pod, args)
-    if args.reasons and not _reasons(pod, ended) & set(args.reasons):
+    ended = _container_statuses(pod, args)
+    if args.reasons and not _failure_reasons(pod, ended) & set(args.reasons):
         return False
     codes = {status.state.terminated.exit_code for status in ended if status.state.terminated is not None}
     return not args.exit_codes or bool(codes & set(args.exit_codes))
 
 
-def _ended(pod: Pod, args: FailedArgs) -> tuple[ContainerStatus, ...]:
+def _container_statuses(pod: Pod, args: RemoveFailedPodsArgs) -> tuple[ContainerStatus, ...]:
     return pod.status.container_statuses + (
         pod.status.init_container_statuses if args.including_init_containers else ()
     )
 
 
-def _reasons(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> set[str]:
+def _failure_reasons(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> set[str]:
     found = {pod.status.reason}
     for status in statuses:
         if status.state.waiting is not None:

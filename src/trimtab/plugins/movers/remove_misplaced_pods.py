@@ -12,7 +12,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class AffinityArgs(PodArgs):
+class NodeAffinityArgs(PodArgs):
     node_affinity_type: tuple[str, ...] = ()
 
     def complaint(self) -> str:
@@ -22,15 +22,15 @@ class AffinityArgs(PodArgs):
         return f"nodeAffinityType: there is no {min(unknown)}" if unknown else super().complaint()
 
 
-@mover("RemovePodsViolatingNodeAffinity", args=AffinityArgs)
-def remove_misplaced_pods(args: AffinityArgs, round_: Round) -> None:
+@mover("RemovePodsViolatingNodeAffinity", args=NodeAffinityArgs)
+def remove_misplaced_pods(args: NodeAffinityArgs, round_: Round) -> None:
     for kind in args.node_affinity_type:
         is_misplaced = _RULES[kind](round_)
         found = [pod for node_info, pod in each_pod(round_, args) if is_misplaced(pod, node_info)]
         take(((pod, f"another node suits its {kind[:9]} node affinity better") for pod in found), round_)
 
 
-def _violating(round_: Round) -> Callable[[Resident, Host], bool]:
+def _violates_required(round_: Round) -> Callable[[Resident, Host], bool]:
     def is_misplaced(pod: Resident, node_info: Host) -> bool:
         spec = pod.pod.spec
         return required_selector(spec) is not None and not wants(spec)(node_info) and round_.fits_anywhere(pod)
@@ -38,7 +38,7 @@ def _violating(round_: Round) -> Callable[[Resident, Host], bool]:
     return is_misplaced
 
 
-def _could_be_better(round_: Round) -> Callable[[Resident, Host], bool]:
+def _prefers_other_node(round_: Round) -> Callable[[Resident, Host], bool]:
     def is_misplaced(pod: Resident, node_info: Host) -> bool:
         weigh = weight_for(pod.pod.spec)
         if weigh is None or not round_.fits_anywhere(pod):
@@ -48,7 +48,7 @@ def _could_be_better(round_: Round) -> Callable[[Resident, Host], bool]:
     return is_misplaced
 
 
-_RULES = {REQUIRED: _violating, PREFERRED: _could_be_better}
+_RULES = {REQUIRED: _violates_required, PREFERRED: _prefers_other_node}
 
 
 def weight_for(spec: PodSpec) -> Callable[[Host], int] | None:

@@ -13,7 +13,7 @@ def remove_repelled_pods(args: PodArgs, round_: Round) -> None:
     around = {pod.key: pod for pods in on_node.values() for pod in pods}
     for name, pods in on_node.items():
         for pod in sorted(pods, key=lambda pod: pod.traits.order):
-            if not _quarrels(pod, hosts[name], around, hosts, round_):
+            if not _violates_anti_affinity(pod, hosts[name], around, hosts, round_):
                 continue
             if not round_.evictable(pod) or not round_.ready_to_go(pod):
                 continue
@@ -26,8 +26,8 @@ def remove_repelled_pods(args: PodArgs, round_: Round) -> None:
                 del around[pod.key]
 
 
-def _quarrels(
-    pod: Resident, here: Host, around: dict[tuple[str, str], Resident], hosts: dict[str, Host], round_: Round
+def _violates_anti_affinity(
+    pod: Resident, node_info: Host, around: dict[tuple[str, str], Resident], hosts: dict[str, Host], round_: Round
 ) -> bool:
     namespaces = round_.scene.fleet.namespaces
     return any(
@@ -36,13 +36,13 @@ def _quarrels(
         and any(
             other.name != pod.name
             and own.term.covers(other.namespace, other.labels, namespaces)
-            and _together(here, hosts[other.pod.spec.node_name], own.term.topology_key)
+            and _share_domain(node_info, hosts[other.pod.spec.node_name], own.term.topology_key)
             for other in around.values()
         )
         for own in pod.carried
     )
 
 
-def _together(one: Host, other: Host, key: str) -> bool:
+def _share_domain(one: Host, other: Host, key: str) -> bool:
     """The same node always counts, with or without the label."""
     return one.name == other.name or (key in one.labels and one.labels[key] == other.labels.get(key))

@@ -5,7 +5,7 @@ from trimtab.decide.pods.descheduling.evictor import Round
 from trimtab.decide.pods.descheduling.movers import PodArgs, mover, take
 
 
-class RestartArgs(PodArgs):
+class TooManyRestartsArgs(PodArgs):
     pod_restart_threshold: int = 1
     including_init_containers: bool = False
     states: tuple[str, ...] = ()
@@ -14,30 +14,32 @@ class RestartArgs(PodArgs):
         return "podRestartThreshold must be at least 1" if self.pod_restart_threshold < 1 else super().complaint()
 
 
-@mover("RemovePodsHavingTooManyRestarts", args=RestartArgs)
-def remove_restarting_pods(args: RestartArgs, round_: Round) -> None:
+@mover("RemovePodsHavingTooManyRestarts", args=TooManyRestartsArgs)
+def remove_restarting_pods(args: TooManyRestartsArgs, round_: Round) -> None:
     """Node by node, most restarts first."""
     found = []
     for node_info in round_.scene.hosts:
         meant = [
-            pod for pod in round_.scene.all_pods_on(node_info.name) if args.admit(pod) and _restless(pod.pod, args)
+            pod
+            for pod in round_.scene.all_pods_on(node_info.name)
+            if args.admit(pod) and _restarts_too_often(pod.pod, args)
         ]
-        found += sorted(meant, key=lambda pod: -restarts(pod.pod, args))
-    take(((pod, f"has restarted {restarts(pod.pod, args)} times") for pod in found), round_)
+        found += sorted(meant, key=lambda pod: -restart_sum(pod.pod, args))
+    take(((pod, f"has restarted {restart_sum(pod.pod, args)} times") for pod in found), round_)
 
 
-def restarts(pod: Pod, args: RestartArgs) -> int:
+def restart_sum(pod: Pod, args: TooManyRestartsArgs) -> int:
     return sum(status.restart_count for status in _statuses(pod, args))
 
 
-def _restless(pod: Pod, args: RestartArgs) -> bool:
-    if restarts(pod, args) < args.pod_restart_threshold:
+def _restarts_too_often(pod: Pod, args: TooManyRestartsArgs) -> bool:
+    if restart_sum(pod, args) < args.pod_restart_threshold:
         return False
     waiting = {status.state.waiting.reason for status in _statuses(pod, args) if status.state.waiting is not None}
     return not args.states or bool(({pod.status.phase} | waiting) & set(args.states))
 
 
-def _statuses(pod: Pod, args: RestartArgs) -> tuple[ContainerStatus, ...]:
+def _statuses(pod: Pod, args: TooManyRestartsArgs) -> tuple[ContainerStatus, ...]:
     return pod.status.container_statuses + (
         pod.status.init_container_statuses if args.including_init_containers else ()
     )

@@ -7,7 +7,7 @@ from trimtab.decide.pods.fit.node_predicates import untolerated
 from trimtab.decide.pods.node_info import Host, Resident
 
 
-class TaintArgs(PodArgs):
+class NodeTaintsArgs(PodArgs):
     include_prefer_no_schedule: bool = False
     excluded_taints: tuple[str, ...] = ()
     included_taints: tuple[str, ...] = ()
@@ -16,7 +16,7 @@ class TaintArgs(PodArgs):
         both = self.excluded_taints and self.included_taints
         return "give either excludedTaints or includedTaints" if both else super().complaint()
 
-    def counts(self, taint: Taint) -> bool:
+    def includes(self, taint: Taint) -> bool:
         """A taint is named by its key, or by key=value."""
         names = {taint.key, f"{taint.key}={taint.value}"}
         if names & set(self.excluded_taints):
@@ -24,13 +24,13 @@ class TaintArgs(PodArgs):
         return not self.included_taints or bool(names & set(self.included_taints))
 
 
-@mover("RemovePodsViolatingNodeTaints", args=TaintArgs)
-def remove_untolerant_pods(args: TaintArgs, round_: Round) -> None:
+@mover("RemovePodsViolatingNodeTaints", args=NodeTaintsArgs)
+def remove_untolerant_pods(args: NodeTaintsArgs, round_: Round) -> None:
     """NoExecute is left to the taint manager."""
     effects = {"NoSchedule", "PreferNoSchedule"} if args.include_prefer_no_schedule else {"NoSchedule"}
 
     def offending(pod: Resident, node_info: Host) -> Taint | None:
-        taints = [taint for taint in node_info.node.spec.taints if args.counts(taint)]
+        taints = [taint for taint in node_info.node.spec.taints if args.includes(taint)]
         return untolerated(taints, pod.pod.spec.tolerations, effects)
 
     found = [(pod, offending(pod, node_info)) for node_info, pod in each_pod(round_, args)]

@@ -13,7 +13,7 @@ from trimtab.decide.pods.fit.node_predicates import REPELLING, node_requirements
 from trimtab.decide.pods.node_info import Host, Resident
 
 
-class SpreadArgs(MoverArgs):
+class TopologySpreadArgs(MoverArgs):
     constraints: tuple[str, ...] = ("DoNotSchedule",)
     namespaces: Namespaces = Namespaces()
     label_selector: LabelSelector | None = None
@@ -24,7 +24,7 @@ class SpreadArgs(MoverArgs):
         return f"constraints: there is no {min(unknown)}" if unknown else self.namespaces.complaint()
 
 
-class Wish(NamedTuple):
+class SpreadGroup(NamedTuple):
     """A constraint of some pods of one namespace; pods with equal constraints are spread together."""
 
     topology_key: str
@@ -36,23 +36,23 @@ class Wish(NamedTuple):
     """What they tolerate, where nodes with other taints do not count."""
 
 
-class Domain(NamedTuple):
+class SpreadDomain(NamedTuple):
     value: str
     pods: list[Resident]
 
 
-@mover("RemovePodsViolatingTopologySpreadConstraint", args=SpreadArgs, balances=True)
-def spread_pods(args: SpreadArgs, round_: Round) -> None:
+@mover("RemovePodsViolatingTopologySpreadConstraint", args=TopologySpreadArgs, balances=True)
+def spread_pods(args: TopologySpreadArgs, round_: Round) -> None:
     chosen: dict[tuple[str, str], Resident] = {}
     for namespace, pods in _by_namespace(args, round_).items():
         if args.namespaces.admit(namespace):
-            for group, counts in _wishes(pods, args.constraints).items():
+            for group, counts in _spread_groups(pods, args.constraints).items():
                 domains = _domains(group, counts, pods, round_)
                 chosen |= {pod.key: pod for pod in _surplus(group, counts, domains, args, round_)}
     take(((pod, "its topology domain has more pods than it should") for pod in chosen.values()), round_)
 
 
-def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
+def _by_namespace(args: TopologySpreadArgs, round_: Round) -> dict[str, list[Resident]]:
     """The pods that count: upstream only evictable ones, which ignores protected pods; in our profile all."""
     found: dict[str, list[Resident]] = {}
     for node_info in round_.scene.hosts:
@@ -63,23 +63,23 @@ def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
     return found
 
 
-Counts = Callable[[Host], bool]
+NodePredicate = Callable[[Host], bool]
 """Whether a node counts for a spread group."""
 
 
-def _wishes(pods: Sequence[Resident], kinds: Sequence[str]) -> dict[Wish, Counts]:
-    found: dict[Wish, Counts] = {}
+def _spread_groups(pods: Sequence[Resident], kinds: Sequence[str]) -> dict[SpreadGroup, NodePredicate]:
+    found: dict[SpreadGroup, NodePredicate] = {}
     for pod in pods:
         for constraint in pod.pod.spec.topology_spread_constraints:
             if constraint.when_unsatisfiable in kinds:
-                group = _wish(pod, constraint)
-                found.setdefault(group, _counting(group, pod.pod.spec))
+                group = _spread_group(pod, constraint)
+                found.setdefault(group, _node_predicate(group, pod.pod.spec))
     return found
 
 
-def _wish(pod: Resident, constraint: TopologySpreadConstraint) -> Wish:
+def _spread_group(pod: Resident, constraint: TopologySpreadConstraint) -> SpreadGroup:
     spec = pod.pod.spec
-    return Wish(
+    return SpreadGroup(
         constraint.topology_key,
         constraint.max_skew,
         choice(constraint.label_selector, pod.labels, constraint.match_label_keys),
@@ -88,53 +88,61 @@ def _wish(pod: Resident, constraint: TopologySpreadConstraint) -> Wish:
     )
 
 
-def _counting(wish: Wish, spec: PodSpec) -> Counts:
-    wanted = wants(spec) if wish.requirements is not None else None
+def _node_predicate(group: SpreadGroup, spec: PodSpec) -> NodePredicate:
+    wanted = wants(spec) if group.requirements is not None else None
 
     def counts(node_info: Host) -> bool:
         if wanted is not None and not wanted(node_info):
             return False
-        return wish.tolerations is None or untolerated(node_info.node.spec.taints, wish.tolerations, REPELLING) is None
+        return (
+            group.tolerations is None or untolerated(node_info.node.spec.taints, group.tolerations, REPELLING) is None
+        )
 
     return counts
 
 
-def _domains(wish: Wish, counts: Counts, pods: Sequence[Resident], round_: Round) -> dict[str, list[Resident]]:
+def _domains(
+    group: SpreadGroup, counts: NodePredicate, pods: Sequence[Resident], round_: Round
+) -> dict[str, list[Resident]]:
     """The pods of each domain; a domain without pods counts if a node of it does."""
-    key = wish.topology_key
+    key = group.topology_key
     labels = {node_info.name: node_info.labels[key] for node_info in round_.scene.hosts if key in node_info.labels}
     found: dict[str, list[Resident]] = {
         node_info.labels[key]: [] for node_info in round_.scene.hosts if node_info.name in labels and counts(node_info)
     }
     for pod in pods:
         node = pod.pod.spec.node_name
-        if node in labels and not pod.terminating and wish.selector is not None and wish.selector.matches(pod.labels):
+        if node in labels and not pod.terminating and group.selector is not None and group.selector.matches(pod.labels):
             found.setdefault(labels[node], []).append(pod)
     return found
 
 
 def _surplus(
-    wish: Wish, counts: Counts, grouped: dict[str, list[Resident]], args: SpreadArgs, round_: Round
+    group: SpreadGroup,
+    counts: NodePredicate,
+    grouped: dict[str, list[Resident]],
+    args: TopologySpreadArgs,
+    round_: Round,
 ) -> Iterator[Resident]:
     """Pods to evict from the fullest domains, as if each then moved to the emptiest."""
     sizes = [len(pods) for pods in grouped.values()]
-    if not sizes or max(sizes) - min(sizes) <= wish.max_skew:
+    if not sizes or max(sizes) - min(sizes) <= group.max_skew:
         return
     average = sum(sizes) / len(sizes)
-    order = _last_goes_first(round_)
+    order = _eviction_order(round_)
     domains = sorted(
-        (Domain(value, sorted(pods, key=order)) for value, pods in grouped.items()),
+        (SpreadDomain(value, sorted(pods, key=order)) for value, pods in grouped.items()),
         key=lambda domain: (len(domain.pods), domain.value),
     )
-    fits = _fits_below(wish, counts, domains, average, round_)
+    fits = _fits_below(group, counts, domains, average, round_)
     low, high = 0, len(domains) - 1
     while low < high:
         if len(domains[high].pods) <= average:
             high -= 1
         fullest, emptiest = domains[high].pods, domains[low].pods
         skew = len(fullest) - len(emptiest)
-        moves = min(ceil(len(fullest) - average), ceil(average - len(emptiest)), ceil((skew - wish.max_skew) / 2))
-        if skew <= wish.max_skew or moves <= 0:
+        moves = min(ceil(len(fullest) - average), ceil(average - len(emptiest)), ceil((skew - group.max_skew) / 2))
+        if skew <= group.max_skew or moves <= 0:
             low += 1
             continue
         fullest.sort(key=fits)
@@ -144,7 +152,7 @@ def _surplus(
         emptiest += moved
 
 
-def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, bool, int, int]]:
+def _eviction_order(round_: Round) -> Callable[[Resident], tuple[bool, bool, int, int]]:
     """Pods are taken from the end; upstream puts the most important there, our profile the least important."""
     sign = -1 if round_.profile.descheduler_simulates_moves else 1
 
@@ -159,14 +167,14 @@ def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, bool, in
 
 
 def _fits_below(
-    wish: Wish, counts: Counts, domains: Sequence[Domain], average: float, round_: Round
+    group: SpreadGroup, counts: NodePredicate, domains: Sequence[SpreadDomain], average: float, round_: Round
 ) -> Callable[[Resident], bool]:
     """Whether a node of a domain that is below average could take a pod."""
     sparse = {domain.value for domain in domains if len(domain.pods) < average}
     nodes = frozenset(
         node_info.name
         for node_info in round_.scene.hosts
-        if node_info.labels.get(wish.topology_key) in sparse and counts(node_info)
+        if node_info.labels.get(group.topology_key) in sparse and counts(node_info)
     )
     known: dict[tuple[str, str], bool] = {}
 

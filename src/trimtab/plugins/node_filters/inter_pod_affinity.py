@@ -13,73 +13,73 @@ from trimtab.decide.pods.node_rejection import crowded, hopeless
 from trimtab.decide.pods.request import PodAsk
 
 
-class Company(NamedTuple):
+class AffinityMasks(NamedTuple):
     """What the existing pods mean for each node."""
 
-    near: Mask
+    has_required: Mask
     """All pods that this one requires are in the domain."""
-    apart: Mask
+    avoids_repelled: Mask
     """No pod that this one must avoid is in the domain."""
-    welcome: Mask
+    is_not_repelled: Mask
     """No pod that must avoid this one is in the domain."""
 
 
-def indifferent(ask: PodAsk) -> bool:
-    return not any(own.required for own in ask.wanted) and not any(other.required for other in ask.watched)
+def has_no_requirements(request: PodAsk) -> bool:
+    return not any(own.required for own in request.wanted) and not any(other.required for other in request.watched)
 
 
-def company(ask: PodAsk, hosts: Fleet[Host]) -> Company:
-    needs = tuple(own.term for own in ask.wanted if own.required and not own.repels)
+def affinity_masks(request: PodAsk, hosts: Fleet[Host]) -> AffinityMasks:
+    needs = tuple(own.term for own in request.wanted if own.required and not own.repels)
     apart, welcome = np.ones(len(hosts), dtype=bool), np.ones(len(hosts), dtype=bool)
-    for own in ask.wanted:
+    for own in request.wanted:
         if own.required and own.repels:
-            apart &= ~_near(ask, hosts, own.term.topology_key, covered(hosts, (own.term,)))
-    for other in ask.watched:
+            apart &= ~_near(request, hosts, own.term.topology_key, covered(hosts, (own.term,)))
+    for other in request.watched:
         if other.required and other.repels:
-            welcome &= ~_near(ask, hosts, other.term.topology_key, carrying(hosts, other))
-    return Company(_nearness(ask, hosts, needs), apart, welcome)
+            welcome &= ~_near(request, hosts, other.term.topology_key, carrying(hosts, other))
+    return AffinityMasks(_required_affinity_mask(request, hosts, needs), apart, welcome)
 
 
-def _near(ask: PodAsk, hosts: Fleet[Host], key: str, pods: Array) -> Mask:
+def _near(request: PodAsk, hosts: Fleet[Host], key: str, pods: Array) -> Mask:
     """Nodes whose domain contains one of these pods."""
-    codes = domains(hosts, ask.atlas, key)
-    mask: Mask = at_home(per_domain(pods, codes, ask.atlas.size(key)), codes) > 0
+    codes = domains(hosts, request.atlas, key)
+    mask: Mask = at_home(per_domain(pods, codes, request.atlas.size(key)), codes) > 0
     return mask
 
 
-def _nearness(ask: PodAsk, hosts: Fleet[Host], needs: tuple[Term, ...]) -> Mask:
+def _required_affinity_mask(request: PodAsk, hosts: Fleet[Host], needs: tuple[Term, ...]) -> Mask:
     mask = np.ones(len(hosts), dtype=bool)
     if not needs:
         return mask
     pods = covered(hosts, needs)
     labelled, somewhere = np.ones(len(hosts), dtype=bool), False
     for term in needs:
-        near = _near(ask, hosts, term.topology_key, pods)
+        near = _near(request, hosts, term.topology_key, pods)
         somewhere = somewhere or bool(near.any())
         mask &= near
-        labelled &= domains(hosts, ask.atlas, term.topology_key) >= 0
-    if not somewhere and all(term.covers(ask.me.namespace, ask.me.labels, NO_NAMESPACES) for term in needs):
+        labelled &= domains(hosts, request.atlas, term.topology_key) >= 0
+    if not somewhere and all(term.covers(request.me.namespace, request.me.labels, NO_NAMESPACES) for term in needs):
         return labelled  # the first pod of a group has no other pod to join
     return mask
 
 
-def accepts(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
-    found = company(ask, hosts)
-    mask: Mask = found.near & found.apart & found.welcome
+def affinity_mask(request: PodAsk, hosts: Fleet[Host]) -> Mask:
+    found = affinity_masks(request, hosts)
+    mask: Mask = found.has_required & found.avoids_repelled & found.is_not_repelled
     return mask
 
 
-@node_filter("InterPodAffinity", evaluate_all=accepts, skips=indifferent)
-def inter_pod_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    found = company(ask, hosts)
+@node_filter("InterPodAffinity", evaluate_all=affinity_mask, skips=has_no_requirements)
+def inter_pod_affinity(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    found = affinity_masks(request, hosts)
 
     def check(node_info: Host) -> Reason | None:
         column = hosts.index[node_info.name]
-        if not found.near[column]:
+        if not found.has_required[column]:
             return hopeless("node(s) didn't match pod affinity rules", "a pod it must be near to is not near")
-        if not found.apart[column]:
+        if not found.avoids_repelled[column]:
             return crowded("node(s) didn't match pod anti-affinity rules", "a pod it must avoid is near")
-        if not found.welcome[column]:
+        if not found.is_not_repelled[column]:
             return crowded("node(s) didn't satisfy existing pods anti-affinity rules", "a pod near must avoid it")
         return None
 

@@ -7,18 +7,18 @@ from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.node_rejection import hopeless
 from trimtab.decide.pods.request import PodAsk
 
-WORDS = "node(s) didn't match Pod's node affinity/selector"
+MESSAGE = "node(s) didn't match Pod's node affinity/selector"
 
 
-def requires_nothing(ask: PodAsk) -> bool:
-    return not ask.pod.spec.node_selector and required_selector(ask.pod.spec) is None
+def has_no_requirements(request: PodAsk) -> bool:
+    return not request.pod.spec.node_selector and required_selector(request.pod.spec) is None
 
 
-@node_filter("NodeAffinity", reads=lambda request: node_requirements(request.pod.spec), skips=requires_nothing)
-def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    wanted = wants(ask.pod.spec)
+@node_filter("NodeAffinity", reads=lambda request: node_requirements(request.pod.spec), skips=has_no_requirements)
+def node_affinity(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = wants(request.pod.spec)
 
     def check(node_info: Host) -> Reason | None:
-        return None if wanted(node_info) else hopeless(WORDS)
+        return None if wanted(node_info) else hopeless(MESSAGE)
 
     return check

@@ -6,18 +6,18 @@ from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.node_rejection import hopeless
 from trimtab.decide.pods.request import PodAsk
 
-WORDS = "node(s) didn't match the requested node name"
+MESSAGE = "node(s) didn't match the requested node name"
 
 
-def names_none(ask: PodAsk) -> bool:
-    return not ask.pod.spec.node_name
+def has_no_node_name(request: PodAsk) -> bool:
+    return not request.pod.spec.node_name
 
 
-@node_filter("NodeName", reads=lambda request: request.pod.spec.node_name, skips=names_none)
-def node_name(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    wanted = ask.pod.spec.node_name
+@node_filter("NodeName", reads=lambda request: request.pod.spec.node_name, skips=has_no_node_name)
+def node_name(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = request.pod.spec.node_name
 
     def check(node_info: Host) -> Reason | None:
-        return None if wanted in {"", node_info.name} else hopeless(WORDS, f"it names {wanted}")
+        return None if wanted in {"", node_info.name} else hopeless(MESSAGE, f"it names {wanted}")
 
     return check

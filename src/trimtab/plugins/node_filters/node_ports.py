@@ -6,22 +6,22 @@ from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.node_rejection import crowded
 from trimtab.decide.pods.request import PodAsk
 
-WORDS = "node(s) didn't have free ports for the requested pod ports"
+MESSAGE = "node(s) didn't have free ports for the requested pod ports"
 
 
-def listens_nowhere(ask: PodAsk) -> bool:
-    return not ask.me.demand.ports
+def has_no_host_ports(request: PodAsk) -> bool:
+    return not request.me.demand.ports
 
 
-@node_filter("NodePorts", reads=lambda request: request.me.demand.ports, skips=listens_nowhere)
-def node_ports(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    wanted = ask.me.demand.ports
+@node_filter("NodePorts", reads=lambda request: request.me.demand.ports, skips=has_no_host_ports)
+def node_ports(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = request.me.demand.ports
 
     def check(node_info: Host) -> Reason | None:
         for one in node_info.residents:
             for taken in one.demand.ports:
                 if any(port.conflicts(taken) for port in wanted):
-                    return crowded(WORDS, f"{taken.port} is taken by {one.namespace}/{one.name}")
+                    return crowded(MESSAGE, f"{taken.port} is taken by {one.namespace}/{one.name}")
         return None
 
     return check

@@ -12,26 +12,26 @@ from trimtab.decide.pods.node_rejection import crowded, hopeless, several, told
 from trimtab.decide.pods.request import PodAsk
 
 
-def requests(ask: PodAsk) -> Hashable:
-    return tuple(ask.me.demand.requests.items())
+def requested_amounts(request: PodAsk) -> Hashable:
+    return tuple(request.me.demand.requests.items())
 
 
-def everything_fits(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+def fits_mask(request: PodAsk, hosts: Fleet[Host]) -> Mask:
     mask: Mask = free_pods(hosts) >= 1
-    for resource, amount in ask.me.demand.requests.items():
+    for resource, amount in request.me.demand.requests.items():
         mask &= spare(hosts, resource) >= amount
     return mask
 
 
-def too_small(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+def never_fits_mask(request: PodAsk, hosts: Fleet[Host]) -> Mask:
     mask: Mask = np.zeros(len(hosts), dtype=bool)
-    for resource, amount in ask.me.demand.requests.items():
+    for resource, amount in request.me.demand.requests.items():
         mask |= allocatable(hosts, resource) < amount
     return mask
 
 
-def fits(ask: PodAsk) -> Callable[[Host], bool]:
-    wanted = tuple(ask.me.demand.requests.items())
+def prepare_fits(request: PodAsk) -> Callable[[Host], bool]:
+    wanted = tuple(request.me.demand.requests.items())
 
     def check(node_info: Host) -> bool:
         allocatable, used = node_info.allocatable, node_info.used
@@ -43,9 +43,11 @@ def fits(ask: PodAsk) -> Callable[[Host], bool]:
     return check
 
 
-@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits, never_fits=too_small, predicate=fits)
-def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    wanted, fit = tuple(ask.me.demand.requests.items()), fits(ask)
+@node_filter(
+    "NodeResourcesFit", reads=requested_amounts, bulk=fits_mask, never_fits=never_fits_mask, predicate=prepare_fits
+)
+def node_resources_fit(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted, fit = tuple(request.me.demand.requests.items()), prepare_fits(request)
 
     def check(node_info: Host) -> Reason | None:
         return None if fit(node_info) else _shortage(node_info, wanted)
@@ -53,15 +55,15 @@ def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     return check
 
 
-def _shortage(here: Host, wanted: tuple[tuple[str, int], ...]) -> Reason:
+def _shortage(node_info: Host, wanted: tuple[tuple[str, int], ...]) -> Reason:
     parts, never = [], False
-    if here.free_pods < 1:
-        parts.append(told("Too many pods", f"all {here.allocatable.get('pods', 0)} places are taken"))
+    if node_info.free_pods < 1:
+        parts.append(told("Too many pods", f"all {node_info.allocatable.get('pods', 0)} places are taken"))
     for resource, amount in wanted:
-        if amount > here.free(resource):
-            never = never or amount > here.allocatable.get(resource, 0)
+        if amount > node_info.free(resource):
+            never = never or amount > node_info.allocatable.get(resource, 0)
             unit = "m" if resource == "cpu" else ""
-            free, size = max(0, here.free(resource)), here.allocatable.get(resource, 0)
+            free, size = max(0, node_info.free(resource)), node_info.allocatable.get(resource, 0)
             parts.append(
                 told(f"Insufficient {resource}", f"asks for {amount}{unit}, {free}{unit} of {size}{unit} is free")
             )

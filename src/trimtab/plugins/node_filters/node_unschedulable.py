@@ -10,13 +10,13 @@ from trimtab.decide.pods.request import PodAsk
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-def tolerates_cordon(ask: PodAsk) -> bool:
-    return any(toleration.tolerates(CORDONED) for toleration in ask.pod.spec.tolerations)
+def tolerates_cordon(request: PodAsk) -> bool:
+    return any(toleration.tolerates(CORDONED) for toleration in request.pod.spec.tolerations)
 
 
 @node_filter("NodeUnschedulable", reads=tolerates_cordon)
-def node_unschedulable(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    tolerated = tolerates_cordon(ask)
+def node_unschedulable(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    tolerated = tolerates_cordon(request)
 
     def check(node_info: Host) -> Reason | None:
         if node_info.node.spec.unschedulable and not tolerated:

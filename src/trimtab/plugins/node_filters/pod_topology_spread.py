@@ -13,10 +13,10 @@ from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.node_rejection import crowded, hopeless
 from trimtab.decide.pods.request import PodAsk, Spread
 
-WORDS = "node(s) didn't match pod topology spread constraints"
+MESSAGE = "node(s) didn't match pod topology spread constraints"
 
 
-class Gap(NamedTuple):
+class ConstraintSkew(NamedTuple):
     """One constraint over the whole cluster."""
 
     constraint: Spread
@@ -25,49 +25,50 @@ class Gap(NamedTuple):
     """The number of pods in each node's own domain."""
     fewest: int
 
-    def ahead(self) -> Array:
+    def skew(self) -> Array:
         """The skew of each node's domain over the emptiest one, with the new pod."""
         return self.present + (int(self.constraint.counts_itself) - self.fewest)
 
 
-def unbound(ask: PodAsk) -> bool:
-    return not any(constraint.hard for constraint in ask.spreads)
+def has_no_hard_constraint(request: PodAsk) -> bool:
+    return not any(constraint.hard for constraint in request.spreads)
 
 
-def gaps(ask: PodAsk, hosts: Fleet[Host]) -> Iterator[Gap]:
-    hard = [constraint for constraint in ask.spreads if constraint.hard]
-    eligible = labelled(ask, hosts, hard)
+def constraint_skews(request: PodAsk, hosts: Fleet[Host]) -> Iterator[ConstraintSkew]:
+    hard = [constraint for constraint in request.spreads if constraint.hard]
+    eligible = labelled(request, hosts, hard)
     for constraint in hard:
-        codes = domains(hosts, ask.atlas, constraint.topology_key)
-        counted = counting(ask, hosts, constraint, eligible)
-        size = ask.atlas.size(constraint.topology_key)
-        pods = per_domain(chosen(hosts, ask.me.namespace, constraint.selector), codes, size, counted)
+        codes = domains(hosts, request.atlas, constraint.topology_key)
+        counted = counting(request, hosts, constraint, eligible)
+        size = request.atlas.size(constraint.topology_key)
+        pods = per_domain(chosen(hosts, request.me.namespace, constraint.selector), codes, size, counted)
         inhabited = np.bincount(codes[counted], minlength=size) > 0
         enough = np.count_nonzero(inhabited) >= constraint.min_domains
-        yield Gap(constraint, codes, at_home(pods, codes), int(pods[inhabited].min()) if enough else 0)
+        yield ConstraintSkew(constraint, codes, at_home(pods, codes), int(pods[inhabited].min()) if enough else 0)
 
 
-def spreads_well(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+def spread_mask(request: PodAsk, hosts: Fleet[Host]) -> Mask:
     mask = np.ones(len(hosts), dtype=bool)
-    for gap in gaps(ask, hosts):
-        mask &= (gap.codes >= 0) & (gap.ahead() <= gap.constraint.max_skew)
+    for gap in constraint_skews(request, hosts):
+        mask &= (gap.codes >= 0) & (gap.skew() <= gap.constraint.max_skew)
     return mask
 
 
-@node_filter("PodTopologySpread", evaluate_all=spreads_well, skips=unbound)
-def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    found = list(gaps(ask, hosts))
+@node_filter("PodTopologySpread", evaluate_all=spread_mask, skips=has_no_hard_constraint)
+def pod_topology_spread(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    found = list(constraint_skews(request, hosts))
 
     def check(node_info: Host) -> Reason | None:
         column = hosts.index[node_info.name]
         for gap in found:
             key = gap.constraint.topology_key
             if gap.codes[column] < 0:
-                return hopeless(f"{WORDS} (missing required label)", f"it has no {key}")
-            ahead = int(gap.ahead()[column])
+                return hopeless(f"{MESSAGE} (missing required label)", f"it has no {key}")
+            ahead = int(gap.skew()[column])
             if ahead > gap.constraint.max_skew:
                 return crowded(
-                    WORDS, f"{key} {node_info.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}"
+                    MESSAGE,
+                    f"{key} {node_info.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}",
                 )
         return None
 

@@ -9,8 +9,8 @@ from trimtab.decide.pods.request import PodAsk
 
 
 @node_filter("TaintToleration", reads=lambda request: request.pod.spec.tolerations)
-def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    tolerations = ask.pod.spec.tolerations
+def taint_toleration(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    tolerations = request.pod.spec.tolerations
 
     def check(node_info: Host) -> Reason | None:
         taint = untolerated(node_info.node.spec.taints, tolerations, REPELLING)

@@ -5,25 +5,28 @@ from collections.abc import Hashable
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.framework import Scorer, node_score
 from trimtab.decide.pods.fit.resource_arrays import requested, size
 from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.request import PodAsk
 
 
-def balanced_requests(ask: PodAsk) -> Hashable:
-    return ask.me.demand.requests.get("cpu", 0), ask.me.demand.requests.get("memory", 0)
+def balanced_requests(request: PodAsk) -> Hashable:
+    return request.me.demand.requests.get("cpu", 0), request.me.demand.requests.get("memory", 0)
 
 
-def requests_neither(ask: PodAsk) -> bool:
-    return balanced_requests(ask) == (0, 0)
+def requests_neither(request: PodAsk) -> bool:
+    return balanced_requests(request) == (0, 0)
 
 
-def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
-    requests = ask.me.demand.requests
-    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0))
+def balanced_scores(request: PodAsk, hosts: Fleet[Host]) -> Array:
+    requests = request.me.demand.requests
+    change = _balance_array(hosts, requests.get("cpu", 0), requests.get("memory", 0))
     change -= hosts.column(
-        "balance", lambda: lambda node_info: _balance(node_info, 0, 0), np.int64, bulk=lambda: _balances(hosts, 0, 0)
+        "balance",
+        lambda: lambda node_info: _balance_score(node_info, 0, 0),
+        np.int64,
+        bulk=lambda: _balance_array(hosts, 0, 0),
     )
     change += 50
     scores: Array = (change / 2).astype(np.int64)
@@ -31,7 +34,7 @@ def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
     return scores
 
 
-def _balances(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
+def _balance_array(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
     balanced = _share(hosts, "cpu", cpu)
     balanced -= _share(hosts, "memory", memory)
     np.abs(balanced, out=balanced)
@@ -50,26 +53,26 @@ def _share(hosts: Fleet[Host], resource: str, more: int) -> Array:
     return np.minimum(1.0, share, out=share)
 
 
-def _has_both(here: Host) -> bool:
-    return bool(here.allocatable.get("cpu") and here.allocatable.get("memory"))
+def _has_both(node_info: Host) -> bool:
+    return bool(node_info.allocatable.get("cpu") and node_info.allocatable.get("memory"))
 
 
-@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balances)
-def node_resources_balanced(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    cpu, memory = ask.me.demand.requests.get("cpu", 0), ask.me.demand.requests.get("memory", 0)
+@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balanced_scores)
+def node_resources_balanced(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
+    cpu, memory = request.me.demand.requests.get("cpu", 0), request.me.demand.requests.get("memory", 0)
 
     def grade(node_info: Host) -> int:
-        change = _balance(node_info, cpu, memory) - _balance(node_info, 0, 0)
+        change = _balance_score(node_info, cpu, memory) - _balance_score(node_info, 0, 0)
         return 50 + int((50 + change) / 2)  # truncates toward zero; 75 is neutral
 
     return grade
 
 
-def _balance(here: Host, cpu: int, memory: int) -> int:
+def _balance_score(node_info: Host, cpu: int, memory: int) -> int:
     shares = [
-        min(1.0, (here.used.get(resource, 0) + more) / allocatable)
+        min(1.0, (node_info.used.get(resource, 0) + more) / allocatable)
         for resource, more in (("cpu", cpu), ("memory", memory))
-        if (allocatable := here.allocatable.get(resource, 0))
+        if (allocatable := node_info.allocatable.get(resource, 0))
     ]
     deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
     return int((1 - deviation) * 100)

@@ -5,25 +5,25 @@ from collections.abc import Hashable
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.framework import Scorer, node_score
 from trimtab.decide.pods.fit.resource_arrays import size, unassumed
 from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.request import PodAsk
 
 
-def assumed(ask: PodAsk) -> Hashable:
-    return ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+def assumed_requests(request: PodAsk) -> Hashable:
+    return request.me.demand.assumed_cpu, request.me.demand.assumed_memory
 
 
-def left_over(ask: PodAsk, hosts: Fleet[Host]) -> Array:
-    total = _hundredths(hosts, "cpu", ask.me.demand.assumed_cpu)
-    total += _hundredths(hosts, "memory", ask.me.demand.assumed_memory)
-    total /= hosts.column("scored resources", lambda: _scored, np.float64)
+def least_allocated_scores(request: PodAsk, hosts: Fleet[Host]) -> Array:
+    total = _hundredths(hosts, "cpu", request.me.demand.assumed_cpu)
+    total += _hundredths(hosts, "memory", request.me.demand.assumed_memory)
+    total /= hosts.column("scored resources", lambda: _scored_resource_count, np.float64)
     return total.astype(np.int64)
 
 
-def _scored(here: Host) -> int:
-    return max(1, bool(here.allocatable.get("cpu")) + bool(here.allocatable.get("memory")))
+def _scored_resource_count(node_info: Host) -> int:
+    return max(1, bool(node_info.allocatable.get("cpu")) + bool(node_info.allocatable.get("memory")))
 
 
 def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
@@ -38,13 +38,13 @@ def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
     return np.floor(left, out=left)
 
 
-@node_score("NodeResourcesFit", reads=assumed, bulk=left_over)
-def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+@node_score("NodeResourcesFit", reads=assumed_requests, bulk=least_allocated_scores)
+def node_resources_fit(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
+    cpu, memory = request.me.demand.assumed_cpu, request.me.demand.assumed_memory
 
     def grade(node_info: Host) -> int:
         left = [
-            _left_over(allocatable, used)
+            _free_percent(allocatable, used)
             for allocatable, used in (
                 (node_info.allocatable.get("cpu", 0), node_info.assumed_cpu + cpu),
                 (node_info.allocatable.get("memory", 0), node_info.assumed_memory + memory),
@@ -56,5 +56,5 @@ def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     return grade
 
 
-def _left_over(allocatable: int, used: int) -> int:
+def _free_percent(allocatable: int, used: int) -> int:
     return 0 if used > allocatable else (allocatable - used) * 100 // allocatable

@@ -3,19 +3,19 @@
 from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.framework import Scorer, node_score
 from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.request import PodAsk
 
 
-def assumed(ask: PodAsk) -> Hashable:
-    return ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+def assumed_requests(request: PodAsk) -> Hashable:
+    return request.me.demand.assumed_cpu, request.me.demand.assumed_memory
 
 
-@node_score("NodeResourcesMostAllocated", reads=assumed)
-def node_resources_packed(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+@node_score("NodeResourcesMostAllocated", reads=assumed_requests)
+def node_resources_packed(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
     """Replaces NodeResourcesFit in a scheduler profile, as its strategy MostAllocated does."""
-    cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+    cpu, memory = request.me.demand.assumed_cpu, request.me.demand.assumed_memory
 
     def grade(node_info: Host) -> int:
         taken = [

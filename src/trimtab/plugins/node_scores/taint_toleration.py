@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.framework import Scorer, node_score
 from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.normalize_scores import fewest_first
 from trimtab.decide.pods.request import PodAsk
@@ -11,13 +11,13 @@ from trimtab.decide.pods.request import PodAsk
 AVOIDED = "PreferNoSchedule"
 
 
-def relevant(ask: PodAsk) -> Hashable:
-    return tuple(toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED})
+def soft_tolerations(request: PodAsk) -> Hashable:
+    return tuple(toleration for toleration in request.pod.spec.tolerations if toleration.effect in {"", AVOIDED})
 
 
-@node_score("TaintToleration", reads=relevant, normalize=fewest_first)
-def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    tolerations = [toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED}]
+@node_score("TaintToleration", reads=soft_tolerations, normalize=fewest_first)
+def taint_toleration(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
+    tolerations = [toleration for toleration in request.pod.spec.tolerations if toleration.effect in {"", AVOIDED}]
 
     def grade(node_info: Host) -> int:
         taints = node_info.node.spec.taints

@@ -5,16 +5,16 @@ from functools import partial
 
 from trimtab.api.value import Value, never_omit
 from trimtab.decide.pods.node_info import Host, Resident
-from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
-from trimtab.decide.rescheduling.protections import unwilling
-from trimtab.decide.rescheduling.score_gain import WISHES, Bench, Prospect
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
+from trimtab.decide.rescheduling.protections import protection_reason
+from trimtab.decide.rescheduling.score_gain import PREFERENCE_SCORES, MoveForecast, TrialFleet
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
-MOST_TRIED = 200
+MAX_NODES_TRIED = 200
 """Nodes that one round tries to empty: most of those that fail, fail for the same reason."""
 
 
-class Args(Value):
+class ConsolidateArgs(Value):
     low: dict[str, float] = never_omit({"cpu": 20.0, "memory": 20.0})
     """A node at or below all of these may be emptied, in percent of its allocatable."""
     high: dict[str, float] = never_omit({"cpu": 70.0, "memory": 70.0})
@@ -23,23 +23,23 @@ class Args(Value):
     """The maximum number of nodes in one round."""
 
 
-@objective("Consolidate", args=Args)
-def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
-    hosts = [node_info for node_info in picture.fleet.hosts if node_info.name not in picture.closed]
+@objective("Consolidate", args=ConsolidateArgs)
+def consolidate(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
+    hosts = [node_info for node_info in snapshot.fleet.hosts if node_info.name not in snapshot.excluded_nodes]
     low_nodes = sorted(
         (node_info for node_info in hosts if _is_low(node_info, args)),
         key=lambda node_info: (len(node_info.residents), node_info.name),
     )
-    again = partial(_again, _limits(args, picture))
-    bench, freed = picture.fresh_bench(), 0
-    for node_info in [one for one in low_nodes if _movable(one)][:MOST_TRIED]:
+    again = partial(_reevaluate, _limits(args, snapshot))
+    bench, freed = snapshot.new_trial(), 0
+    for node_info in [one for one in low_nodes if _movable_pods(one)][:MAX_NODES_TRIED]:
         if freed >= args.nodes:
             return
-        if not _emptied(node_info, bench, picture, again):
+        if not _try_to_empty(node_info, bench, snapshot, again):
             continue
         reason = f"{node_info.name} is used little, and the other nodes have room for all its pods"
-        candidates = [Candidate(pod, FULL, reason, partial(again, pod)) for pod in _movable(node_info)]
-        is_protected = any(unwilling(one, picture) is not None for one in candidates)
+        candidates = [MoveCandidate(pod, FULL_GAIN, reason, partial(again, pod)) for pod in _movable_pods(node_info)]
+        is_protected = any(protection_reason(one, snapshot) is not None for one in candidates)
         freed += not is_protected
         # owners and budgets limit the pace, round by round; but do not start to empty a node that cannot be emptied
         yield from (
@@ -47,42 +47,47 @@ def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
         )
 
 
-def _limits(args: Args, picture: Picture) -> Mapping[str, float]:
+def _limits(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Mapping[str, float]:
     """How full a node may become: an objective that balances nodes would move back anything above its limit."""
     limits = dict(args.high)
-    for one in picture.settings.objectives:
+    for one in snapshot.settings.objectives:
         for resource, limit in (one.args.get("high") or {}).items() if one.enabled else ():
-            limits[resource] = min(limits.get(resource, FULL), float(limit))
+            limits[resource] = min(limits.get(resource, FULL_GAIN), float(limit))
     return limits
 
 
-def _again(limits: Mapping[str, float], pod: Resident, bench: Bench, found: Prospect) -> float:
+def _reevaluate(limits: Mapping[str, float], pod: Resident, bench: TrialFleet, found: MoveForecast) -> float:
     """0 when no node would be freed, a node would be too full, or the pod's preferences would be worse."""
     there = bench.fleet.get(found.node or "")
-    if there is None or not _movable(there) or found.gain_of(WISHES) < 0:
+    if there is None or not _movable_pods(there) or found.gain_of(PREFERENCE_SCORES) < 0:
         return 0.0
     after = there.joined(pod)
     sizes = {resource: after.allocatable.get(resource, 0) for resource in limits}
-    full = any(FULL * after.used.get(one, 0) > limits[one] * size for one, size in sizes.items() if size)
-    return 0.0 if full else FULL
+    full = any(FULL_GAIN * after.used.get(one, 0) > limits[one] * size for one, size in sizes.items() if size)
+    return 0.0 if full else FULL_GAIN
 
 
-def _is_low(here: Host, args: Args) -> bool:
+def _is_low(node_info: Host, args: ConsolidateArgs) -> bool:
     return all(
-        100.0 * here.used.get(resource, 0) <= limit * here.allocatable.get(resource, 0)
+        100.0 * node_info.used.get(resource, 0) <= limit * node_info.allocatable.get(resource, 0)
         for resource, limit in args.low.items()
     )
 
 
-def _movable(here: Host) -> list[Resident]:
-    return [pod for pod in here.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
+def _movable_pods(node_info: Host) -> list[Resident]:
+    return [pod for pod in node_info.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
 
 
-def _emptied(here: Host, bench: Bench, picture: Picture, again: Callable[[Resident, Bench, Prospect], float]) -> bool:
+def _try_to_empty(
+    node_info: Host,
+    bench: TrialFleet,
+    snapshot: ReschedulingSnapshot,
+    again: Callable[[Resident, TrialFleet, MoveForecast], float],
+) -> bool:
     """Try to move this node's pods to nodes in use; False, and nothing moves, when one does not fit."""
     before = bench.fleet
-    for pod in _movable(here):
-        found = bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+    for pod in _movable_pods(node_info):
+        found = bench.best_move(pod, snapshot.excluded_nodes, snapshot.avoided_nodes(pod.pod))
         if not again(pod, bench, found):
             bench.fleet = before
             return False

@@ -8,15 +8,15 @@ from trimtab.api.value import Value
 from trimtab.decide.pods.fit.requests import ASSUMED
 from trimtab.decide.pods.metrics.measurements import Measures
 from trimtab.decide.pods.node_info import Resident, resident
-from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
-from trimtab.decide.rescheduling.snapshot import Picture, restarts_of, was_killed
+from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot, restart_count, was_oom_killed
 
-INFERRED = 0.75
+INFERRED_CONFIDENCE = 0.75
 """The confidence that pods disturb each other when only usage is known, not which containers wait."""
 REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
 
 
-class Args(Value):
+class PoorServiceArgs(Value):
     restarts: int = 5
     restarts_within: int = 1800
     ratio: float = 3.0
@@ -30,86 +30,94 @@ class Args(Value):
     """A pod that uses more than this multiple of its request disturbs others."""
 
 
-@objective("PoorService", args=Args)
-def poor_service(args: Args, picture: Picture) -> Iterator[Candidate]:
-    for pod in picture.running:
-        yield from _failing(args, picture, pod)
-    yield from _rejected(args, picture)
-    yield from _disturbed(args, picture)
+@objective("PoorService", args=PoorServiceArgs)
+def poor_service(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
+    for pod in snapshot.running_pods:
+        yield from _failing_candidates(args, snapshot, pod)
+    yield from _rejected_candidates(args, snapshot)
+    yield from _cpu_pressure_candidates(args, snapshot)
 
 
-def _failing(args: Args, picture: Picture, pod: Resident) -> Iterator[Candidate]:
-    if not restarts_of(pod.pod) and pod.pod.status.phase != "Failed":
+def _failing_candidates(
+    args: PoorServiceArgs, snapshot: ReschedulingSnapshot, pod: Resident
+) -> Iterator[MoveCandidate]:
+    if not restart_count(pod.pod) and pod.pod.status.phase != "Failed":
         return
-    node, owner = pod.pod.spec.node_name, picture.owner(pod.pod).uid
-    elsewhere = [one for one in picture.family(pod.pod) if one.spec.node_name not in ("", node)]
+    node, owner = pod.pod.spec.node_name, snapshot.owner(pod.pod).uid
+    elsewhere = [one for one in snapshot.sibling_pods(pod.pod) if one.spec.node_name not in ("", node)]
     if not elsewhere:
         return  # without siblings elsewhere it is unknown whether the node or the application is at fault
     hour = timedelta(seconds=args.kills_within)
-    kills = picture.killed(owner, node, hour)
+    kills = snapshot.memory_kills(owner, node, hour)
     others = {one.spec.node_name for one in elsewhere}
-    if was_killed(pod.pod) and kills >= args.kills and not any(picture.killed(owner, other, hour) for other in others):
+    if (
+        was_oom_killed(pod.pod)
+        and kills >= args.kills
+        and not any(snapshot.memory_kills(owner, other, hour) for other in others)
+    ):
         reason = f"it was killed for lack of memory {kills} times on {node}, its siblings elsewhere never"
-        yield Candidate(pod, FULL, reason, urgent=True)
+        yield MoveCandidate(pod, FULL_GAIN, reason, urgent=True)
         return
     lately = timedelta(seconds=args.restarts_within)
-    restarts = picture.fallen(pod.pod, lately)
-    usual = sum(picture.fallen(one, lately) for one in elsewhere) / len(elsewhere)
+    restarts = snapshot.restarts_within(pod.pod, lately)
+    usual = sum(snapshot.restarts_within(one, lately) for one in elsewhere) / len(elsewhere)
     if restarts >= args.restarts and restarts >= args.ratio * max(usual, 1.0):
         minutes = args.restarts_within // 60
         reason = f"it was restarted {restarts} times in {minutes} minutes on {node}, its siblings elsewhere {usual:.1f} times"
-        yield Candidate(pod, FULL, reason, urgent=True)
+        yield MoveCandidate(pod, FULL_GAIN, reason, urgent=True)
 
 
-def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:
+def _rejected_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
     """Pods of an owner that a kubelet rejects repeatedly; the removed pods have failed already."""
     found: dict[tuple[str, str], list[Pod]] = {}
-    for pod in picture.facts.pods:
+    for pod in snapshot.objects.pods:
         turned_down = pod.status.reason.startswith("OutOf") or pod.status.reason in REJECTED
         since = pod.metadata.creation_timestamp
-        recent = since is not None and picture.now - since <= timedelta(seconds=args.rejections_within)
+        recent = since is not None and snapshot.now - since <= timedelta(seconds=args.rejections_within)
         owned = pod.controller is not None and pod.spec.node_name
         if pod.status.phase == "Failed" and turned_down and recent and owned:
-            found.setdefault((picture.owner(pod).uid, pod.spec.node_name), []).append(pod)
+            found.setdefault((snapshot.owner(pod).uid, pod.spec.node_name), []).append(pod)
     for (owner, node), pods in sorted(found.items()):
-        times = len(pods) + _taken_away(args, picture, owner, node)
+        times = len(pods) + _removed_before(args, snapshot, owner, node)
         if times >= args.rejections:
             reason = f"the kubelet of {node} turned {times} pods of its owner away ({pods[0].status.reason})"
-            yield from (Candidate(resident(pod), FULL, reason, urgent=True, free=True) for pod in pods)
+            yield from (MoveCandidate(resident(pod), FULL_GAIN, reason, urgent=True, free=True) for pod in pods)
 
 
-def _taken_away(args: Args, picture: Picture, owner: str, node: str) -> int:
+def _removed_before(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, owner: str, node: str) -> int:
     """How many rejected pods of this owner were removed from this node before."""
     within = timedelta(seconds=args.rejections_within)
     return sum(
-        move.objective == "PoorService" and move.source == node and picture.now - (move.at or picture.now) <= within
-        for move in picture.history.of(owner)
+        move.objective == "PoorService" and move.source == node and snapshot.now - (move.at or snapshot.now) <= within
+        for move in snapshot.history.moves_of(owner)
     )
 
 
-def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
+def _cpu_pressure_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
     """On a node under pressure, move the pod that uses too much, or one that suffers from it."""
-    measures = picture.facts.measures
+    measures = snapshot.objects.measures
     if measures is None:
         return
-    for pressure in picture.history.pressures:
-        node_info = picture.fleet.get(pressure.node)
-        since = pressure.since or picture.now
-        if node_info is None or picture.now - since < timedelta(seconds=args.pressed_for):
+    for pressure in snapshot.history.pressures:
+        node_info = snapshot.fleet.get(pressure.node)
+        since = pressure.since or snapshot.now
+        if node_info is None or snapshot.now - since < timedelta(seconds=args.pressed_for):
             continue
         movable = [one for one in node_info.residents if one.traits.controller and not one.traits.daemon]
         chosen = _aggressor(args, movable, node_info.residents, measures) or _victim(movable, node_info.residents)
-        if chosen is None or picture.history.lately(picture.owner(chosen.pod).uid, picture.now):
+        if chosen is None or snapshot.history.recent_moves_of(snapshot.owner(chosen.pod).uid, snapshot.now):
             continue  # a pod that was moved within the hour probably causes the pressure itself
         used = measures.cpu_of(chosen.key)
         reason = (
             f"{pressure.node} has been short of CPU since {since:%H:%M}; "
             f"it uses {used}m and asked for {chosen.demand.requests.get('cpu', 0)}m"
         )
-        yield Candidate(chosen, FULL * (1.0 if pressure.told else INFERRED), reason, urgent=True)
+        yield MoveCandidate(chosen, FULL_GAIN * (1.0 if pressure.told else INFERRED_CONFIDENCE), reason, urgent=True)
 
 
-def _aggressor(args: Args, movable: list[Resident], around: Sequence[Resident], measures: Measures) -> Resident | None:
+def _aggressor(
+    args: PoorServiceArgs, movable: list[Resident], around: Sequence[Resident], measures: Measures
+) -> Resident | None:
     """The pod that exceeds its request most, if it disturbs others and none of them has lower priority."""
     greedy = []
     for pod in movable:

@@ -9,30 +9,30 @@ from trimtab.api.value import Value, never_omit
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.pods.fit.resource_arrays import allocatable, pod_counts, used
 from trimtab.decide.pods.node_info import Host, Resident
-from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
-from trimtab.decide.rescheduling.protections import unwilling
-from trimtab.decide.rescheduling.score_gain import Bench, Prospect
-from trimtab.decide.rescheduling.snapshot import Picture
+from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
+from trimtab.decide.rescheduling.protections import protection_reason
+from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 NOTHING = 0.0
 CPU = "cpu"
-CHOICE, FEWEST = 3, 30
+CANDIDATE_FACTOR, MIN_CANDIDATES = 3, 30
 """How many times the surplus is considered as candidates, because some cannot move; and the minimum."""
-MOST_TOLD = 200
+MAX_REPORTED = 200
 """The maximum number of pods reported that cannot move at all."""
 
 
-class Args(Value):
+class UnderutilisedNodesArgs(Value):
     low: dict[str, float] = never_omit({"cpu": 30.0, "memory": 30.0})
     """A node at or below all of these is underutilised, in percent of its allocatable."""
     high: dict[str, float] = never_omit({"cpu": 70.0, "memory": 70.0})
     """A node above one of these is overutilised."""
 
 
-@objective("UnderutilisedNodes", args=Args)
-def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
-    hosts = picture.bench.fleet.hosts
-    open_ = np.array([name not in picture.closed for name in hosts.names], dtype=bool)
+@objective("UnderutilisedNodes", args=UnderutilisedNodesArgs)
+def underutilised_nodes(args: UnderutilisedNodesArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
+    hosts = snapshot.trial.fleet.hosts
+    open_ = np.array([name not in snapshot.excluded_nodes for name in hosts.names], dtype=bool)
     idle = open_.copy()
     for resource, limit in args.low.items():
         idle &= percents(hosts, resource) <= limit
@@ -40,53 +40,55 @@ def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
         return
     idlest = hosts.targets[int(np.where(idle, percents(hosts, CPU), np.inf).argmin())]
     excess = np.max([percents(hosts, resource) - limit for resource, limit in args.high.items()], axis=0, initial=0.0)
-    left = max(FEWEST, CHOICE * picture.settings.max_moves)
+    left = max(MIN_CANDIDATES, CANDIDATE_FACTOR * snapshot.settings.max_moves)
     hot, reported = np.flatnonzero(open_ & (excess > 0)), 0
     for column in sorted(hot.tolist(), key=lambda column: (-excess[column], column)):
-        for candidate in _of_node(hosts.targets[column], idlest, args, picture, left):
-            if candidate is None or candidate.again is not None:
+        for candidate in _candidates_of_node(hosts.targets[column], idlest, args, snapshot, left):
+            if candidate is None or candidate.reevaluate is not None:
                 left -= 1
                 if candidate is not None:
                     yield candidate
-            elif reported < MOST_TOLD:
+            elif reported < MAX_REPORTED:
                 reported += 1
                 yield candidate
         if left <= 0:
             return
 
 
-def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) -> Iterator[Candidate | None]:
+def _candidates_of_node(
+    node_info: Host, idlest: Host, args: UnderutilisedNodesArgs, snapshot: ReschedulingSnapshot, most: int
+) -> Iterator[MoveCandidate | None]:
     """Pods of an overutilised node, least important first; None for one that would gain nothing."""
-    over = worst(here, args.high)
+    over = most_exceeded(node_info, args.high)
     if over is None:
         return
     resource, percent = over
     limit = args.high[resource]
-    reason = f"{percent:.0f} % of the {resource} of {here.name} is requested, more than {limit:.0f} %"
-    surplus = CHOICE * (percent - limit) / 100 * here.allocatable.get(resource, 0)
-    for pod in sorted(here.residents, key=lambda one: one.traits.order):
+    reason = f"{percent:.0f} % of the {resource} of {node_info.name} is requested, more than {limit:.0f} %"
+    surplus = CANDIDATE_FACTOR * (percent - limit) / 100 * node_info.allocatable.get(resource, 0)
+    for pod in sorted(node_info.residents, key=lambda one: one.traits.order):
         if surplus <= 0 or most <= 0:
             return
         if not is_movable(pod, resource):
             continue
-        plain = Candidate(pod, relief(here, idlest, args), reason)
-        if unwilling(plain, picture) is not None:
+        plain = MoveCandidate(pod, usage_difference(node_info, idlest, args), reason)
+        if protection_reason(plain, snapshot) is not None:
             yield plain  # it is reported why it stays, and others may move instead
             continue
         surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
-        if not picture.settings.require_fit:
-            yield plain._replace(again=partial(worth, args, pod), blind=True)
+        if not snapshot.settings.require_fit:
+            yield plain._replace(again=partial(reevaluate_gain, args, pod), blind=True)
             continue
-        found = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+        found = snapshot.trial.best_move(pod, snapshot.excluded_nodes, snapshot.avoided_nodes(pod.pod))
         gains = found.node is not None and found.gain > 0
-        yield plain._replace(gain=found.gain, again=partial(worth, args, pod)) if gains else None
+        yield plain._replace(gain=found.gain, again=partial(reevaluate_gain, args, pod)) if gains else None
 
 
-def standing(here: Host, args: Args) -> str:
+def utilisation_state(node_info: Host, args: UnderutilisedNodesArgs) -> str:
     """The utilisation state of a node in one word; empty when it is neither overutilised nor underutilised."""
-    if worst(here, args.high) is not None:
+    if most_exceeded(node_info, args.high) is not None:
         return "crowded"
-    return "idle" if all(percent_of(here, one) <= limit for one, limit in args.low.items()) else ""
+    return "idle" if all(percent_of(node_info, one) <= limit for one, limit in args.low.items()) else ""
 
 
 def is_movable(pod: Resident, resource: str) -> bool:
@@ -95,37 +97,39 @@ def is_movable(pod: Resident, resource: str) -> bool:
     return counts and not pod.traits.daemon and not pod.terminating and pod.pod.controller is not None
 
 
-def relief(here: Host, idlest: Host, args: Args) -> float:
+def usage_difference(node_info: Host, idlest: Host, args: UnderutilisedNodesArgs) -> float:
     """How much more of this node is requested than of the emptiest: the gain when the target is not simulated."""
-    apart = [percent_of(here, resource) - percent_of(idlest, resource) for resource in args.high]
+    apart = [percent_of(node_info, resource) - percent_of(idlest, resource) for resource in args.high]
     return max(NOTHING, sum(apart) / len(apart))
 
 
-def worth(args: Args, pod: Resident, bench: Bench, found: Prospect) -> float:
+def reevaluate_gain(args: UnderutilisedNodesArgs, pod: Resident, bench: TrialFleet, found: MoveForecast) -> float:
     """The scheduler's gain, while the old node is overutilised and the new one does not become so."""
     node_info, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(found.node or "")
-    if node_info is None or worst(node_info, args.high) is None:
+    if node_info is None or most_exceeded(node_info, args.high) is None:
         return NOTHING
-    if there is not None and worst(there.joined(pod), args.high) is not None:
+    if there is not None and most_exceeded(there.joined(pod), args.high) is not None:
         return NOTHING
     return found.gain
 
 
-def percent_of(here: Host, resource: str) -> float:
-    size = here.allocatable.get(resource, 0)
-    taken = len(here.residents) if resource == "pods" else here.used.get(resource, 0)
-    return FULL * taken / size if size else 0.0
+def percent_of(node_info: Host, resource: str) -> float:
+    size = node_info.allocatable.get(resource, 0)
+    taken = len(node_info.residents) if resource == "pods" else node_info.used.get(resource, 0)
+    return FULL_GAIN * taken / size if size else 0.0
 
 
 def percents(hosts: Fleet[Host], resource: str) -> Array:
     """Like `percent_of`, for every node."""
     size = allocatable(hosts, resource)
     taken = pod_counts(hosts) if resource == "pods" else used(hosts, resource)
-    share: Array = np.where(size > 0, FULL * taken / np.maximum(size, 1), 0.0)
+    share: Array = np.where(size > 0, FULL_GAIN * taken / np.maximum(size, 1), 0.0)
     return share
 
 
-def worst(here: Host, high: Mapping[str, float]) -> tuple[str, float] | None:
+def most_exceeded(node_info: Host, high: Mapping[str, float]) -> tuple[str, float] | None:
     """The resource that exceeds its limit most."""
-    over = [(percent_of(here, one) - limit, one) for one, limit in high.items() if percent_of(here, one) > limit]
-    return (max(over)[1], percent_of(here, max(over)[1])) if over else None
+    over = [
+        (percent_of(node_info, one) - limit, one) for one, limit in high.items() if percent_of(node_info, one) > limit
+    ]
+    return (max(over)[1], percent_of(node_info, max(over)[1])) if over else None

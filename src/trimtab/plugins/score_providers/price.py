@@ -4,26 +4,26 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from trimtab.decide.ocm.score_provider import Seen, Sheet, on_the_range, provider
+from trimtab.decide.ocm.score_provider import ClusterScores, ProviderCluster, normalize_to_range, provider
 from trimtab.errors import InputFault
 
 ANNOTATION = "trimtab.dev/price"
 
 
 @provider("price")
-def price(clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
+def price(clusters: Sequence[ProviderCluster], options: Mapping[str, str]) -> Iterator[ClusterScores]:
     """Prices from the table in option `prices` (`cluster,price` lines), else from each cluster's annotation."""
-    listed = table(options.get("prices", ""))
+    listed = parse_price_table(options.get("prices", ""))
     known = {
-        cluster.name: listed[cluster.name] if cluster.name in listed else annotated(cluster)
+        cluster.name: listed[cluster.name] if cluster.name in listed else annotated_price(cluster)
         for cluster in clusters
         if cluster.name in listed or ANNOTATION in cluster.annotations
     }
-    for name, score in on_the_range(known, best="lowest").items():
-        yield Sheet(name, {"price": score})
+    for name, score in normalize_to_range(known, best="lowest").items():
+        yield ClusterScores(name, {"price": score})
 
 
-def table(text: str) -> dict[str, float]:
+def parse_price_table(text: str) -> dict[str, float]:
     """Lines of `cluster,price`; a header line is skipped."""
     found: dict[str, float] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
@@ -35,7 +35,7 @@ def table(text: str) -> dict[str, float]:
     return found
 
 
-def annotated(cluster: Seen) -> float:
+def annotated_price(cluster: ProviderCluster) -> float:
     text = cluster.annotations[ANNOTATION]
     if not is_number(text):
         raise InputFault(f"annotation {ANNOTATION} of cluster {cluster.name!r} is not a number: {text!r}")

@@ -2,21 +2,21 @@
 
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.decide.fleet import Fleet, Named
-from trimtab.decide.framework import Grade, prioritizer
-from trimtab.decide.request import Question
+from trimtab.decide.framework import Scorer, prioritizer
+from trimtab.decide.request import ScoreQuery
 
 
-def coordinate(question: Question) -> tuple[str, str]:
-    score = question.coordinate.add_on or AddOnScore()
+def resource_and_score(query: ScoreQuery) -> tuple[str, str]:
+    score = query.coordinate.add_on or AddOnScore()
     return score.resource_name, score.score_name
 
 
-@prioritizer("AddOn", reads=coordinate)
-def addon(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
-    resource, score = coordinate(question)
+@prioritizer("AddOn", reads=resource_and_score)
+def addon(query: ScoreQuery, fleet: Fleet[Named]) -> Scorer[Named]:
+    resource, score = resource_and_score(query)
 
     def grade(target: Named) -> int:
-        scores = fleet.about(f"AddOnPlacementScore/{resource}", target.name)
+        scores = fleet.external_value(f"AddOnPlacementScore/{resource}", target.name)
         return 0 if scores is None else int(scores.get(score, 0))  # a missing or expired score is neutral
 
     return grade

@@ -2,10 +2,10 @@
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Grade, score_plugin
-from trimtab.decide.request import Ask
+from trimtab.decide.framework import Scorer, score_plugin
+from trimtab.decide.request import PlacementRequest
 
 
 @score_plugin("ClusterLocality", targets=lambda request: request.incumbents)
-def cluster_locality(ask: Ask, fleet: Fleet[Cluster]) -> Grade[Cluster]:
+def cluster_locality(request: PlacementRequest, fleet: Fleet[Cluster]) -> Scorer[Cluster]:
     return lambda _: 100

@@ -8,26 +8,26 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.quantity import approximate_float, parse_quantity
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Grade, Mask, prioritizer
-from trimtab.decide.request import Question
+from trimtab.decide.framework import Mask, Scorer, prioritizer
+from trimtab.decide.request import ScoreQuery
 
-NOT_KNOWN = -1.0
+UNKNOWN = -1.0
 
 
-def offered(resource: str) -> Callable[[Cluster | ManagedCluster], float]:
+def allocatable_amount(resource: str) -> Callable[[Cluster | ManagedCluster], float]:
     def amount(cluster: Cluster | ManagedCluster) -> float:
         if isinstance(cluster, ManagedCluster):
             status = cluster.status
             known = resource in status.allocatable and resource in status.capacity
-            return approximate_float(status.allocatable[resource]) if known else NOT_KNOWN
+            return approximate_float(status.allocatable[resource]) if known else UNKNOWN
         summary = cluster.status.resource_summary
         quantity = summary.allocatable.get(resource) if summary is not None else None
-        return NOT_KNOWN if quantity is None else float(parse_quantity(quantity))
+        return UNKNOWN if quantity is None else float(parse_quantity(quantity))
 
     return amount
 
 
-def on_the_range(amounts: Array, feasible: Mask) -> Array:
+def normalize_amounts(amounts: Array, feasible: Mask) -> Array:
     """From -100 for the smallest to 100 for the largest of the feasible; 0 where the amount is unknown."""
     known = feasible & (amounts >= 0)
     result = np.zeros(len(amounts), dtype=np.int64)
@@ -41,22 +41,22 @@ def on_the_range(amounts: Array, feasible: Mask) -> Array:
     return result
 
 
-def sweep_of(resource: str) -> Callable[[Question, Fleet[Cluster], Mask], Array]:
-    def sweep(query: Question, fleet: Fleet[Cluster], feasible: Mask) -> Array:
-        amounts = fleet.column(("allocatable", resource), lambda: offered(resource), np.float64)
-        return on_the_range(amounts, feasible)
+def score_all_by(resource: str) -> Callable[[ScoreQuery, Fleet[Cluster], Mask], Array]:
+    def sweep(query: ScoreQuery, fleet: Fleet[Cluster], feasible: Mask) -> Array:
+        amounts = fleet.column(("allocatable", resource), lambda: allocatable_amount(resource), np.float64)
+        return normalize_amounts(amounts, feasible)
 
     return sweep
 
 
-def study_of(resource: str) -> Callable[[Question, Fleet[Cluster]], Grade[Cluster]]:
-    def study(query: Question, fleet: Fleet[Cluster]) -> Grade[Cluster]:
+def prepare_by(resource: str) -> Callable[[ScoreQuery, Fleet[Cluster]], Scorer[Cluster]]:
+    def study(query: ScoreQuery, fleet: Fleet[Cluster]) -> Scorer[Cluster]:
         everyone = np.ones(len(fleet), dtype=bool)
-        scores = sweep_of(resource)(query, fleet, everyone)
+        scores = score_all_by(resource)(query, fleet, everyone)
         return lambda cluster: int(scores[fleet.index[cluster.name]])
 
     return study
 
 
 for name, of in (("ResourceAllocatableCPU", "cpu"), ("ResourceAllocatableMemory", "memory")):
-    prioritizer(name, evaluate_all=sweep_of(of))(study_of(of))
+    prioritizer(name, evaluate_all=score_all_by(of))(prepare_by(of))

@@ -3,16 +3,16 @@
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet, Named
-from trimtab.decide.framework import Grade, Mask, prioritizer
-from trimtab.decide.request import Question
+from trimtab.decide.framework import Mask, Scorer, prioritizer
+from trimtab.decide.request import ScoreQuery
 
 
-def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
+def steady_scores(query: ScoreQuery, fleet: Fleet[Named], feasible: Mask) -> Array:
     scores = np.zeros(len(fleet), dtype=np.int64)
-    scores[fleet.columns(question.placed)] = 100
+    scores[fleet.columns_of(query.placed)] = 100
     return scores
 
 
-@prioritizer("Steady", targets=lambda query: query.placed, evaluate_all=sweep)
-def steady(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
+@prioritizer("Steady", targets=lambda query: query.placed, evaluate_all=steady_scores)
+def steady(query: ScoreQuery, fleet: Fleet[Named]) -> Scorer[Named]:
     return lambda _: 100

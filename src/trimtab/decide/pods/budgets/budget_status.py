@@ -16,7 +16,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
-from trimtab.decide.gate import Footing, cleaned, gate_of
+from trimtab.decide.gate import Availability, budget_state, disruptions_within
 from trimtab.decide.pods.affinity.affinity_terms import choice
 from trimtab.decide.pods.budgets.budget import (
     DELETION_DEADLINE,
@@ -182,7 +182,7 @@ def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -
     if effective.rate is None:
         return None
     recent = budget.status.rate.recent if budget.status.rate is not None else ()
-    kept = cleaned(recent, parse_duration(effective.rate.period), now)
+    kept = disruptions_within(recent, parse_duration(effective.rate.period), now)
     return RateStatus(in_window=len(kept), limit=effective.rate.disruptions, recent=kept)
 
 
@@ -190,7 +190,7 @@ def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudget
     """Add `allowedNow`, the time when it increases by itself, and the conditions that explain it."""
     status = budget.status
     rate = rate_of(budget)
-    state = gate_of(budget, Footing(), now)
+    state = budget_state(budget, Availability(), now)
     limits = [status.disruptions_allowed]
     limits += [limit for limit in (state.concurrent, rate.left(now) if rate else None) if limit is not None]
     waits_until = [state.next_at] if state.next_at else []
@@ -252,7 +252,7 @@ def cover(budget: PodBudget, now: datetime | None = None) -> Cover:
     if now is None:
         return result
     snapshot = standing_of(Guard(budget), now)
-    concurrent = gate_of(budget, Footing(), now).concurrent if isinstance(budget, DisruptionBudget) else None
+    concurrent = budget_state(budget, Availability(), now).concurrent if isinstance(budget, DisruptionBudget) else None
     limits = [concurrent, snapshot.rate.left(now) if snapshot.rate is not None else None]
     allowed = min([snapshot.disruptions_allowed, *(limit for limit in limits if limit is not None)])
     stale = snapshot.observed_generation < snapshot.generation

@@ -14,7 +14,7 @@ from trimtab.api.kinds.disruption import (
     InFlightDisruption,
     RecentDisruption,
 )
-from trimtab.decide.gate import cleaned
+from trimtab.decide.gate import disruptions_within
 from trimtab.decide.pods.budgets import budget
 from trimtab.decide.pods.budgets.pod_budgets import Errand
 
@@ -97,7 +97,9 @@ def charged(
     name = "/".join(pod)
     for quota in quotas_of(policy, errand.by):
         use = _use(policy, quota, namespace)
-        recent = cleaned(use.recent, parse_duration(quota.rate.period), now) if quota.rate is not None else ()
+        recent = (
+            disruptions_within(use.recent, parse_duration(quota.rate.period), now) if quota.rate is not None else ()
+        )
         disruption = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
         in_flight = InFlightDisruption(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
         ongoing = tuple(one for one in use.in_flight if goes_on(one.object))

@@ -14,7 +14,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
 from trimtab.decide import gate
-from trimtab.decide.gate import Footing, gate_of
+from trimtab.decide.gate import Availability, budget_state
 from trimtab.decide.pods.budgets.budget import Rate
 from trimtab.decide.pods.budgets.eviction import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
 
@@ -144,7 +144,7 @@ def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
             return "", None
         error = f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}"
         return f"{error}; write for example 1/1h", None
-    state = gate_of(budget, Footing(), now)._replace(
+    state = budget_state(budget, Availability(), now)._replace(
         rate=None, replicas=None, missing=0
     )  # pods are counted in another way
     refusal = state.refusal(now, replacement_first=False)
@@ -195,7 +195,7 @@ def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: date
     disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
     if isinstance(budget, DisruptionBudget):
         in_flight = InFlightDisruption(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        status = gate.debited(in_force(budget), [in_flight], now).status
+        status = gate.charge_budget(in_force(budget), [in_flight], now).status
         if _bounded(in_force(budget)):
             status = status.but(disruptions_allowed=debit.disruptions_allowed)
         remaining = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)

@@ -7,7 +7,7 @@ from functools import cached_property
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import ParsedSelector
-from trimtab.decide.fleet import LONG_AGO
+from trimtab.decide.fleet import MIN_TIME
 from trimtab.decide.pods.affinity.affinity_terms import Labels
 from trimtab.decide.pods.node_info import Host, Resident, resident
 from trimtab.decide.pods.node_snapshot import NodeFleet
@@ -25,7 +25,7 @@ class Scene:
         finished: Mapping[str, tuple[Resident, ...]],
         *,
         homeless: tuple[Resident, ...] = (),
-        now: datetime = LONG_AGO,
+        now: datetime = MIN_TIME,
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
         priorities: Mapping[str, int] | None = None,
@@ -51,7 +51,7 @@ class Scene:
         nodes: Iterable[Node],
         pods: Iterable[Pod],
         *,
-        now: datetime = LONG_AGO,
+        now: datetime = MIN_TIME,
         namespaces: Mapping[str, Labels] | None = None,
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,

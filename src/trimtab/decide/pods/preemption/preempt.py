@@ -169,7 +169,7 @@ def preempt(
     if not len(columns):
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
     tied = table.cheapest(columns)
-    return Preemption(table.at(tied[:1])[0], table.at(columns), tuple(fleet.hosts.called(tied)))
+    return Preemption(table.at(tied[:1])[0], table.at(columns), tuple(fleet.hosts.names_at(tied)))
 
 
 def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste, top: int) -> Reason | None:
@@ -343,8 +343,8 @@ class Trial:
         request, fleet = hunt.ask, hunt.fleet
         self.me, self.hunt = request.me, hunt
         plugins = active_filters(request, hunt.taste)
-        self._alone = all(plugin.sweep is None for plugin in plugins)
-        self._checks = [plugin.truth(request, fleet.hosts) for plugin in plugins] if self._alone else []
+        self._alone = all(plugin.evaluate_all is None for plugin in plugins)
+        self._checks = [plugin.as_predicate(request, fleet.hosts) for plugin in plugins] if self._alone else []
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
