@@ -22,13 +22,13 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodStatus
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Cycle
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import DeschedulingCycle
 from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
 from trimtab.decide.pods.descheduling.movers import run_mover
-from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.preemption.preempt import preempt
-from trimtab.decide.pods.schedule import book, schedule
+from trimtab.decide.pods.schedule import apply_decision, schedule
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import plan_moves as reschedule
@@ -116,12 +116,12 @@ def measured_pods(count: int, spec: dict[str, Any], requests: Callable[[int], di
 
 def pods_per_second(nodes: int, pods: list[Pod]) -> float:
     """Decide and book every pod on one snapshot; building the nodes is not timed."""
-    fleet = NodeFleet.of([node(i) for i in range(nodes)])
+    fleet = NodeSnapshot.of([node(i) for i in range(nodes)])
     start = process_time()
     for one in pods:
         decision = schedule(one, fleet)
         assert decision.node is not None
-        fleet = book(decision, fleet)
+        fleet = apply_decision(decision, fleet)
     return len(pods) / (process_time() - start)
 
 
@@ -148,7 +148,7 @@ def preemptions_per_second(nodes: int, count: int) -> float:
         for i in range(nodes)
         for j in range(4)
     ]
-    fleet = NodeFleet.of([node(i) for i in range(nodes)], running)
+    fleet = NodeSnapshot.of([node(i) for i in range(nodes)], running)
     pending = [pod(f"high-{i}", {"cpu": "3", "memory": "500Mi"}, {"priority": 10}) for i in range(count)]
     start = process_time()
     for one in pending:
@@ -156,7 +156,7 @@ def preemptions_per_second(nodes: int, count: int) -> float:
         assert decision.node is None
         found = preempt(decision.pod, fleet, (), UPSTREAM)
         assert not isinstance(found, Reason)
-        fleet = fleet.vacated(found.chosen.victims, found.chosen.node).settled(decision.pod, found.chosen.node)
+        fleet = fleet.without_pods(found.chosen.victims, found.chosen.node).with_pod_on(decision.pod, found.chosen.node)
     return count / (process_time() - start)
 
 
@@ -186,7 +186,7 @@ def crowded_cluster(nodes: int, per_node: int = 30) -> tuple[list[Node], list[Po
 
 def planning(nodes: int) -> dict[str, Any]:
     machines, pods = crowded_cluster(nodes)
-    view = Scene.of(machines, pods)
+    view = ClusterView.of(machines, pods)
     low = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 70, "memory": 70}}
     high = {"thresholds": {"cpu": 20, "memory": 20}}
     return {
@@ -224,13 +224,13 @@ def rescheduling(facts: ClusterObjects, *, fit: bool) -> dict[str, Any]:
     return figures | ({"descheduler": published, "ratio": round(published / seconds, 1)} if published else {})
 
 
-def plan(view: Scene, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
-    cycle = Cycle(view, profile)
+def plan(view: ClusterView, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
+    cycle = DeschedulingCycle(view, profile)
     start = process_time()
     run_mover(name, args, cycle, EvictorArgs(node_fit=fit))
     seconds = process_time() - start
     figures: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(cycle.evictions)}
-    published = DESCHEDULER_SECONDS[name].get((len(view.hosts), fit))
+    published = DESCHEDULER_SECONDS[name].get((len(view.nodes), fit))
     if published:
         figures |= {"descheduler": published, "ratio": round(published / seconds, 1)}
     return figures

@@ -101,17 +101,17 @@ def selector(app: str = "web") -> dict[str, Any]:
     return {"labelSelector": {"matchLabels": {"app": app}}}
 
 
-def near(key: str, app: str = "web", *, weight: int = 0, repels: bool = False) -> dict[str, Any]:
+def pod_affinity(key: str, app: str = "web", *, weight: int = 0, anti: bool = False) -> dict[str, Any]:
     """A pod affinity (or anti-affinity) as part of a pod spec; required without a weight."""
     term = {"topologyKey": key, **selector(app)}
-    side = "podAntiAffinity" if repels else "podAffinity"
+    side = "podAntiAffinity" if anti else "podAffinity"
     if weight:
         preferred = [{"weight": weight, "podAffinityTerm": term}]
         return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
     return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def spread(key: str, *, skew: int = 1, soft: bool = False, app: str = "web", **more: Any) -> dict[str, Any]:
+def topology_spread(key: str, *, skew: int = 1, soft: bool = False, app: str = "web", **more: Any) -> dict[str, Any]:
     constraint = {
         "maxSkew": skew,
         "topologyKey": key,

@@ -10,8 +10,8 @@ from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM, Profile
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Cycle, Limits
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import CycleLimits, DeschedulingCycle
 from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
 from trimtab.decide.pods.descheduling.movers import run_mover
 
@@ -21,10 +21,10 @@ NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 GPU = "example.com/gpu"
 
 
-def scene(case: dict[str, Any]) -> Scene:
+def scene(case: dict[str, Any]) -> ClusterView:
     nodes = msgspec.convert([node(entry) for entry in case["nodes"]], list[Node], strict=False)
     pods = msgspec.convert([pod(entry) for entry in case.get("pods") or []], list[Pod], strict=False)
-    return Scene.of(nodes, pods, now=NOON)
+    return ClusterView.of(nodes, pods, now=NOON)
 
 
 def evictor(case: dict[str, Any]) -> EvictorArgs:
@@ -35,14 +35,14 @@ def evictor(case: dict[str, Any]) -> EvictorArgs:
     return msgspec.convert(given, EvictorArgs, strict=False)
 
 
-def limits(case: dict[str, Any]) -> Limits:
+def limits(case: dict[str, Any]) -> CycleLimits:
     given = case.get("evictor") or {}
-    return Limits(*(given.get(f"maxPodsToEvict{scope}") for scope in ("PerNode", "PerNamespace", "Total")))
+    return CycleLimits(*(given.get(f"maxPodsToEvict{scope}") for scope in ("PerNode", "PerNamespace", "Total")))
 
 
 def evicted(case: dict[str, Any], arguments: dict[str, Any], profile: Profile = UPSTREAM) -> list[str]:
     """Namespace and name of each evicted pod, in order."""
-    cycle = Cycle(scene(case), profile, limits(case))
+    cycle = DeschedulingCycle(scene(case), profile, limits(case))
     run_mover(case["plugin"], arguments, cycle, evictor(case))
     return [f"{eviction.pod.namespace}/{eviction.pod.name}" for eviction in cycle.evictions]
 

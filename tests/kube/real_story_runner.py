@@ -12,7 +12,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.decide.pods.fit.requests import demand
+from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.kubelet import PODS, Kubelets
@@ -147,7 +147,7 @@ class Actor:
             needs = {what: int(machine.room[what] * part) for what in ("cpu", "memory")}
             for pod in pods:
                 if pod.spec.node_name == name:
-                    taken = demand(pod).requests
+                    taken = pod_resources_of(pod).requests
                     needs = {what: amount - int(taken.get(what, 0) * part) for what, amount in needs.items()}
             await self._real.client.create(PODS, filler(name, needs), manager="filler")
 

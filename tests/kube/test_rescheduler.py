@@ -27,7 +27,7 @@ from simulate.fixtures import (
     workload,
 )
 from trimtab.client.client import Resource
-from trimtab.decide.pods.avoid_list import ANNOTATION
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
 from trimtab.decide.rescheduling.snapshot import ClusterObjects
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
@@ -74,7 +74,10 @@ async def emptied(member: RealMember) -> None:
     await delete("pods", "--all", "--force")
     await until(lambda: is_empty(member), pause=0.2)
     for node in member.kubelets.machines:
-        left = {"metadata": {"annotations": {ANNOTATION: None}}, "spec": {"taints": None, "unschedulable": None}}
+        left = {
+            "metadata": {"annotations": {AVOID_PODS_ANNOTATION: None}},
+            "spec": {"taints": None, "unschedulable": None},
+        }
         await member.client.patch(NODES, "", node, left)
 
 
@@ -220,7 +223,7 @@ async def traces(member: RealMember) -> None:
     output = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
     assert {one["involvedObject"]["kind"] for one in output} == {"Pod", "ReplicaSet"}
     assert len(output) == 2
-    (entry,) = orjson.loads((await annotations(member, CROWDED))[ANNOTATION])["preferAvoidPods"]
+    (entry,) = orjson.loads((await annotations(member, CROWDED))[AVOID_PODS_ANNOTATION])["preferAvoidPods"]
     assert entry["podSignature"]["podController"]["kind"] == "ReplicaSet"
     assert entry["podSignature"]["podController"]["uid"]
     state = (await member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]

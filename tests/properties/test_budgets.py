@@ -18,7 +18,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.budgets.pod_budgets import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.errors import ApiFault
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
@@ -167,7 +167,7 @@ async def settled(member: Member, apps: list[App]) -> None:
             "PodDisruptionBudget", f"app{number}", {"maxUnavailable": one.spare, **selector}, "policy/v1"
         )
         if one.further is not None:
-            strength["metadata"]["annotations"] = {RATE: f"{one.further.most}/{one.further.seconds}s"}
+            strength["metadata"]["annotations"] = {RATE_ANNOTATION: f"{one.further.most}/{one.further.seconds}s"}
         await member.client.create(BUDGETS, strength)
         if one.window is not None or one.floor:
             spec: Raw = {"target": "Pods", **selector}

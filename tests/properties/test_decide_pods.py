@@ -6,19 +6,26 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+from pod_builders import HOSTNAME, ZONE, node, pod, pod_affinity, topology_spread
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB
 from trimtab.decide.framework import filter_mask, first_rejections, node_scores, score_array
-from trimtab.decide.pods.affinity.affinity_terms import Choice
-from trimtab.decide.pods.node_info import resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.preemption.preempt import Cover, Limits, Preemption, preempt
-from trimtab.decide.pods.preemption.recent_disruptions import Burden
-from trimtab.decide.pods.request import ask_for
-from trimtab.decide.pods.schedule import DEFAULT, active_filters, book, crowded_nodes, explain, schedule
+from trimtab.decide.pods.affinity.affinity_terms import HashableSelector
+from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.preemption.preempt import DisruptionLimits, Preemption, PreemptionBudget, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import RecentDisruptions
+from trimtab.decide.pods.request import pod_request_for
+from trimtab.decide.pods.schedule import (
+    DEFAULT_SCHEDULER_PROFILE,
+    active_filters,
+    apply_decision,
+    explain,
+    resolvable_nodes,
+    schedule,
+)
 
 APPS = ("web", "db")
 apps, keys = st.sampled_from(APPS), st.sampled_from((HOSTNAME, ZONE))
@@ -30,10 +37,12 @@ def particulars(draw: st.DrawFn) -> dict[str, Any]:
     match kind:
         case "near":
             weight = draw(st.sampled_from((0, 0, 10)))
-            return near(draw(keys), draw(apps), weight=weight, repels=draw(st.booleans()))
+            return pod_affinity(draw(keys), draw(apps), weight=weight, anti=draw(st.booleans()))
         case "spread":
             more = {"minDomains": 3} if draw(st.booleans()) else {}
-            return spread(draw(keys), skew=draw(st.integers(1, 3)), soft=draw(st.booleans()), app=draw(apps), **more)
+            return topology_spread(
+                draw(keys), skew=draw(st.integers(1, 3)), soft=draw(st.booleans()), app=draw(apps), **more
+            )
         case "selector":
             return {"nodeSelector": {"disk": "ssd"}}
         case "tolerant":
@@ -83,44 +92,44 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Pod]]:
 
 @given(clusters(), a_pod("p"))
 def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
-    fleet = NodeFleet.of(*cluster)
-    request = ask_for(pending_pod, fleet)
-    for plugin in active_filters(request, DEFAULT):
-        check = plugin.prepare(request, fleet.hosts)
-        one_by_one = [check(here) is None for here in fleet.hosts]
-        assert filter_mask(plugin, request, fleet.hosts).tolist() == one_by_one
+    fleet = NodeSnapshot.of(*cluster)
+    request = pod_request_for(pending_pod, fleet)
+    for plugin in active_filters(request, DEFAULT_SCHEDULER_PROFILE):
+        check = plugin.prepare(request, fleet.nodes)
+        one_by_one = [check(here) is None for here in fleet.nodes]
+        assert filter_mask(plugin, request, fleet.nodes).tolist() == one_by_one
     for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity"):
         score = node_scores[name]
-        grade = score.prepare(request, fleet.hosts)
-        assert score_array(score, request, fleet.hosts).tolist() == [grade(here) for here in fleet.hosts]
+        grade = score.prepare(request, fleet.nodes)
+        assert score_array(score, request, fleet.nodes).tolist() == [grade(here) for here in fleet.nodes]
 
 
 @given(clusters(), a_pod("p"))
 def test_decision_is_the_best_node_of_the_explanation(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
-    fleet = NodeFleet.of(*cluster)
+    fleet = NodeSnapshot.of(*cluster)
     decision, opinions = schedule(pending_pod, fleet), explain(pending_pod, fleet)
-    feasible = [opinion for opinion in opinions if opinion.objection is None]
-    assert decision.feasible == len(feasible)
+    feasible = [opinion for opinion in opinions if opinion.rejection is None]
+    assert decision.feasible_count == len(feasible)
     assert decision.node == (feasible[0].node if feasible else None)
     assert all(opinion.total <= decision.total for opinion in feasible)
 
 
 @given(clusters(), a_pod("p"))
 def test_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
-    fleet = NodeFleet.of(*cluster)
+    fleet = NodeSnapshot.of(*cluster)
     decision = schedule(pending_pod, fleet)
     if decision.node is None:
         return
-    request = ask_for(pending_pod, fleet)
+    request = pod_request_for(pending_pod, fleet)
     ((_, objection),) = first_rejections(
-        active_filters(request, DEFAULT), request, fleet.hosts, [fleet.hosts.index[decision.node]]
+        active_filters(request, DEFAULT_SCHEDULER_PROFILE), request, fleet.nodes, [fleet.nodes.index[decision.node]]
     )
     assert objection is None
-    here = book(decision, fleet).get(decision.node)
+    here = apply_decision(decision, fleet).get(decision.node)
     assert here is not None
-    requested = decision.pod.demand.requests
+    requested = decision.pod.resources.requests
     assert here.free_pods >= 0
-    assert all(here.free(resource) >= 0 for resource in requested)
+    assert all(here.free_amount(resource) >= 0 for resource in requested)
 
 
 @given(clusters(), a_pod("p"), st.randoms())
@@ -128,9 +137,9 @@ def test_order_of_nodes_and_pods_does_not_matter(
     cluster: tuple[list[Node], list[Pod]], pending_pod: Pod, rng: Any
 ) -> None:
     node_list, running = cluster
-    expected = schedule(pending_pod, NodeFleet.of(node_list, running))
+    expected = schedule(pending_pod, NodeSnapshot.of(node_list, running))
     assert (
-        schedule(pending_pod, NodeFleet.of(rng.sample(node_list, len(node_list)), rng.sample(running, len(running))))
+        schedule(pending_pod, NodeSnapshot.of(rng.sample(node_list, len(node_list)), rng.sample(running, len(running))))
         == expected
     )
 
@@ -141,17 +150,17 @@ def test_updated_snapshot_decides_like_a_new_one(
 ) -> None:
     """Arrays refreshed column by column equal arrays computed from scratch."""
     node_list, running = cluster
-    incremental, bound = NodeFleet.of(node_list), []
+    incremental, bound = NodeSnapshot.of(node_list), []
     for one in running:
         schedule(one.but(spec=one.spec.but(node_name="")), incremental)
         incremental = incremental.with_pod(one)
     for i in range(count):
         pending_pod = data[0].draw(a_pod(f"p{i}"))
-        fresh = NodeFleet.of(node_list, [*running, *bound])
+        fresh = NodeSnapshot.of(node_list, [*running, *bound])
         decision = schedule(pending_pod, incremental)
         assert decision == schedule(pending_pod, fresh)
         assert explain(pending_pod, incremental) == explain(pending_pod, fresh)
-        incremental = book(decision, incremental)
+        incremental = apply_decision(decision, incremental)
         if decision.node is not None:
             bound.append(pending_pod.but(spec=pending_pod.spec.but(node_name=decision.node)))
 
@@ -159,11 +168,11 @@ def test_updated_snapshot_decides_like_a_new_one(
 @given(clusters(), a_pod("p"))
 def test_removed_pods_do_not_affect_decisions(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     node_list, running = cluster
-    incremental = NodeFleet.of(node_list, running)
+    incremental = NodeSnapshot.of(node_list, running)
     for one in running:
         schedule(pending_pod, incremental)
         incremental = incremental.without_pod(one)
-    assert schedule(pending_pod, incremental) == schedule(pending_pod, NodeFleet.of(node_list))
+    assert schedule(pending_pod, incremental) == schedule(pending_pod, NodeSnapshot.of(node_list))
 
 
 @given(
@@ -177,26 +186,26 @@ def test_preemption_frees_capacity_within_budgets(
 ) -> None:
     """It takes at most a tenth of the pods of an owner without a budget."""
 
-    def disruptions_of(owner: str) -> Burden:
-        return Burden(owner, *disruptions)
+    def disruptions_of(owner: str) -> RecentDisruptions:
+        return RecentDisruptions(owner, *disruptions)
 
-    fleet = NodeFleet.of(*cluster)
+    fleet = NodeSnapshot.of(*cluster)
     pending_pod = pending_pod.but(spec=pending_pod.spec.but(priority=5))
     if schedule(pending_pod, fleet).node is not None:
         return
-    covers = [Cover("default", Choice((("app", app),)), left) for app, left in allowed.items()]
-    before = schedule(pending_pod, fleet), fleet.hosts.targets
-    found = preempt(pending_pod, fleet, covers, TRIMTAB, burdens=disruptions_of)
-    assert before == (schedule(pending_pod, fleet), fleet.hosts.targets)
+    covers = [PreemptionBudget("default", HashableSelector((("app", app),)), left) for app, left in allowed.items()]
+    before = schedule(pending_pod, fleet), fleet.nodes.targets
+    found = preempt(pending_pod, fleet, covers, TRIMTAB, disruptions=disruptions_of)
+    assert before == (schedule(pending_pod, fleet), fleet.nodes.targets)
     if isinstance(found, Preemption):
         for candidate in found.candidates:
-            assert Limits(tuple(covers)).hold(candidate.victims)
+            assert DisruptionLimits(tuple(covers)).allow_all(candidate.victims)
             free = [one for one in candidate.victims if one.labels["app"] not in allowed]
-            losses = Counter(one.traits.controller for one in free)
-            assert all(lost <= Burden(owner, *disruptions).spare for owner, lost in losses.items())
-            after = fleet.vacated(candidate.victims, candidate.node)
+            losses = Counter(one.traits.controller_uid for one in free)
+            assert all(lost <= RecentDisruptions(owner, *disruptions).allowed for owner, lost in losses.items())
+            after = fleet.without_pods(candidate.victims, candidate.node)
             opinions = {opinion.node: opinion for opinion in explain(pending_pod, after)}
-            assert opinions[candidate.node].objection is None
+            assert opinions[candidate.node].rejection is None
 
 
 @given(clusters(), st.data())
@@ -205,16 +214,16 @@ def test_preemption_on_updated_snapshot_equals_new_one(
 ) -> None:
     """Pods and nodes are added, nominations are added and withdrawn, and owners suffer further disruptions."""
     node_list, running = cluster
-    incremental = NodeFleet.of(node_list, running)
+    incremental = NodeSnapshot.of(node_list, running)
     pending_pod = data.draw(a_pod("p"))
     pending_pod = pending_pod.but(spec=pending_pod.spec.but(priority=5))
     disruptions = 0
     for i in range(4):
         promised = incremental.nominated
-        burdens = lambda uid, lately=disruptions: Burden(uid, 3, down=lately % 2, lately=lately)  # noqa: E731
-        found = preempt(pending_pod, incremental, (), TRIMTAB, burdens=burdens)
-        fresh = NodeFleet.of(node_list, running).with_nominated(promised)
-        assert found == preempt(pending_pod, fresh, (), TRIMTAB, burdens=burdens)
+        burdens = lambda uid, lately=disruptions: RecentDisruptions(uid, 3, unreplaced=lately % 2, recent=lately)  # noqa: E731
+        found = preempt(pending_pod, incremental, (), TRIMTAB, disruptions=burdens)
+        fresh = NodeSnapshot.of(node_list, running).with_nominated(promised)
+        assert found == preempt(pending_pod, fresh, (), TRIMTAB, disruptions=burdens)
         where = f"n{data.draw(st.integers(0, len(node_list) - 1))}"
         match data.draw(st.sampled_from(("pod", "node", "promise", "withdrawal", "burden"))):
             case "pod":
@@ -224,7 +233,7 @@ def test_preemption_on_updated_snapshot_equals_new_one(
                 node_list = [*node_list, node(f"m{i}")]
                 incremental = incremental.with_node(node_list[-1])
             case "promise":
-                ahead = resident(data.draw(a_pod(f"ahead{i}")))
+                ahead = build_pod_info(data.draw(a_pod(f"ahead{i}")))
                 incremental = incremental.with_nominated({**promised, where: (ahead,)})
             case "withdrawal":
                 incremental = incremental.with_nominated({})
@@ -236,9 +245,9 @@ def test_preemption_on_updated_snapshot_equals_new_one(
 def test_crowded_nodes_are_the_unschedulable_ones_of_the_explanation(
     cluster: tuple[list[Node], list[Pod]], pending_pod: Pod
 ) -> None:
-    fleet = NodeFleet.of(*cluster)
-    crowded = crowded_nodes(ask_for(pending_pod, fleet), fleet, DEFAULT)
+    fleet = NodeSnapshot.of(*cluster)
+    crowded = resolvable_nodes(pod_request_for(pending_pod, fleet), fleet, DEFAULT_SCHEDULER_PROFILE)
     unschedulable = {
-        o.node for o in explain(pending_pod, fleet) if o.objection and o.objection.reason.code == "Unschedulable"
+        o.node for o in explain(pending_pod, fleet) if o.rejection and o.rejection.reason.code == "Unschedulable"
     }
-    assert {fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()} == unschedulable
+    assert {fleet.nodes.names[column] for column in np.flatnonzero(crowded).tolist()} == unschedulable

@@ -14,7 +14,7 @@ from properties.hypothesis_settings import tried
 from server.asgi import Answered, Wire
 from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
-from trimtab.decide.pods.budgets.pod_budgets import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.member import of_a_member
 from trimtab.store.store import Store
@@ -112,7 +112,7 @@ class Cluster:
 
     async def _theirs(self, name: str, promise: Promise) -> None:
         window = promise.window
-        noted = {RATE: f"{window.most}/{window.seconds}s"} if window else {}
+        noted = {RATE_ANNOTATION: f"{window.most}/{window.seconds}s"} if window else {}
         spec = {"minAvailable": promise.floor, "selector": selector(promise)}
         assert (
             await self.wire("POST", PDBS, {"metadata": {"name": name, "annotations": noted}, "spec": spec})

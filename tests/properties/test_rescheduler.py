@@ -14,7 +14,7 @@ from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.avoid_list import ANNOTATION
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
 from trimtab.decide.rescheduling.history import REVERSAL_WINDOW, MoveRecord, ReschedulingHistory
 from trimtab.errors import NotFound
 from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
@@ -94,7 +94,7 @@ async def disturb(member: Member, disturbance: str, node: str) -> None:
         await settle_at(member, "app0", node)
     elif disturbance == "forget":  # avoid lists are cleared; the move history remains
         for one in member.kubelets.machines:
-            await member.client.patch(NODES, "", one, {"metadata": {"annotations": {ANNOTATION: None}}})
+            await member.client.patch(NODES, "", one, {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: None}}})
     elif disturbance == "restart":
         await member.rescheduler.stop()
         member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)

@@ -2,8 +2,8 @@ import asyncio
 
 from simulate.fixtures import DEPLOYMENTS, PODS, deployment, in_a_member, statefulset
 from trimtab.client.client import Resource
-from trimtab.decide.pods.node_info import Resident, resident
-from trimtab.decide.pods.preemption.recent_disruptions import Burden
+from trimtab.decide.pods.node_info import PodInfo, build_pod_info
+from trimtab.decide.pods.preemption.recent_disruptions import RecentDisruptions
 from trimtab.simulate.disruption_ledger import READ, Ledger
 from trimtab.simulate.member import Member
 
@@ -16,12 +16,12 @@ async def opened(member: Member) -> Ledger:
     return Ledger(member.cache)
 
 
-def pods_of(member: Member, app: str) -> list[Resident]:
-    return [resident(one) for one in member.pods if one.metadata.labels["app"] == app]
+def pods_of(member: Member, app: str) -> list[PodInfo]:
+    return [build_pod_info(one) for one in member.pods if one.metadata.labels["app"] == app]
 
 
-def borne(ledger: Ledger, member: Member, app: str) -> Burden:
-    return ledger.burdens(member._ground.clock.now())(pods_of(member, app)[0].traits.controller)
+def borne(ledger: Ledger, member: Member, app: str) -> RecentDisruptions:
+    return ledger.burdens(member._ground.clock.now())(pods_of(member, app)[0].traits.controller_uid)
 
 
 def test_charged_victims_count_before_their_eviction_is_seen_and_only_once() -> None:
@@ -30,13 +30,13 @@ def test_charged_victims_count_before_their_eviction_is_seen_and_only_once() -> 
         await asyncio.sleep(5)
         ledger, now = await opened(member), member._ground.clock.now()
         first, second, _ = pods_of(member, "web")
-        assert (borne(ledger, member, "web").replicas, borne(ledger, member, "web").down) == (3, 0)
+        assert (borne(ledger, member, "web").replicas, borne(ledger, member, "web").unreplaced) == (3, 0)
         assert ledger.take([first], now) == {first.pod.metadata.uid}
         again = ledger.take([first, second], now)
         assert again == {second.pod.metadata.uid}
-        assert (borne(ledger, member, "web").down, borne(ledger, member, "web").lately) == (2, 2)
+        assert (borne(ledger, member, "web").unreplaced, borne(ledger, member, "web").recent) == (2, 2)
         ledger.give_back(again)
-        assert (borne(ledger, member, "web").down, borne(ledger, member, "web").lately) == (1, 1)
+        assert (borne(ledger, member, "web").unreplaced, borne(ledger, member, "web").recent) == (1, 1)
 
     in_a_member(scenario)
 

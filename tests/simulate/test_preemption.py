@@ -392,7 +392,7 @@ def test_refused_preemption_is_not_charged_to_the_owner_and_is_retried() -> None
         await create_pod(member, "high", cpu="1", priorityClassName="high")
         await asyncio.sleep(5.5)
         counted = member.binder._preemptor._ledger.burdens(member._ground.clock.now())(owner)
-        assert (counted.down, counted.lately) == (0, 0)
+        assert (counted.unreplaced, counted.recent) == (0, 0)
         assert (running_apps(member), nominated(member, "high")) == (["low"] * 4, "")
         refuses = False
         await asyncio.sleep(60)

@@ -14,7 +14,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, entries_of, text_of
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries, entries_of
 from trimtab.decide.rescheduling.history import MoveRecord
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.errors import NotFound, TooManyRequests
@@ -502,13 +502,13 @@ def test_full_avoid_list_of_a_foreign_cluster_drops_the_earliest_expiry_and_repo
         await asyncio.sleep(200)
         now = LoopClock().now()
         entries = [
-            Avoidance(
-                pod_signature=Signature(pod_controller=OwnerReference(kind="Job", name=f"job-{n}", uid=f"u{n}")),
+            AvoidEntry(
+                pod_signature=PodSignature(pod_controller=OwnerReference(kind="Job", name=f"job-{n}", uid=f"u{n}")),
                 expiry=now + timedelta(hours=2 + n),
             )
             for n in range(32)
         ]
-        note = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
+        note = {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: encode_entries(entries)}}}
         await member.client.patch(NODES, "", "one-node-1", note)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
         client = Unmindful(member.inside)

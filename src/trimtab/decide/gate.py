@@ -41,7 +41,7 @@ from trimtab.api.kinds.disruption import (
     RecentDisruption,
 )
 from trimtab.api.value import IntOrString
-from trimtab.decide.pods.budgets.budget import Limit, Rate, scaled
+from trimtab.decide.pods.budgets.budget import BudgetLimit, RateWindow, scaled_value
 
 ReplicasByCluster = Mapping[str, int]
 """Replicas by cluster."""
@@ -242,39 +242,39 @@ def _cut_to_fit(transfer: Transfer, limit: int, *, divisible: bool) -> Transfer 
 def budget_state(budget: DisruptionBudget, availability: Availability, now: datetime) -> BudgetState:
     """What this budget allows now: availability, rate, moves in flight and windows must all allow a move."""
     spec, status = budget.spec, budget.status
-    limit = Limit(spec.min_available, spec.max_unavailable)
+    limit = BudgetLimit(spec.min_available, spec.max_unavailable)
     bounded = spec.min_available is not None or spec.max_unavailable is not None
     rate = rate_of(budget)
     is_open, _ = windows_at(spec.windows, now)
-    spare = availability.available - limit.desired(availability.desired) if bounded else None
+    spare = availability.available - limit.desired_healthy(availability.desired) if bounded else None
     return BudgetState(
         budget.name,
         replicas=None if spare is None else max(0, spare),
-        rate=rate.left(now) if rate is not None else None,
+        rate=rate.remaining(now) if rate is not None else None,
         concurrent=None if spec.max_concurrent is None else max(0, spec.max_concurrent - len(status.in_flight)),
         is_open=is_open,
         missing=0 if spare is None else max(0, -spare),
         surge=spec.surge == "Allowed",
         next_at=_next_at(spec.windows, rate, now),
-        next_after=_next_at(spec.windows, rate.exhausted(now), now) if rate is not None else None,
+        next_after=_next_at(spec.windows, rate.without_remaining(now), now) if rate is not None else None,
     )
 
 
-def _next_at(windows: Sequence[BudgetWindow], rate: Rate | None, now: datetime) -> datetime | None:
+def _next_at(windows: Sequence[BudgetWindow], rate: RateWindow | None, now: datetime) -> datetime | None:
     """The first time at which the rate has capacity and a window is open; None when that is now, or never."""
-    free = now if rate is None else rate.next_allowed(now)
+    free = now if rate is None else rate.next_allowed_at(now)
     is_open, opens = windows_at(windows, free)
     at = free if is_open else opens
     return at if at is not None and at > now else None
 
 
-def rate_of(budget: DisruptionBudget) -> Rate | None:
+def rate_of(budget: DisruptionBudget) -> RateWindow | None:
     asked = budget.spec.rate
     if asked is None:
         return None
     recent = budget.status.rate.recent if budget.status.rate is not None else ()
     times = tuple(sorted(entry.at for entry in recent if entry.at is not None))
-    return Rate(asked.disruptions, parse_duration(asked.period), times)
+    return RateWindow(asked.disruptions, parse_duration(asked.period), times)
 
 
 def windows_at(windows: Sequence[BudgetWindow], now: datetime) -> tuple[bool, datetime | None]:
@@ -299,7 +299,7 @@ def charge_budget(budget: DisruptionBudget, moves: Sequence[InFlightDisruption],
     rate = rate_of(budget)
     if rate is not None:
         recent = budget.status.rate.recent if budget.status.rate is not None else ()
-        at = rate.moment(now)
+        at = rate.monotonic_now(now)
         counting = [entry for entry in recent if entry.at is not None and at - rate.period < entry.at]
         counting += [RecentDisruption(object=move.object, at=at, by=move.by, reason=move.reason) for move in moves]
         status = status.but(
@@ -312,7 +312,7 @@ def charge_budget(budget: DisruptionBudget, moves: Sequence[InFlightDisruption],
 
 def surge_limit(limit: IntOrString, total: int) -> int:
     """How many replicas may run twice at once: at least one, or nothing would ever move."""
-    return max(1, scaled(limit, total))
+    return max(1, scaled_value(limit, total))
 
 
 def disruptions_within(

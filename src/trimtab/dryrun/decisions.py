@@ -48,14 +48,18 @@ from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.decide.ocm.request import OcmRequest
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
 from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
-from trimtab.decide.pods.affinity.selector_groups import Groups
-from trimtab.decide.pods.budgets.budget_status import cover
-from trimtab.decide.pods.budgets.pod_budgets import over_pods
-from trimtab.decide.pods.node_info import resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.preemption.preempt import foretold, preempt
-from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens, burden
-from trimtab.decide.pods.schedule import book, nowhere, schedule
+from trimtab.decide.pods.affinity.selector_groups import SelectorGroups
+from trimtab.decide.pods.budgets.budget_status import preemption_budget
+from trimtab.decide.pods.budgets.pod_budgets import is_over_pods
+from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.preemption.preempt import predict_replacements, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import (
+    DisruptionsLookup,
+    RecentDisruptions,
+    recent_disruptions_of,
+)
+from trimtab.decide.pods.schedule import apply_decision, schedule, unschedulable_message
 from trimtab.decide.pods.schedule import explain as node_opinions
 from trimtab.dryrun.manifests import Intake, Item, called
 from trimtab.dryrun.static_view import Shelf
@@ -379,8 +383,8 @@ def pod_verdicts(intake: Intake, waiting: Sequence[Pod], now: datetime, profile:
     for pod in sorted(ranked, key=lambda pod: -(pod.spec.priority or 0)):
         decision = schedule(pod, fleet)
         text = f"node {decision.node}" if decision.node else no_node(pod, fleet, intake, profile)
-        if decision.tied > 1:
-            text = f"{text}, tied with {decision.tied - 1} more"
+        if decision.tied_count > 1:
+            text = f"{text}, tied with {decision.tied_count - 1} more"
         yield Verdict(
             dialect="pods",
             subject=f"Pod {pod.namespace}/{pod.name}",
@@ -389,12 +393,12 @@ def pod_verdicts(intake: Intake, waiting: Sequence[Pod], now: datetime, profile:
             targets=tuple(nodes_seen(pod, fleet, decision.node)),
             tie_break="equal totals: the node with the fewest pods, then the first name",
         )
-        fleet = book(decision, fleet)
+        fleet = apply_decision(decision, fleet)
 
 
-def node_fleet(intake: Intake, now: datetime) -> NodeFleet:
+def node_fleet(intake: Intake, now: datetime) -> NodeSnapshot:
     namespaces = {namespace.name: namespace.metadata.labels for namespace in intake.all(Namespace)}
-    fleet = NodeFleet.of(intake.all(Node), intake.all(Pod), namespaces=namespaces, now=now)
+    fleet = NodeSnapshot.of(intake.all(Node), intake.all(Pod), namespaces=namespaces, now=now)
     services: dict[str, list[dict[str, str]]] = {}
     for item in intake.items:
         if (item.raw["apiVersion"], item.raw["kind"]) == ("v1", "Service"):
@@ -402,7 +406,7 @@ def node_fleet(intake: Intake, now: datetime) -> NodeFleet:
             services.setdefault(item.raw["metadata"]["namespace"], []).append(selector)
     sets: list[ReplicaSet | StatefulSet] = [*intake.all(ReplicaSet), *intake.all(StatefulSet)]
     workloads = {one.metadata.uid: one.spec.selector for one in sets if one.spec.selector is not None}
-    return fleet.with_groups(Groups(services, workloads))
+    return fleet.with_groups(SelectorGroups(services, workloads))
 
 
 def with_priority(pod: Pod, intake: Intake) -> Pod:
@@ -419,43 +423,45 @@ def with_priority(pod: Pod, intake: Intake) -> Pod:
     return pod.but(spec=pod.spec.but(priority=known[name]))
 
 
-def nodes_seen(pod: Pod, fleet: NodeFleet, taken: str | None) -> Iterator[Target]:
+def nodes_seen(pod: Pod, fleet: NodeSnapshot, taken: str | None) -> Iterator[Target]:
     for opinion in node_opinions(pod, fleet):
-        objection = opinion.objection
+        objection = opinion.rejection
         yield Target(
             name=opinion.node,
             outcome=REFUSED if objection is not None else CHOSEN if opinion.node == taken else NOT_NEEDED,
-            before=opinion.pods,
+            before=opinion.pod_count,
             plugin=objection.plugin if objection is not None else "",
             reason=objection.reason.message if objection is not None else "",
-            scores=dict(opinion.marks),
+            scores=dict(opinion.scores),
             total=None if objection is not None else opinion.total,
         )
 
 
-def no_node(pod: Pod, fleet: NodeFleet, intake: Intake, profile: Profile) -> str:
+def no_node(pod: Pod, fleet: NodeSnapshot, intake: Intake, profile: Profile) -> str:
     """Why no node fits, which pods preemption would evict, and what would happen to them."""
-    now = fleet.hosts.now if profile.preemption_obeys_budgets else None
-    covers = [cover(budget, now) for budget in intake.all(PodDisruptionBudget)]
+    now = fleet.nodes.now if profile.preemption_obeys_budgets else None
+    covers = [preemption_budget(budget, now) for budget in intake.all(PodDisruptionBudget)]
     if now is not None:
-        covers += [cover(budget, now) for budget in intake.all(DisruptionBudget) if over_pods(budget)]
-    found = preempt(pod, fleet, covers, profile, burdens=burdens_in(intake, fleet.hosts.now))
+        covers += [preemption_budget(budget, now) for budget in intake.all(DisruptionBudget) if is_over_pods(budget)]
+    found = preempt(pod, fleet, covers, profile, disruptions=burdens_in(intake, fleet.nodes.now))
     if isinstance(found, Reason):
-        return f"{nowhere(pod, fleet)} Preemption does not help: {found.message}."
+        return f"{unschedulable_message(pod, fleet)} Preemption does not help: {found.message}."
     victims = ", ".join("/".join(victim.key) for victim in found.chosen.victims)
-    outcomes = "; ".join(f"{one.name}: {text}" for one, text in foretold(resident(pod), found.chosen, fleet))
-    return f"{nowhere(pod, fleet)} On {found.chosen.node} it would preempt {victims}. ({outcomes})"
+    outcomes = "; ".join(
+        f"{one.name}: {text}" for one, text in predict_replacements(build_pod_info(pod), found.chosen, fleet)
+    )
+    return f"{unschedulable_message(pod, fleet)} On {found.chosen.node} it would preempt {victims}. ({outcomes})"
 
 
-def burdens_in(intake: Intake, now: datetime) -> Burdens:
+def burdens_in(intake: Intake, now: datetime) -> DisruptionsLookup:
     """The recent disruptions of each owner, as far as its pods show them."""
     pods_by_owner: dict[str, list[Pod]] = {}
     for one in intake.all(Pod):
         if one.controller is not None and not one.is_terminal:
             pods_by_owner.setdefault(one.controller.uid, []).append(one)
 
-    def for_controller(controller: str) -> Burden:
+    def for_controller(controller: str) -> RecentDisruptions:
         owned = pods_by_owner.get(controller, [])
-        return burden(controller, len(owned), owned, {}, now)
+        return recent_disruptions_of(controller, len(owned), owned, {}, now)
 
     return for_controller

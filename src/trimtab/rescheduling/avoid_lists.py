@@ -8,18 +8,18 @@ from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import Note
 from trimtab.controllers.well_known import ref_of_raw
 from trimtab.decide.pods.avoid_list import (
-    ANNOTATION,
-    LONG,
-    MOST,
-    SHORT,
-    Avoidance,
-    Signature,
-    added,
-    avoids,
-    crowded_out,
+    AVOID_PODS_ANNOTATION,
+    DEFAULT_AVOID_TIME,
+    MAX_AVOID_TIME_UNTIL_SCHEDULED,
+    MAX_ENTRIES,
+    AvoidEntry,
+    PodSignature,
+    active_entries,
+    add_entry,
+    encode_entries,
+    entries_dropped_for_space,
     entries_of,
-    still_meant,
-    text_of,
+    is_avoided_by,
 )
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
@@ -48,10 +48,10 @@ class AvoidLists:
             entries = entries_of(node["metadata"].get("annotations") or {})
             entry = _entry(move, owner, snapshot)
             fresh = [one for one in entries if (one.eviction_time or snapshot.now) >= snapshot.now - DUPLICATE_WINDOW]
-            if not avoids(fresh, entry.uids, snapshot.now):
-                kept = added(entries, entry, snapshot.now)
+            if not is_avoided_by(fresh, entry.uids, snapshot.now):
+                kept = add_entry(entries, entry, snapshot.now)
                 await self._write(move.source, kept)
-                for one in crowded_out(entries, kept, snapshot.now):
+                for one in entries_dropped_for_space(entries, kept, snapshot.now):
                     self._recorder.tell(_list_full_event(node, one), snapshot.now)
 
     async def remove_expired(self, objects: ClusterObjects, now: datetime) -> None:
@@ -60,30 +60,30 @@ class AvoidLists:
         waiting = {one.metadata.uid for one in objects.pods if not one.spec.node_name}
         for node in objects.nodes:
             entries = entries_of(node.metadata.annotations)
-            kept = still_meant(entries, now, lambda one: _owner_exists(one, owners), waiting.__contains__)
+            kept = active_entries(entries, now, lambda one: _owner_exists(one, owners), waiting.__contains__)
             if kept != entries:
                 with contextlib.suppress(ApiFault):
                     await self._write(node.name, kept)
 
-    async def _write(self, node: str, entries: tuple[Avoidance, ...]) -> None:
-        body = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
+    async def _write(self, node: str, entries: tuple[AvoidEntry, ...]) -> None:
+        body = {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: encode_entries(entries)}}}
         await self._client.patch(NODES, "", node, body, manager=WRITER)
 
 
-def _list_full_event(node: Raw, forgotten: Avoidance) -> Note:
+def _list_full_event(node: Raw, forgotten: AvoidEntry) -> Note:
     whose = forgotten.pod_signature.pod_controller
-    message = f"{MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+    message = f"{MAX_ENTRIES} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
     return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning")
 
 
-def _owner_exists(entry: Avoidance, owners: set[str]) -> bool:
+def _owner_exists(entry: AvoidEntry, owners: set[str]) -> bool:
     return entry.pod_signature.pod_controller.kind not in LISTED_OWNER_KINDS or not entry.uids.isdisjoint(owners)
 
 
-def _entry(move: PlannedMove, owner: OwnerReference, snapshot: ReschedulingSnapshot) -> Avoidance:
-    life = SHORT if move.for_pod else LONG
-    return Avoidance(
-        pod_signature=Signature(pod_controller=owner),
+def _entry(move: PlannedMove, owner: OwnerReference, snapshot: ReschedulingSnapshot) -> AvoidEntry:
+    life = MAX_AVOID_TIME_UNTIL_SCHEDULED if move.for_pod else DEFAULT_AVOID_TIME
+    return AvoidEntry(
+        pod_signature=PodSignature(pod_controller=owner),
         root_uid=snapshot.owner(move.pod.pod).uid,
         eviction_time=snapshot.now,
         reason=move.objective,

@@ -20,10 +20,10 @@ from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Object, OwnerReference, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.decide.pods.affinity.affinity_terms import Labels
-from trimtab.decide.pods.budgets.scalable_kinds import Scalable, is_users_own, scalables
-from trimtab.decide.pods.fit.requests import Amounts, amounts
-from trimtab.decide.pods.metrics.measurements import Measures
-from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
+from trimtab.decide.pods.budgets.scalable_kinds import ScalableKind, is_custom_kind, scalable_kinds_of
+from trimtab.decide.pods.fit.requests import Amounts, parse_amounts
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
+from trimtab.decide.pods.preemption.recent_disruptions import POD_EVICTED_REASON
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
@@ -80,12 +80,12 @@ async def _replication_controllers(client: Client) -> list[PodOwner]:
 async def _custom_owners(client: Client, owned: Iterable[Object]) -> list[PodOwner]:
     """Owners of custom kinds with a scale subresource; not listed when no pod has such an owner."""
     refs = (ref for one in owned for ref in one.metadata.owner_references if ref.controller)
-    custom_kinds = {_group_and_kind(ref) for ref in refs if is_users_own(ref)}
+    custom_kinds = {_group_and_kind(ref) for ref in refs if is_custom_kind(ref)}
     if not custom_kinds:
         return []
     try:
         definitions = (await client.list(resource_of(kind_of(CustomResourceDefinition)))).items
-        kinds = [one for one in scalables(definitions) if (one.group, one.kind) in custom_kinds]
+        kinds = [one for one in scalable_kinds_of(definitions) if (one.group, one.kind) in custom_kinds]
         return [owner for kind in kinds for owner in await _owners_of(client, kind)]
     except (NotFound, Forbidden):
         return []  # without permission the number of replicas is unknown: they count as one
@@ -95,12 +95,12 @@ def _group_and_kind(ref: OwnerReference) -> tuple[str, str]:
     return ref.api_version.partition("/")[0], ref.kind
 
 
-async def _owners_of(client: Client, kind: Scalable) -> list[PodOwner]:
+async def _owners_of(client: Client, kind: ScalableKind) -> list[PodOwner]:
     resource = Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
     return [_owner(kind, raw) for raw in (await client.list(resource)).items]
 
 
-def _owner(kind: Scalable, raw: Raw) -> PodOwner:
+def _owner(kind: ScalableKind, raw: Raw) -> PodOwner:
     metadata, seen = raw["metadata"], (raw.get("status") or {}).get("observedGeneration")
     behind = isinstance(seen, int) and seen < metadata.get(
         "generation", 0
@@ -112,7 +112,7 @@ async def _recent_evictions(client: Client) -> dict[str, dict[str, datetime]]:
     """Evictions of the last hour, whatever caused them: our API server records an event on the pod's owner for each."""
     found: dict[str, dict[str, datetime]] = {}
     kind = kind_of(Event)
-    for raw in (await client.list(resource_of(kind), fields=f"reason={EVICTED}")).items:
+    for raw in (await client.list(resource_of(kind), fields=f"reason={POD_EVICTED_REASON}")).items:
         one = cast("Event", kind.decode(raw))
         at = one.last_timestamp or one.metadata.creation_timestamp
         if at is not None and one.related is not None:
@@ -120,7 +120,7 @@ async def _recent_evictions(client: Client) -> dict[str, dict[str, datetime]]:
     return found
 
 
-async def read_metrics(client: Client) -> Measures | None:
+async def read_metrics(client: Client) -> UsageMetrics | None:
     """The metrics of metrics.k8s.io; None where it is not served or not allowed."""
     try:
         nodes, pods = await _list_if_served(client, NodeMetrics), await _list_if_served(client, PodMetrics)
@@ -128,10 +128,10 @@ async def read_metrics(client: Client) -> Measures | None:
         return None
     if nodes is None or pods is None:
         return None
-    return Measures(
-        {one.name: amounts(one.usage) for one in nodes},
+    return UsageMetrics(
+        {one.name: parse_amounts(one.usage) for one in nodes},
         {
-            (one.metadata.namespace, one.name): _sum_amounts(amounts(part.usage) for part in one.containers)
+            (one.metadata.namespace, one.name): _sum_amounts(parse_amounts(part.usage) for part in one.containers)
             for one in pods
         },
     )

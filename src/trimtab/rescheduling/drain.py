@@ -15,7 +15,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, timestamp
 from trimtab.controllers.pods.owners import SURGED
-from trimtab.decide.pods.budgets.pod_budgets import over_pods, selects
+from trimtab.decide.pods.budgets.pod_budgets import is_over_pods, selects
 from trimtab.errors import (
     ApiFault,
     Conflict,
@@ -337,7 +337,7 @@ class NodeDrain:
         except (ApiFault, OSError, TimeoutError):
             return False  # a cluster that does not serve our budgets, or is unavailable
         found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
-        return any(one.spec.surge == "Allowed" and over_pods(one) and selects(one, seen) for one in found)
+        return any(one.spec.surge == "Allowed" and is_over_pods(one) and selects(one, seen) for one in found)
 
     async def _remove_surge_replica(self, namespace: str, name: str) -> None:
         """Retry until it is written, also while the API server is unavailable."""

@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.decide.pods.budgets.eviction import SEVERAL
+from trimtab.decide.pods.budgets.eviction import SEVERAL_BUDGETS
 from trimtab.decide.pods.budgets.pod_budgets import selects
 from trimtab.errors import ApiFault
 
@@ -52,7 +52,7 @@ def refusal_message(fault: ApiFault) -> str:
 
 async def detailed_refusal_message(client: Client, pod: Raw, fault: ApiFault) -> str:
     """The same; where the API server refuses several budgets without naming them, they are listed."""
-    if SEVERAL not in fault.message:
+    if SEVERAL_BUDGETS not in fault.message:
         return refusal_message(fault)
     listed = (await client.list(BUDGETS, pod["metadata"]["namespace"])).items
     found = [cast("PodDisruptionBudget", kind_of(PodDisruptionBudget).decode(one)) for one in listed]

@@ -20,10 +20,10 @@ from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import Note, Ref
 from trimtab.controllers.well_known import ref_of_raw
-from trimtab.decide.pods.descheduling.policy import DeschedulerPolicy, cycle, read_policy
+from trimtab.decide.pods.descheduling.policy import DeschedulerPolicy, read_policy, run_cycle
 from trimtab.decide.pods.fit.requests import Amounts
-from trimtab.decide.pods.metrics.measurements import Measures, averaged, shifted
-from trimtab.decide.pods.pod_traits import ON_REQUEST
+from trimtab.decide.pods.metrics.measurements import UsageMetrics, shift_averages, update_averages
+from trimtab.decide.pods.pod_traits import REQUEST_EVICT_ONLY_ANNOTATION
 from trimtab.decide.rescheduling.history import DONE, LANDED_BACK, PENDING, ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import SHORT, PlannedMove, RejectedMove, overlap_message
 from trimtab.decide.rescheduling.objectives import objectives
@@ -176,12 +176,12 @@ class Rescheduler:
     @property
     def _uses_metrics(self) -> bool:
         """Whether measured usage counts, not only requests."""
-        return self._config is not None and self._config.policy is not None and self._config.policy.measures
+        return self._config is not None and self._config.policy is not None and self._config.policy.uses_metrics
 
-    def _smooth_metrics(self, measures: Measures | None) -> Measures | None:
+    def _smooth_metrics(self, measures: UsageMetrics | None) -> UsageMetrics | None:
         if measures is None or not self._uses_metrics:
             return measures
-        self._averages = averaged(self._averages, measures.nodes)
+        self._averages = update_averages(self._averages, measures.nodes)
         return measures._replace(averages=self._averages)
 
     # one round
@@ -223,11 +223,11 @@ class Rescheduler:
 
     def _plan_by_policy(self, snapshot: ReschedulingSnapshot, policy: DeschedulerPolicy) -> ReschedulingPlan:
         """The moves of a DeschedulerPolicy: its plugins select; our checks apply unless the profile is upstream."""
-        turn = cycle(policy, snapshot.cluster_view, self._profile, snapshot.objects.measures)
+        turn = run_cycle(policy, snapshot.cluster_view, self._profile, snapshot.objects.measures)
         if self._profile.descheduler_simulates_moves:
             return plan_policy_moves(snapshot, turn)
         found = tuple(PlannedMove(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
-        refused = tuple(RejectedMove(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
+        refused = tuple(RejectedMove(one.pod, one.strategy, 0.0, one.reason) for one in turn.rejected)
         return ReschedulingPlan(found, refused, snapshot.history, tuple(turn.notes))
 
     def samples(self) -> Iterator[Sample]:
@@ -305,7 +305,7 @@ class Rescheduler:
             return reason
         if self._profile.descheduler_simulates_moves and snapshot.objects.measures is not None:
             used = snapshot.objects.measures.pods.get(move.pod.key, {})
-            self._averages = shifted(self._averages, used, move.source, move.expected)
+            self._averages = shift_averages(self._averages, used, move.source, move.expected)
         if not self._embedded:
             await self._avoid_lists.add(move, snapshot)
         message = (
@@ -389,7 +389,7 @@ def _is_evacuation_requested(pod: Pod, fault: ApiFault) -> bool:
     """Whether another component has taken over the move of the pod."""
     return (
         isinstance(fault, TooManyRequests)
-        and ON_REQUEST in pod.metadata.annotations
+        and REQUEST_EVICT_ONLY_ANNOTATION in pod.metadata.annotations
         and EVACUATION_MESSAGE in fault.message
     )
 

@@ -13,9 +13,15 @@ from trimtab.api.value import Object
 from trimtab.controllers.contract import Index
 from trimtab.controllers.pods.avoid_list_expiry import by_uid
 from trimtab.controllers.pods.owners import replicas_of
-from trimtab.decide.pods.node_info import Resident
-from trimtab.decide.pods.preemption.fair_share import Claimant
-from trimtab.decide.pods.preemption.recent_disruptions import EVICTED, LATELY, Burden, Burdens, burden
+from trimtab.decide.pods.node_info import PodInfo
+from trimtab.decide.pods.preemption.fair_share import ShareOwner
+from trimtab.decide.pods.preemption.recent_disruptions import (
+    POD_EVICTED_REASON,
+    RECENT_WINDOW,
+    DisruptionsLookup,
+    RecentDisruptions,
+    recent_disruptions_of,
+)
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.workloads.owned_pods import PODS_OF, children
 
@@ -24,7 +30,7 @@ READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
 WEIGHT = "trimtab.dev/share-weight"
 """Annotation on a workload: its share relative to others of equal priority under fair preemption; the default is 1."""
 OWNER_EVENTS = Index(
-    "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == EVICTED else ()
+    "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == POD_EVICTED_REASON else ()
 )
 
 
@@ -50,10 +56,14 @@ class Ledger:
         self._taken: dict[str, tuple[str, datetime]] = {}
         """Victims by uid: their controller, and when they were selected."""
 
-    def take(self, victims: Iterable[Resident], now: datetime) -> frozenset[str]:
+    def take(self, victims: Iterable[PodInfo], now: datetime) -> frozenset[str]:
         """Record that these pods are about to be evicted; returns the uids that were not recorded before."""
-        self._taken = {uid: (controller, at) for uid, (controller, at) in self._taken.items() if now - at < LATELY}
-        chosen = {one.pod.metadata.uid: (one.traits.controller, now) for one in victims if one.traits.controller}
+        self._taken = {
+            uid: (controller, at) for uid, (controller, at) in self._taken.items() if now - at < RECENT_WINDOW
+        }
+        chosen = {
+            one.pod.metadata.uid: (one.traits.controller_uid, now) for one in victims if one.traits.controller_uid
+        }
         fresh = frozenset(chosen.keys() - self._taken.keys())
         self._taken = chosen | self._taken
         return fresh
@@ -63,33 +73,33 @@ class Ledger:
         for uid in victims:
             self._taken.pop(uid, None)
 
-    def burdens(self, now: datetime) -> Burdens:
+    def burdens(self, now: datetime) -> DisruptionsLookup:
         """A function from controller to its recent disruptions at this moment; each controller is computed once."""
 
         @cache
-        def of(controller: str) -> Burden:
+        def of(controller: str) -> RecentDisruptions:
             return self._burden(controller, now)
 
         return of
 
-    def claimants(self) -> Callable[[str], Claimant]:
+    def claimants(self) -> Callable[[str], ShareOwner]:
         """A function from controller to the owner whose share counts under fair preemption; each is computed once."""
 
         @cache
-        def of(controller: str) -> Claimant:
+        def of(controller: str) -> ShareOwner:
             top = self.top(controller)
-            return Claimant(top.uid, top.weight)
+            return ShareOwner(top.uid, top.weight)
 
         return of
 
-    def _burden(self, controller: str, now: datetime) -> Burden:
+    def _burden(self, controller: str, now: datetime) -> RecentDisruptions:
         top = self.top(controller)
         pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
         pods = [pod for pod in pods if not pod.is_terminal]
         ends = dict(self._told(top.uid))
         ends |= {uid: at for uid, (controller, at) in self._taken.items() if controller in top.controllers}
         staying = sum(pod.metadata.deletion_timestamp is None for pod in pods)
-        return burden(top.uid, staying if top.replicas is None else top.replicas, pods, ends, now)
+        return recent_disruptions_of(top.uid, staying if top.replicas is None else top.replicas, pods, ends, now)
 
     def _told(self, owner: str) -> Iterator[tuple[str, datetime]]:
         for one in self._cache.table_of(Event).having(OWNER_EVENTS, owner):

@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
-from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.queue import WorkQueue
@@ -51,7 +51,7 @@ class Machine:
     def __init__(self, plan: NodePlan, number: int) -> None:
         self.plan = plan
         self.address = f"172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
-        self.room: Amounts = amounts(plan.pool.amounts)
+        self.room: Amounts = parse_amounts(plan.pool.amounts)
         self.uid = ""
         """Uid of its Node object."""
         self.up = True
@@ -324,7 +324,7 @@ class Kubelets:
         if pod.metadata.deletion_timestamp is not None:
             lifecycle.leaving_at = self._now() + lifecycle.behaviour.stop
         self._lives[key] = lifecycle
-        requests = demand(pod).requests
+        requests = pod_resources_of(pod).requests
         machine = self.machines[lifecycle.node]
         here = self._admitted.setdefault(lifecycle.node, {})
         if pod.status.phase == "Running" or shortage(machine.room, here.values(), requests) is None:
@@ -410,7 +410,7 @@ class Kubelets:
     async def _reject(self, key: Key, lifecycle: Life, entry: Entry) -> None:
         """Reject a pod that exceeds the actual capacity, which may be less than the scheduler sees."""
         pod = cast("Pod", entry.typed)
-        requests, machine = demand(pod).requests, self.machines[lifecycle.node]
+        requests, machine = pod_resources_of(pod).requests, self.machines[lifecycle.node]
         here = self._admitted.setdefault(lifecycle.node, {})
         insufficient = shortage(machine.room, here.values(), requests)
         if insufficient is None:

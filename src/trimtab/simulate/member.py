@@ -229,8 +229,8 @@ class Member:
 
     async def fill(self, part: float = 1.0) -> None:
         """Occupy this fraction of the free capacity of every node with filler pods."""
-        for here in list(self.binder.fleet.hosts):
-            needs = {name: int(here.free(name) * part) for name in ("cpu", "memory")}
+        for here in list(self.binder.fleet.nodes):
+            needs = {name: int(here.free_amount(name) * part) for name in ("cpu", "memory")}
             if any(amount > 0 for amount in needs.values()) and here.free_pods > 0:
                 with contextlib.suppress(AlreadyExists):
                     await self.inside.create(PODS, filler(here.name, needs), manager="filler")

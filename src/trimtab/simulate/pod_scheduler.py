@@ -18,14 +18,14 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.clock import Clock
-from trimtab.decide.pods.avoid_list import Avoidance, avoids, entries_of
-from trimtab.decide.pods.node_info import Resident, resident
-from trimtab.decide.pods.node_rejection import words_of
-from trimtab.decide.pods.node_snapshot import NodeFleet, takes_room
-from trimtab.decide.pods.preemption.preempt import preempted
-from trimtab.decide.pods.priority import BY_VALUE, ranks
-from trimtab.decide.pods.request import ask_for
-from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
+from trimtab.decide.pods.avoid_list import AvoidEntry, entries_of, is_avoided_by
+from trimtab.decide.pods.node_info import PodInfo, build_pod_info
+from trimtab.decide.pods.node_rejection import messages_of
+from trimtab.decide.pods.node_snapshot import NodeSnapshot, occupies_node
+from trimtab.decide.pods.preemption.preempt import is_preempted
+from trimtab.decide.pods.priority import RANKS_BY_VALUE, priority_ranks
+from trimtab.decide.pods.request import pod_request_for
+from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejections, schedule
 from trimtab.errors import ApiFault, NotFound
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
@@ -62,7 +62,7 @@ log = logging.getLogger("trimtab.pod_scheduler")
 class Verdict(NamedTuple):
     """The selected node, or the message why there is none."""
 
-    pod: Resident
+    pod: PodInfo
     node: str | None
     message: str = ""
     seen: str = ""
@@ -89,9 +89,9 @@ class Binder:
         self._first_fit = first_fit
         self._name = uuid4().hex
         """Distinguishes its bindings from those of other schedulers."""
-        self.fleet = NodeFleet.of(())
-        self._ranks = BY_VALUE
-        self._avoid: dict[str, tuple[Avoidance, ...]] = {}
+        self.fleet = NodeSnapshot.of(())
+        self._ranks = RANKS_BY_VALUE
+        self._avoid: dict[str, tuple[AvoidEntry, ...]] = {}
         """Avoid-list entries of each node."""
         self._boosts: dict[str, float] = {}
         """Owners whose next pod takes precedence, and until when."""
@@ -106,7 +106,7 @@ class Binder:
         self._assumed: dict[Name, str] = {}
         """Nodes of pods that are decided, and not yet seen as bound."""
         self._promised: dict[Name, Promise] = {}
-        self._expected: dict[str, Resident] = {}
+        self._expected: dict[str, PodInfo] = {}
         """By owner: the placeholder under whose name a node is reserved for the owner's next pod."""
         self._status = PodStatusWriter(cache, clock)
         self._preemptor = Preemptor(cache, clock=clock, profile=profile, status=self._status)
@@ -175,24 +175,24 @@ class Binder:
         """Rank all pods again, because the priority order changed."""
         order = self._cache.table_of(PriorityOrder).entries.get(("", "default"))
         classes = [cast("PriorityClass", entry.typed) for entry in self._cache.table_of(PriorityClass).entries.values()]
-        ranks_now = ranks(classes, cast("PriorityOrder", order.typed) if order else None)
+        ranks_now = priority_ranks(classes, cast("PriorityOrder", order.typed) if order else None)
         if ranks_now == self._ranks:
             return
         self._ranks = ranks_now
         for entry in self._cache.table(PODS).entries.values():
             pod = cast("Pod", entry.typed)
-            if takes_room(pod):
-                self.fleet = self.fleet.with_pod(ranks_now.ranked(pod))
+            if occupies_node(pod):
+                self.fleet = self.fleet.with_pod(ranks_now.with_rank(pod))
 
     def _pod_changed(self, old: Entry | None, new: Entry | None) -> None:
         before = cast("Pod", old.typed) if old else None
-        after = self._ranks.ranked(cast("Pod", new.typed)) if new else None
+        after = self._ranks.with_rank(cast("Pod", new.typed)) if new else None
         if before is not None and after is not None and after.metadata.deletion_timestamp is not None:
             self._boost(before, after)
-        if after is not None and takes_room(after):
+        if after is not None and occupies_node(after):
             self._bound(before, after, cast("Entry", new).name)
             return
-        if before is not None and takes_room(before):
+        if before is not None and occupies_node(before):
             self.fleet = self.fleet.without_pod(before)
             self._stir()
         name = cast("Entry", new or old).name
@@ -219,7 +219,7 @@ class Binder:
     def _bound(self, before: Pod | None, after: Pod, name: Name) -> None:
         was_assumed = self._assumed.pop(name, None) == after.spec.node_name
         self._leave_queue(name)
-        was_bound = before is not None and takes_room(before)
+        was_bound = before is not None and occupies_node(before)
         if was_assumed and not was_bound:
             return  # it was added when it was assumed
         if before is None or not was_bound or _facts(before) != _facts(after):
@@ -240,9 +240,9 @@ class Binder:
 
     def _unbook(self, name: Name, node: str) -> None:
         here = self.fleet.get(node)
-        removed = [one for one in here.residents if one.key == name] if here else []
+        removed = [one for one in here.pods if one.key == name] if here else []
         if removed:
-            self.fleet = self.fleet.vacated(removed, node)
+            self.fleet = self.fleet.without_pods(removed, node)
             self._stir()
 
     def _queue(self, name: Name, pod: Pod) -> None:
@@ -253,7 +253,7 @@ class Binder:
             self._count += 1
             self._arrivals[name] = self._count
         not_boosted = not self._is_boosted(name, pod)
-        heapq.heappush(self._heap, (not_boosted, -self._ranks.of(pod), self._arrivals[name], name))
+        heapq.heappush(self._heap, (not_boosted, -self._ranks.rank_of(pod), self._arrivals[name], name))
         self._wake.set()
 
     def _stir(self) -> None:
@@ -299,11 +299,11 @@ class Binder:
             self._waiting.discard(name)
             if (pod := self._pod(name)) is None:
                 continue
-            result = self._choose(resident(self._ranks.ranked(self._with_usual_spread(pod))))
+            result = self._choose(build_pod_info(self._ranks.with_rank(self._with_usual_spread(pod))))
             if result.node is not None:
                 self._assumed[name] = result.node
                 self._withdraw(name)  # its nomination and the assumed pod would both count
-                self.fleet = self.fleet.settled(result.pod, result.node)
+                self.fleet = self.fleet.with_pod_on(result.pod, result.node)
             else:
                 self._stuck.add(name)
             revision = self._cache.table(PODS).reached
@@ -320,7 +320,7 @@ class Binder:
         spread = tuple(constraint.but(label_selector=selector) for constraint in USUAL_SPREAD)
         return pod.but(spec=pod.spec.but(topology_spread_constraints=spread)) if selector else pod
 
-    def _choose(self, pod: Resident) -> Verdict:
+    def _choose(self, pod: PodInfo) -> Verdict:
         if self._first_fit:
             node = first_fit(pod, self.fleet)
             return Verdict(pod, node, "" if node else f"0/{len(self.fleet)} nodes are available.")
@@ -332,13 +332,15 @@ class Binder:
             return Verdict(pod, None, why_nowhere(pod, self.fleet))
         return Verdict(pod, decision.node)
 
-    def _kept(self, pod: Resident) -> str | None:
+    def _kept(self, pod: PodInfo) -> str | None:
         """The node nominated for the pod, if the pod fits there now."""
         nomination = self._promised.get(pod.key)
-        column = self.fleet.hosts.index.get(nomination.node) if nomination is not None else None
+        column = self.fleet.nodes.index.get(nomination.node) if nomination is not None else None
         if nomination is None or column is None:
             return None
-        ((_, objection),) = refusals(ask_for(pod, self.fleet), self.fleet, [column], DEFAULT)
+        ((_, objection),) = node_rejections(
+            pod_request_for(pod, self.fleet), self.fleet, [column], DEFAULT_SCHEDULER_PROFILE
+        )
         return nomination.node if objection is None else None
 
     def _avoided_by(self, pod: Pod) -> list[str]:
@@ -350,7 +352,7 @@ class Binder:
         if (above := self._cache.table_of(ReplicaSet).entries.get((pod.namespace, owner.name))) is not None:
             owners.update(one.uid for one in above.typed.metadata.owner_references if one.controller)
         now = self._clock.now()
-        return [node for node, entries in self._avoid.items() if avoids(entries, owners, now)]
+        return [node for node, entries in self._avoid.items() if is_avoided_by(entries, owners, now)]
 
     async def _carry_out(self, result: Verdict) -> None:
         name = result.pod.key
@@ -392,7 +394,7 @@ class Binder:
 
     # preemption
 
-    async def _make_room(self, pod: Resident) -> None:
+    async def _make_room(self, pod: PodInfo) -> None:
         """Evict pods of lower priority if that makes the pod fit; otherwise evict none."""
         if self._pod(pod.key) is None:
             return  # the pod was deleted or bound since the decision
@@ -431,17 +433,17 @@ class Binder:
     def _take_over(self, pod: Pod) -> None:
         """Adopt a nomination found on a pod, most likely written by an earlier scheduler process."""
         node, now = pod.status.nominated_node_name, self._clock.now()
-        leaving = [one for one in self._cache.table(PODS).having(PODS_ON, node) if preempted(one)]
+        leaving = [one for one in self._cache.table(PODS).having(PODS_ON, node) if is_preempted(one)]
         ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
         seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
-        self._nominate(resident(pod), node, max(0.0, seconds) + PROMISE_SECONDS)
+        self._nominate(build_pod_info(pod), node, max(0.0, seconds) + PROMISE_SECONDS)
 
     def keep(self, pod: Pod, node: str) -> None:
         """Reserve the node for the replacement of this pod, which is about to be evicted."""
         if pod.controller is None:
             return
         name = f"{pod.name}~"  # not a valid pod name: the replacement may have the name of the pod itself
-        expected = resident(pod.but(metadata=pod.metadata.but(name=name), spec=pod.spec.but(node_name="")))
+        expected = build_pod_info(pod.but(metadata=pod.metadata.but(name=name), spec=pod.spec.but(node_name="")))
         self._expected[pod.controller.uid] = expected
         self._nominate(expected, node, max_grace_seconds([expected]) + PROMISE_SECONDS)
 
@@ -457,10 +459,10 @@ class Binder:
         nomination = self._promised.get(self._expected[owner].key)
         self._withdraw(self._expected.pop(owner).key)
         if nomination is not None:
-            self._nominate(resident(pod), nomination.node, PROMISE_SECONDS)
+            self._nominate(build_pod_info(pod), nomination.node, PROMISE_SECONDS)
             self._say(self._status.set_nominated_node(pod, nomination.node))
 
-    def _nominate(self, pod: Resident, node: str, seconds: float) -> None:
+    def _nominate(self, pod: PodInfo, node: str, seconds: float) -> None:
         """Reserve the node for the pod for so long; nominations of lower priority on the node are revoked."""
         self._withdraw(pod.key)
         for one in self.fleet.nominated.get(node, ()):
@@ -501,25 +503,25 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     )
 
 
-def first_fit(pod: Resident, fleet: NodeFleet) -> str | None:
+def first_fit(pod: PodInfo, fleet: NodeSnapshot) -> str | None:
     """The first node by name with enough free capacity, without any other filter."""
-    for name in sorted(fleet.hosts.names):
+    for name in sorted(fleet.nodes.names):
         here = fleet.get(name)
         if here is None or here.node.spec.unschedulable or here.free_pods < 1:
             continue
-        if all(here.free(resource) >= amount for resource, amount in pod.demand.requests.items()):
+        if all(here.free_amount(resource) >= amount for resource, amount in pod.resources.requests.items()):
             return name
     return None
 
 
-def why_nowhere(pod: Resident, fleet: NodeFleet) -> str:
+def why_nowhere(pod: PodInfo, fleet: NodeSnapshot) -> str:
     """The message of kube-scheduler for a pod that fits on no node."""
     total = len(fleet)
     if not total:
         return "no nodes available to schedule pods"
     reasons: Counter[str] = Counter()
-    for _, objection in refusals(ask_for(pod, fleet), fleet, range(total), DEFAULT):
+    for _, objection in node_rejections(pod_request_for(pod, fleet), fleet, range(total), DEFAULT_SCHEDULER_PROFILE):
         if objection is not None:
-            reasons.update(words_of(objection.reason))
+            reasons.update(messages_of(objection.reason))
     counted = ", ".join(sorted(f"{count} {message}" for message, count in reasons.items()))
     return f"0/{total} nodes are available: {counted}."

@@ -12,18 +12,18 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.clock import Clock
 from trimtab.controllers.contract import Note
-from trimtab.decide.pods.budgets.budget_status import cover
-from trimtab.decide.pods.budgets.pod_budgets import Errand, counts, over_pods
-from trimtab.decide.pods.node_info import Resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.preemption.fair_share import Fairness
+from trimtab.decide.pods.budgets.budget_status import preemption_budget
+from trimtab.decide.pods.budgets.pod_budgets import DisruptionCause, counts_cause, is_over_pods
+from trimtab.decide.pods.node_info import PodInfo
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.preemption.fair_share import FairShareInput
 from trimtab.decide.pods.preemption.preempt import (
-    PREEMPTED,
+    PREEMPTION_REASON,
     SYSTEM_CRITICAL,
-    Candidate,
-    Cover,
     Preemption,
-    foretold,
+    PreemptionBudget,
+    PreemptionCandidate,
+    predict_replacements,
     preempt,
 )
 from trimtab.errors import ApiFault, NotFound, TooManyRequests
@@ -33,14 +33,14 @@ from trimtab.simulate.disruption_ledger import READ, Ledger
 from trimtab.simulate.pod_status_writer import PODS, PodStatusWriter
 from trimtab.simulate.workloads.owned_pods import ref
 
-ERRAND = Errand("preemption", "Preemption")
+ERRAND = DisruptionCause("preemption", "Preemption")
 DEFAULT_GRACE_SECONDS = 30
 
 
 class PlannedPreemption(NamedTuple):
     """The victims chosen for one pod, and the event message about them."""
 
-    candidate: Candidate
+    candidate: PreemptionCandidate
     message: str
     decided_at: datetime
 
@@ -62,17 +62,17 @@ class Preemptor:
         types: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget, Service]
         return types + list(READ if self._profile.preemption_spreads_disruptions else ())
 
-    def plan(self, pod: Resident, fleet: NodeFleet) -> PlannedPreemption | None:
+    def plan(self, pod: PodInfo, fleet: NodeSnapshot) -> PlannedPreemption | None:
         """Select the victims whose eviction makes the pod fit; None if no eviction helps."""
         now = self._clock.now()
         burdens = self._ledger.burdens(now) if self._profile.preemption_spreads_disruptions else None
         rules = self._profile.but(preemption_obeys_budgets=self._budgets_are_binding)
-        found = preempt(pod, fleet, self._covers(), rules, fairness=self._fairness(pod), burdens=burdens)
+        found = preempt(pod, fleet, self._covers(), rules, fairness=self._fairness(pod), disruptions=burdens)
         if not isinstance(found, Preemption):
             return None
         return PlannedPreemption(found.chosen, _event_message(pod, found.chosen, fleet), now)
 
-    async def execute(self, pod: Resident, planned: PlannedPreemption) -> None:
+    async def execute(self, pod: PodInfo, planned: PlannedPreemption) -> None:
         """Write the nomination, then evict the victims; if that fails, the victims are not charged to their owners."""
         charged = self._ledger.take(planned.candidate.victims, planned.decided_at)
         try:
@@ -85,7 +85,7 @@ class Preemptor:
             event = Note(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
             self._recorder.tell(event, planned.decided_at)
 
-    async def _evict(self, pod: Resident, chosen: Candidate) -> None:
+    async def _evict(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
         """Evict through the disruption gate, unless budgets are not binding or the pod is system-critical."""
         critical = pod.priority >= SYSTEM_CRITICAL
         if not self._budgets_are_binding or (critical and chosen.violations):
@@ -98,7 +98,7 @@ class Preemptor:
                 raise
             await self._delete_each(chosen.victims)
 
-    async def _evict_together(self, pod: Resident, victims: Sequence[Resident]) -> None:
+    async def _evict_together(self, pod: PodInfo, victims: Sequence[PodInfo]) -> None:
         """Evict all victims in one request, or none."""
         if not victims:
             return
@@ -110,12 +110,12 @@ class Preemptor:
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         await self._client.submit(PODS, first.namespace, first.name, "eviction", eviction)
 
-    async def _delete_each(self, victims: Sequence[Resident]) -> None:
+    async def _delete_each(self, victims: Sequence[PodInfo]) -> None:
         """Set the condition and delete, as kube-scheduler does; no budget can refuse a deletion."""
         disruption_target = {
             "type": "DisruptionTarget",
             "status": "True",
-            "reason": PREEMPTED,
+            "reason": PREEMPTION_REASON,
             "message": "default-scheduler: preempting to accommodate a higher priority pod",
         }
         for victim in victims:
@@ -132,20 +132,20 @@ class Preemptor:
         entry = self._cache.table_of(DisruptionPolicy).entries.get(("", "default"))
         return cast("DisruptionPolicy", entry.typed).spec if entry else DisruptionPolicySpec()
 
-    def _fairness(self, pod: Resident) -> Fairness | None:
+    def _fairness(self, pod: PodInfo) -> FairShareInput | None:
         since = pod.pod.metadata.creation_timestamp
         if self._policy().equal_priority_preemption != "Fair" or since is None:
             return None
         services: dict[str, list[Mapping[str, str]]] = {}
         for entry in self._cache.table_of(Service).entries.values():
             services.setdefault(entry.name[0], []).append(cast("Service", entry.typed).spec.selector)
-        return Fairness(self._clock.now(), since, self._ledger.claimants(), services)
+        return FairShareInput(self._clock.now(), since, self._ledger.claimants(), services)
 
-    def _covers(self) -> list[Cover]:
+    def _covers(self) -> list[PreemptionBudget]:
         # Without our extension, budgets count as kube-scheduler counts them: without the time.
         now = self._clock.now() if self._profile.preemption_obeys_budgets else None
         found = [
-            cover(cast("PodDisruptionBudget", entry.typed), now)
+            preemption_budget(cast("PodDisruptionBudget", entry.typed), now)
             for entry in self._cache.table_of(PodDisruptionBudget).entries.values()
         ]
         if now is not None:
@@ -153,17 +153,21 @@ class Preemptor:
                 cast("DisruptionBudget", entry.typed)
                 for entry in self._cache.table_of(DisruptionBudget).entries.values()
             ]
-            found += [cover(budget, now) for budget in own if over_pods(budget) and counts(budget, ERRAND)]
+            found += [
+                preemption_budget(budget, now)
+                for budget in own
+                if is_over_pods(budget) and counts_cause(budget, ERRAND)
+            ]
         return found
 
 
-def max_grace_seconds(pods: Sequence[Resident]) -> int:
+def max_grace_seconds(pods: Sequence[PodInfo]) -> int:
     """The longest termination grace period of these pods."""
     times = [one.pod.spec.termination_grace_period_seconds for one in pods]
     return max((DEFAULT_GRACE_SECONDS if time is None else time for time in times), default=0)
 
 
-def _event_message(pod: Resident, chosen: Candidate, fleet: NodeFleet) -> str:
+def _event_message(pod: PodInfo, chosen: PreemptionCandidate, fleet: NodeSnapshot) -> str:
     """Who is evicted for this pod, and what happens to each replacement."""
-    outcomes = [f"{'/'.join(one.key)} ({outcome})" for one, outcome in foretold(pod, chosen, fleet)]
+    outcomes = [f"{'/'.join(one.key)} ({outcome})" for one, outcome in predict_replacements(pod, chosen, fleet)]
     return f"evicts {', '.join(outcomes)} from {chosen.node}"

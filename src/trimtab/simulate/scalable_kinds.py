@@ -3,7 +3,7 @@
 from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
-from trimtab.decide.pods.budgets.scalable_kinds import Scalable, scalables
+from trimtab.decide.pods.budgets.scalable_kinds import ScalableKind, scalable_kinds_of
 from trimtab.runtime.cache import Entry
 from trimtab.runtime.view import Surroundings
 
@@ -14,8 +14,8 @@ def follow_scales(around: Surroundings) -> None:
     def on_change(old: Entry | None, new: Entry | None) -> None:
         if new is not None:
             new.raw = without_schemas(new.raw)
-        known = set(scalables([new.raw])) if new is not None else set()
-        for kind in set(scalables([old.raw])) - known if old is not None else ():
+        known = set(scalable_kinds_of([new.raw])) if new is not None else set()
+        for kind in set(scalable_kinds_of([old.raw])) - known if old is not None else ():
             around.resources.pop((kind.api_version, kind.kind), None)
             around.cache.forget(resource_of(kind).id)
         for kind in known:
@@ -25,7 +25,7 @@ def follow_scales(around: Surroundings) -> None:
     around.cache.table_of(CustomResourceDefinition).listen(on_change)
 
 
-def resource_of(kind: Scalable) -> Resource:
+def resource_of(kind: ScalableKind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.fit.requests import Amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, pod_resources_of
 
 FULL = 100.0
 USUAL_PART = 0.5
@@ -43,7 +43,7 @@ class Usage:
         """The current usage of the pod: CPU in millicores, memory in bytes."""
         if pod.status.phase != "Running":
             return {}
-        requests = demand(pod).requests
+        requests = pod_resources_of(pod).requests
         load = next((one for one in reversed(self._loads.values()) if one.bears_on(pod)), None)
         part = USUAL_PART if load is None or load.part is None else load.part
         used = {name: int(requests.get(name, 0) * part) for name in ("cpu", "memory")}

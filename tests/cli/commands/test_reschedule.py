@@ -4,8 +4,8 @@ import pytest
 from pod_builders import node, pod
 
 from trimtab.cli.commands.reschedule import config_from, limits_of, shown, shown_nodes, told
-from trimtab.decide.pods.metrics.measurements import Measures
-from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
+from trimtab.decide.pods.node_info import build_pod_info
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import PlannedMove, RejectedMove
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
@@ -13,7 +13,7 @@ from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSna
 from trimtab.errors import InputFault
 from trimtab.rescheduling.rescheduler import read_config
 
-HERE = resident(pod("web-0", on="a"))
+HERE = build_pod_info(pod("web-0", on="a"))
 PLAN = ReschedulingPlan(
     (PlannedMove(HERE, "a", "b", "UnderutilisedNodes", 42.0, "a is used to 90 % of its cpu"),),
     (RejectedMove(HERE, "BetterAffinity", 31.0, "the budget web would have 0 disruptions left, 1 must be"),),
@@ -47,7 +47,7 @@ def test_file_can_have_settings_or_a_descheduler_policy(tmp_path) -> None:
 def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     settings = read_config({"rescheduler.yaml": "objectives: [{name: UnderutilisedNodes}]"}).settings
     pods = [pod(f"web-{n}", on="a", cpu="1500m", memory="1Gi") for n in range(2)]
-    measures = Measures({"a": {"cpu": 500, "memory": 1 << 30}})
+    measures = UsageMetrics({"a": {"cpu": 500, "memory": 1 << 30}})
     facts = ClusterObjects([node("a"), node("b"), node("c", cordoned=True)], pods, measures=measures)
     picture = ReschedulingSnapshot(facts, settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC))
     lines = [line.split("   ") for line in shown_nodes(picture, limits_of(settings)).splitlines()]

@@ -11,8 +11,14 @@ from compat.k8s_cases import Outcome, differences, judged
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
-from trimtab.decide.pods.budgets.eviction import Preconditions, Verdict
-from trimtab.decide.pods.budgets.pod_budgets import NOBODY, Guard, debited, guards, judge_eviction
+from trimtab.decide.pods.budgets.eviction import EvictionVerdict, Preconditions
+from trimtab.decide.pods.budgets.pod_budgets import (
+    UNKNOWN_CAUSE,
+    GuardingBudget,
+    charge_pod_budget,
+    evaluate_eviction,
+    guards_pod,
+)
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -38,9 +44,9 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     dry = bool(case.get("dryRunInRequest") or case.get("dryRunInBody"))
     budgets = [budget(entry) for entry in case["pdbs"] or []]
     preconditions = Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or "")
-    guarding = [Guard(one) for one in budgets if guards(one, pod(case))]
-    given = judge_eviction(pod(case), guarding, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_must_allow)
-    done = given.allowed and not dry
+    guarding = [GuardingBudget(one) for one in budgets if guards_pod(one, pod(case))]
+    given = evaluate_eviction(pod(case), guarding, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_must_allow)
+    done = given.is_allowed and not dry
     refusal = given.refusal
     return {
         "code": refusal.code if refusal else 201,
@@ -96,16 +102,18 @@ def budget(entry: dict[str, Any]) -> PodDisruptionBudget:
     return msgspec.convert(raw, PodDisruptionBudget)
 
 
-def sent_version(given: Verdict, *, dry: bool) -> str | None:
+def sent_version(given: EvictionVerdict, *, dry: bool) -> str | None:
     """Writing the condition bumps the version, and the deletion follows it."""
     if not given.pinned_version:
         return None
     return given.pinned_version if dry else str(int(given.pinned_version) + 1)
 
 
-def after(before: PodDisruptionBudget, given: Verdict, *, dry: bool) -> dict[str, Any]:
-    debit = next((debit for debit in given.debits if debit.budget == before.name), None)
-    status = before.status if debit is None or dry else debited(before, debit, "p", NOBODY, NOON).status
+def after(before: PodDisruptionBudget, given: EvictionVerdict, *, dry: bool) -> dict[str, Any]:
+    debit = next((debit for debit in given.charges if debit.budget == before.name), None)
+    status = (
+        before.status if debit is None or dry else charge_pod_budget(before, debit, "p", UNKNOWN_CAUSE, NOON).status
+    )
     return {
         "name": before.name,
         "disruptionsAllowed": status.disruptions_allowed,

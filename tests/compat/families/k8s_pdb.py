@@ -10,7 +10,7 @@ from compat.k8s_cases import Outcome, differences, judged
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.budget import OwnerController
 from trimtab.decide.pods.budgets.budget_status import next_status
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -85,12 +85,12 @@ def pod(entry: dict[str, Any]) -> Pod:
     return msgspec.convert(raw, Pod)
 
 
-def controllers(case: dict[str, Any]) -> dict[str, Controller]:
+def controllers(case: dict[str, Any]) -> dict[str, OwnerController]:
     """Controllers by uid; a DaemonSet has no scale, so for a budget it does not exist."""
     found = {}
     for entry in case.get("controllers") or []:
         if entry["kind"] != "DaemonSet":
             uid = f"{entry['kind']}/{entry['name']}"
             above = f"Deployment/{entry['ownerDeployment']}" if entry.get("ownerDeployment") else ""
-            found[uid] = Controller(uid, entry["kind"], entry["replicas"], above)
+            found[uid] = OwnerController(uid, entry["kind"], entry["replicas"], above)
     return found

@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.budgets.budget_status import cover
+from trimtab.decide.pods.budgets.budget_status import preemption_budget
 from trimtab.decide.pods.preemption.preempt import preempt
 from trimtab.decide.pods.schedule import explain
 
@@ -39,11 +39,11 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     pod = msgspec.convert(case["pod"], Pod, strict=False)
     opinions = explain(pod, fleet)
     filtered = {
-        "filter": {opinion.node: opinion.objection.plugin if opinion.objection else "" for opinion in opinions},
-        "filterCode": {opinion.node: opinion.objection.reason.code for opinion in opinions if opinion.objection},
+        "filter": {opinion.node: opinion.rejection.plugin if opinion.rejection else "" for opinion in opinions},
+        "filterCode": {opinion.node: opinion.rejection.reason.code for opinion in opinions if opinion.rejection},
     }
     budgets = msgspec.convert(case.get("pdbs") or [], list[PodDisruptionBudget], strict=False)
-    found = preempt(pod, fleet, [cover(budget) for budget in budgets], UPSTREAM)
+    found = preempt(pod, fleet, [preemption_budget(budget) for budget in budgets], UPSTREAM)
     if isinstance(found, Reason):
         return filtered
     return filtered | {

@@ -13,26 +13,26 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.value import OwnerReference
 from trimtab.controllers.contract import Again
 from trimtab.controllers.pods.avoid_list_expiry import annotated, avoidance, scheduled
-from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, entries_of, text_of
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries, entries_of
 
 LATER = NOON + timedelta(minutes=5)
 
 
-def entry(uid: str = "d", kind: str = "Deployment", **more: Any) -> Avoidance:
+def entry(uid: str = "d", kind: str = "Deployment", **more: Any) -> AvoidEntry:
     owner = OwnerReference(api_version="apps/v1", kind=kind, name="web", uid=uid, controller=True)
-    return Avoidance(pod_signature=Signature(pod_controller=owner), expiry=LATER).but(**more)
+    return AvoidEntry(pod_signature=PodSignature(pod_controller=owner), expiry=LATER).but(**more)
 
 
-def node_with(*entries: Avoidance) -> Node:
+def node_with(*entries: AvoidEntry) -> Node:
     found = node("n1")
-    return found.but(metadata=found.metadata.but(annotations={ANNOTATION: text_of(entries) or ""}))
+    return found.but(metadata=found.metadata.but(annotations={AVOID_PODS_ANNOTATION: encode_entries(entries) or ""}))
 
 
 def deployment(uid: str = "d") -> Deployment:
     return msgspec.convert({"metadata": {"name": "web", "namespace": "default", "uid": uid}}, Deployment)
 
 
-def kept(subject: Node, *things: Any, **options: Any) -> tuple[tuple[Avoidance, ...], bool]:
+def kept(subject: Node, *things: Any, **options: Any) -> tuple[tuple[AvoidEntry, ...], bool]:
     """The entries after a reconcile, and whether the node is requeued."""
     effects = list(avoidance(subject, FakeView([subject, *things], **options)))
     changed = next((effect for effect in effects if isinstance(effect, Node)), subject)

@@ -10,10 +10,10 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, text_of
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction
-from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import DeschedulingCycle, PlannedEviction
+from trimtab.decide.pods.node_info import build_pod_info
 from trimtab.decide.rescheduling.history import DONE, LANDED_BACK, PENDING, MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.objectives import objectives
@@ -125,7 +125,7 @@ def test_frozen_owners_are_listed_by_name() -> None:
     snapshot = ReschedulingSnapshot(
         ClusterObjects(NODES, pods, *owners()), read_settings({}, KNOWN), ReschedulingHistory(), NOON
     )
-    move = PlannedMove(resident(pods[0]), "a", "b", "UnderutilisedNodes", 9.0, "why")
+    move = PlannedMove(build_pod_info(pods[0]), "a", "b", "UnderutilisedNodes", 9.0, "why")
     vain = move_record(move, snapshot).but(outcome=LANDED_BACK)
     assert ReschedulingHistory(moves=(vain,) * 2).frozen_owners == []
     assert ReschedulingHistory(moves=(vain,) * 3).frozen_owners == ["default/Deployment/web"]
@@ -300,10 +300,12 @@ def test_a_pod_of_an_unknown_scheduler_moves_only_when_urgent() -> None:
     ).moves
 
 
-def policy_cycle(pods: list[Any], spared: Eviction) -> Cycle:
-    turn = Cycle(Scene.of(NODES, pods))
-    turn.evictions = [Eviction(resident(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods]
-    turn.refused = [spared]
+def policy_cycle(pods: list[Any], spared: PlannedEviction) -> DeschedulingCycle:
+    turn = DeschedulingCycle(ClusterView.of(NODES, pods))
+    turn.evictions = [
+        PlannedEviction(build_pod_info(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods
+    ]
+    turn.rejected = [spared]
     turn.notes = ["something is off"]
     return turn
 
@@ -315,7 +317,7 @@ def test_policy_moves_pass_the_same_checks_as_objectives() -> None:
         snapshot = ReschedulingSnapshot(
             ClusterObjects(NODES, pods, *owners(), **facts), given, history or ReschedulingHistory(), NOON
         )
-        spared = Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
+        spared = PlannedEviction(build_pod_info(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
         return plan_policy_moves(snapshot, policy_cycle(pods[:-1], spared))
 
     found = obeyed(pods_on_one_node())
@@ -561,12 +563,12 @@ def test_a_pod_that_would_return_is_not_moved() -> None:
         )
 
     def avoided(name: str) -> Any:
-        entry = Avoidance(
-            pod_signature=Signature(pod_controller=OwnerReference(kind="ReplicaSet", name="web", uid=SET)),
+        entry = AvoidEntry(
+            pod_signature=PodSignature(pod_controller=OwnerReference(kind="ReplicaSet", name="web", uid=SET)),
             expiry=NOON + timedelta(hours=1),
         )
         one = node(name, cpu="4")
-        return one.but(metadata=one.metadata.but(annotations={ANNOTATION: text_of([entry])}))
+        return one.but(metadata=one.metadata.but(annotations={AVOID_PODS_ANNOTATION: encode_entries([entry])}))
 
     pair = [node("a", cpu="4"), node("b", cpu="4")]
     assert [one.expected for one in looked(pair).moves] == ["b"]

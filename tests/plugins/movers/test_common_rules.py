@@ -1,9 +1,9 @@
 import pytest
-from pod_builders import HOSTNAME, near, node, pod
+from pod_builders import HOSTNAME, node, pod, pod_affinity
 
 from plugins.movers.mover_runs import FAILED, LOW, NOON, PAIR, evicted_by, pods_on_a
 from trimtab.api.profile import TRIMTAB
-from trimtab.decide.pods.descheduling.evictor import Limits
+from trimtab.decide.pods.descheduling.evictor import CycleLimits
 from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
 from trimtab.decide.pods.descheduling.movers import movers
 
@@ -17,7 +17,7 @@ def test_nothing_is_evicted_with_a_single_node() -> None:
 
 
 def test_eviction_limits_are_respected() -> None:
-    for limits in (Limits(per_node=2), Limits(per_namespace=2), Limits(total=2)):
+    for limits in (CycleLimits(per_node=2), CycleLimits(per_namespace=2), CycleLimits(total=2)):
         assert evicted_by("LowNodeUtilization", PAIR, pods_on_a(7), limits=limits, **LOW) == ["p0", "p1"]
 
 
@@ -54,5 +54,5 @@ def test_capacity_promised_in_a_round_counts_only_in_our_profile() -> None:
 
 def test_the_fit_check_of_our_profile_respects_anti_affinity_of_running_pods() -> None:
     nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
-    shy = pod("shy", on="b", app="shy", **near(HOSTNAME, repels=True))
+    shy = pod("shy", on="b", app="shy", **pod_affinity(HOSTNAME, anti=True))
     assert evicted_by("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a"), shy], profile=TRIMTAB) == []

@@ -3,10 +3,10 @@ from pod_builders import node, pod
 
 from plugins.movers.mover_runs import LOW, NOON, PAIR, evicted_by, pods_on_a
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Cycle, Limits
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import CycleLimits, DeschedulingCycle
 from trimtab.decide.pods.descheduling.movers import run_mover
-from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
 
 
 def test_pods_are_evicted_until_the_node_is_below_its_threshold() -> None:
@@ -22,7 +22,7 @@ def test_our_profile_starts_with_the_node_furthest_above_its_limit() -> None:
     ]
     pods = [pod(f"h{i}", on="hot", cpu="950m", memory="1Gi") for i in range(4)]
     pods += [pod(f"b{i}", on="big", cpu="3", memory="8Gi") for i in range(3)]
-    few = Limits(total=1)
+    few = CycleLimits(total=1)
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
     assert evicted_by("LowNodeUtilization", nodes, pods, limits=few, **args) == ["b0"]
     assert evicted_by("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]
@@ -52,9 +52,9 @@ USED = {**LOW, "metricsUtilization": {"source": "KubernetesMetrics"}}
 GIB = 1 << 30
 
 
-def metrics(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> Measures:
+def metrics(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> UsageMetrics:
     """CPU in milli-units; every pod uses a little memory."""
-    return Measures(
+    return UsageMetrics(
         {name: {"cpu": cpu, "memory": GIB} for name, cpu in nodes.items()},
         {("default", name): {"cpu": cpu, "memory": GIB // 8} for name, cpu in pods.items()},
         {name: {"cpu": cpu, "memory": GIB} for name, cpu in averages.items()},
@@ -82,7 +82,7 @@ def test_the_average_counts_and_pods_without_metrics_stay() -> None:
 
 def test_without_metrics_the_strategy_does_nothing_and_says_so() -> None:
     for measures, why in ((None, "nothing tells that here"), (metrics({"a": 3600}, {}), "nothing tells what b uses")):
-        cycle = Cycle(Scene.of(PAIR, pods_on_a(7), now=NOON), UPSTREAM, measures=measures)
+        cycle = DeschedulingCycle(ClusterView.of(PAIR, pods_on_a(7), now=NOON), UPSTREAM, metrics=measures)
         run_mover("LowNodeUtilization", USED, cycle)
         assert cycle.evictions == []
         assert [why in note for note in cycle.notes] == [True]

@@ -1,28 +1,28 @@
 from pod_builders import node, pod
 
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.node_rejection import CROWDED, HOPELESS
-from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.node_rejection import UNRESOLVABLE, UNSCHEDULABLE
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.schedule import explain
 
 
 def rejection(cpu: str, *running: str) -> Reason | None:
     pods = [pod(f"r{i}", on="a", cpu=amount) for i, amount in enumerate(running)]
-    (opinion,) = explain(pod("p", cpu=cpu), NodeFleet.of([node("a", cpu="4", pods=3)], pods))
-    return opinion.objection.reason if opinion.objection else None
+    (opinion,) = explain(pod("p", cpu=cpu), NodeSnapshot.of([node("a", cpu="4", pods=3)], pods))
+    return opinion.rejection.reason if opinion.rejection else None
 
 
 def test_a_shortage_caused_by_other_pods_is_resolvable() -> None:
     reason = rejection("2", "1500m", "1")
     assert reason is not None
-    assert reason.code == CROWDED
+    assert reason.code == UNSCHEDULABLE
     assert reason.message == "Insufficient cpu - asks for 2000m, 1500m of 4000m is free"
 
 
 def test_a_request_larger_than_the_node_is_unresolvable() -> None:
     reason = rejection("5")
     assert reason is not None
-    assert reason.code == HOPELESS
+    assert reason.code == UNRESOLVABLE
 
 
 def test_the_number_of_pods_is_limited() -> None:

@@ -1,15 +1,15 @@
 from pod_builders import node, pod
 
-from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.schedule import explain, schedule
 
 
 def test_an_untolerated_taint_is_rejected_and_named() -> None:
-    (opinion,) = explain(pod("p"), NodeFleet.of([node("a", taints=["gpu=yes:NoSchedule"])]))
-    assert opinion.objection is not None
-    assert "{gpu: yes}" in opinion.objection.reason.message
+    (opinion,) = explain(pod("p"), NodeSnapshot.of([node("a", taints=["gpu=yes:NoSchedule"])]))
+    assert opinion.rejection is not None
+    assert "{gpu: yes}" in opinion.rejection.reason.message
 
 
 def test_a_tolerated_taint_is_accepted() -> None:
     tolerant = pod("p", tolerations=[{"key": "gpu", "operator": "Exists"}])
-    assert schedule(tolerant, NodeFleet.of([node("a", taints=["gpu=yes:NoExecute"])])).node == "a"
+    assert schedule(tolerant, NodeSnapshot.of([node("a", taints=["gpu=yes:NoExecute"])])).node == "a"

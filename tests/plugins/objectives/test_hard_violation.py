@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+from pod_builders import HOSTNAME, ZONE, node, pod, pod_affinity, topology_spread
 
 from trimtab.api.kinds.native.pod import Pod, PodSchedulingGate
 from trimtab.decide.rescheduling.history import ReschedulingHistory
@@ -33,12 +33,12 @@ def moves_of(found: ReschedulingPlan) -> list[str]:
 
 def test_only_as_many_pods_leave_a_zone_as_the_constraint_requires() -> None:
     """All four violate it while all four are there; after two moves none does."""
-    pods = [pod_on(f"web-{n}", "a", **spread(ZONE)) for n in range(4)]
+    pods = [pod_on(f"web-{n}", "a", **topology_spread(ZONE)) for n in range(4)]
     assert moves_of(plan_for(pods)) == ["web-0", "web-1"]
 
 
 def test_of_two_conflicting_pods_one_moves() -> None:
-    pods = [pod_on(f"web-{n}", "a", **near(HOSTNAME, repels=True)) for n in range(2)]
+    pods = [pod_on(f"web-{n}", "a", **pod_affinity(HOSTNAME, anti=True)) for n in range(2)]
     found = plan_for(pods)
     assert moves_of(found) == ["web-0"]
     assert [one.reason for one in found.rejected] == ["it gains 0 %, less than 5 %"]

@@ -7,7 +7,7 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.rescheduling.history import MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import NO_METRICS, ReschedulingPlan, plan_moves
@@ -53,9 +53,9 @@ def plan_for(
     )
 
 
-def metrics(cpu: int) -> Measures:
+def metrics(cpu: int) -> UsageMetrics:
     """A node with this CPU usage, nearly all of it by one pod."""
-    return Measures({"a": {"cpu": cpu}}, {("default", "g"): {"cpu": 3800}, ("default", "p0"): {"cpu": 100}})
+    return UsageMetrics({"a": {"cpu": cpu}}, {("default", "g"): {"cpu": 3800}, ("default", "p0"): {"cpu": 100}})
 
 
 def moves_of(found: ReschedulingPlan) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from server.asgi import Wire, with_wire
 from server.subresources.test_eviction import PDBS, POLICY, SELECTOR, pod
-from trimtab.decide.pods.budgets.pod_budgets import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_warning_mentions_floors_of_the_policy() -> None:
 @pytest.mark.parametrize("rate", ["often", "1/", "0/1h", "1001/1h", "1/1h and a bit", "1/0s"])
 def test_invalid_rate_annotation_returns_a_warning(rate: str) -> None:
     async def scenario(wire: Wire) -> None:
-        body = {"metadata": {"name": "web", "annotations": {RATE: rate}}, "spec": {"selector": SELECTOR}}
+        body = {"metadata": {"name": "web", "annotations": {RATE_ANNOTATION: rate}}, "spec": {"selector": SELECTOR}}
         answer = await wire("POST", PDBS, body)
         assert answer.status == 201
         assert "use for example 1/1h" in answer.headers["warning"]

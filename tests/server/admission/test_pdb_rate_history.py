@@ -2,19 +2,19 @@
 
 from server.asgi import Wire, with_wire
 from server.subresources.test_eviction import PDBS, SELECTOR, evict, pdb, pod
-from trimtab.decide.pods.budgets.pod_budgets import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 
 
 def test_replacing_a_pdb_keeps_its_rate_history() -> None:
     async def scenario(wire: Wire) -> None:
         await pod(wire, "web-0")
         await pod(wire, "web-1")
-        await pdb(wire, "web", 2, 0, annotations={RATE: "1/1h"})
+        await pdb(wire, "web", 2, 0, annotations={RATE_ANNOTATION: "1/1h"})
         assert (await evict(wire, "web-0")).status == 201
         body = {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
-            "metadata": {"name": "web", "annotations": {RATE: "1/1h"}},
+            "metadata": {"name": "web", "annotations": {RATE_ANNOTATION: "1/1h"}},
             "spec": {"minAvailable": 0, "selector": SELECTOR},
         }
         assert (await wire("PUT", f"{PDBS}/web", body)).status == 200

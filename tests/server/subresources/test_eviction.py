@@ -7,8 +7,8 @@ from server.asgi import Wire, with_wire
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
-from trimtab.decide.pods.avoid_list import ANNOTATION, MOST, entries_of
-from trimtab.decide.pods.budgets.pod_budgets import RATE
+from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, MAX_ENTRIES, entries_of
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.errors import ApiFault
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.certificates import ensure_authority
@@ -105,7 +105,7 @@ def test_rate_of_a_pdb_is_a_sliding_window_with_retry_after() -> None:
     async def scenario(wire: Wire) -> None:
         for number in range(4):
             await pod(wire, f"web-{number}")
-        await pdb(wire, "web", 4, 0, annotations={RATE: "2/1h"})
+        await pdb(wire, "web", 4, 0, annotations={RATE_ANNOTATION: "2/1h"})
         assert (await evict(wire, "web-0")).status == 201
         await asyncio.sleep(600)
         assert (await evict(wire, "web-1")).status == 201
@@ -146,7 +146,7 @@ CUSTOM = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionBudget"}
 def test_dry_run_reports_the_remaining_budget_and_writes_nothing() -> None:
     async def scenario(wire: Wire) -> None:
         await pod(wire, "web-0")
-        await pdb(wire, "web", 1, 0, annotations={RATE: "3/1h"})
+        await pdb(wire, "web", 1, 0, annotations={RATE_ANNOTATION: "3/1h"})
         before = wire.server.store.revision
         answer = await evict(wire, "web-0", query="?dryRun=All")
         assert answer.status == 201
@@ -218,7 +218,7 @@ def test_direct_deletion_is_recorded_with_the_decision_of_the_budgets() -> None:
 def test_full_avoid_list_drops_the_entry_that_expires_first() -> None:
     async def scenario(wire: Wire) -> None:
         assert (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "a"}})).status == 201
-        names = [f"rs-{number}" for number in range(MOST + 1)]
+        names = [f"rs-{number}" for number in range(MAX_ENTRIES + 1)]
         for number, name in enumerate(names):
             await pod(wire, f"web-{number}")
             owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
@@ -297,7 +297,7 @@ def test_prefer_avoid_adds_to_the_avoid_list_and_repetition_doubles_the_time() -
         (entry,) = entries_of((await get_object(wire, NODE))["metadata"]["annotations"])
         assert entry.seconds == 7200
         assert (await evict(wire, "web-2")).status == 201
-        assert ANNOTATION in (await get_object(wire, NODE))["metadata"]["annotations"]
+        assert AVOID_PODS_ANNOTATION in (await get_object(wire, NODE))["metadata"]["annotations"]
 
     with_wire(scenario, several_budgets=True, collects=False)
 
@@ -361,7 +361,7 @@ async def limit_by_availability(wire: Wire) -> None:
 
 
 async def limit_by_rate(wire: Wire) -> None:
-    await pdb(wire, "web", 200, 0, annotations={RATE: f"{ALLOWED}/1h"})
+    await pdb(wire, "web", 200, 0, annotations={RATE_ANNOTATION: f"{ALLOWED}/1h"})
 
 
 async def limit_by_both(wire: Wire) -> None:

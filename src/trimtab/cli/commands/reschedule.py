@@ -12,8 +12,8 @@ from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.decide.pods.metrics.measurements import MEASURED
-from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.metrics.measurements import METRIC_RESOURCES
+from trimtab.decide.pods.node_info import NodeInfo
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.decide.rescheduling.settings import ReschedulerSettings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
@@ -90,23 +90,23 @@ def shown_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | 
 def usage(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> tuple[Row, list[Row]]:
     """The nodes with the highest CPU requests: requests, measured usage, pods and limits."""
     measures = picture.objects.measures
-    hosts = sorted(picture.fleet.hosts, key=lambda node: (-percent_of(node, "cpu"), node.name))
+    hosts = sorted(picture.fleet.nodes, key=lambda node: (-percent_of(node, "cpu"), node.name))
     headings: Row = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
     headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
     headings += ("PODS", "SCHEDULABLE", *(("STATE",) if limits is not None else ()))
     rows = []
     for node in hosts[:MOST_NODES]:
-        row: Row = (node.name, *(_share(node, what, node.used.get(what, 0)) for what in MEASURED))
+        row: Row = (node.name, *(_share(node, what, node.used.get(what, 0)) for what in METRIC_RESOURCES))
         if measures is not None:
             used = measures.nodes.get(node.name, {})
-            row += tuple(_share(node, what, used[what]) if what in used else "?" for what in MEASURED)
-        row += (f"{len(node.residents)} of {node.allocatable.get('pods', 0)}",)
+            row += tuple(_share(node, what, used[what]) if what in used else "?" for what in METRIC_RESOURCES)
+        row += (f"{len(node.pods)} of {node.allocatable.get('pods', 0)}",)
         row += ("no" if node.name in picture.excluded_nodes else "yes",)
         rows.append((*row, *((utilisation_state(node, limits),) if limits is not None else ())))
     return headings, rows
 
 
-def _share(here: Host, what: str, amount: int) -> str:
+def _share(here: NodeInfo, what: str, amount: int) -> str:
     """Percentage and amounts of a resource."""
     size = here.allocatable.get(what, 0)
     shown = (from_milli(amount), from_milli(size)) if what == "cpu" else (f"{amount >> 20}Mi", f"{size >> 20}Mi")
@@ -124,7 +124,7 @@ def limits_told(args: UnderutilisedNodesArgs) -> str:
     return f"by requests, a node is idle at or below {sides[0]}, and crowded above {sides[1]}"
 
 
-def percent_of(here: Host, resource: str) -> float:
+def percent_of(here: NodeInfo, resource: str) -> float:
     size = here.allocatable.get(resource, 0)
     return 100.0 * here.used.get(resource, 0) / size if size else 0.0
 

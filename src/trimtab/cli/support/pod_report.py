@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, resource_of
-from trimtab.decide.pods.budgets.pod_budgets import Guard, PodBudget, guards, standing_of
+from trimtab.decide.pods.budgets.pod_budgets import GuardingBudget, PodBudget, budget_snapshot, guards_pod
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
 from trimtab.tables import table
@@ -27,7 +27,7 @@ async def pod_explained(client: Client, namespace: str, name: str, now: datetime
         *await _all(client, PodDisruptionBudget, namespace),
         *await _all(client, DisruptionBudget, namespace),
     ]
-    rows = [row(budget, now) for budget in budgets if guards(budget, pod)]
+    rows = [row(budget, now) for budget in budgets if guards_pod(budget, pod)]
     found = [*lines(pod), table(HEADINGS, rows) if rows else "no budget covers it"]
     return "\n".join([*found, await verdict(client, raw)])
 
@@ -55,14 +55,16 @@ def lines(pod: Pod) -> Iterator[str]:
 
 
 def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
-    status = standing_of(Guard(budget), now)
+    status = budget_snapshot(GuardingBudget(budget), now)
     bounded = budget.spec.min_available is not None or budget.spec.max_unavailable is not None
     rate = status.rate
     used = (
-        f"{rate.in_window(now)} of {rate.disruptions} in {format_timedelta(rate.period)}" if rate is not None else "-"
+        f"{rate.count_in_window(now)} of {rate.disruptions} in {format_timedelta(rate.period)}"
+        if rate is not None
+        else "-"
     )
-    if rate is not None and rate.left(now) == 0:
-        used += f", next at {rate.next_allowed(now):%H:%M:%S}"
+    if rate is not None and rate.remaining(now) == 0:
+        used += f", next at {rate.next_allowed_at(now):%H:%M:%S}"
     return (
         status.kind,
         budget.name,
@@ -70,7 +72,7 @@ def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
         str(status.current_healthy),
         str(status.disruptions_allowed) if bounded else "any",
         used,
-        status.closed or "-",
+        status.closed_reason or "-",
     )
 
 

@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.quantity import int_value, milli_value, parse_quantity
 from trimtab.api.value import QuantityText
-from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 
 DONE = ("Succeeded", "Failed")
 BINARY = ("memory", "ephemeral-storage", "storage")
@@ -23,12 +23,12 @@ def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequenc
     """Allocatable, allocated and pending resources, and the number of nodes per grade of free resources."""
     allocatable: Amounts = {}
     for node in nodes:
-        add(allocatable, amounts(node.status.allocatable))
+        add(allocatable, parse_amounts(node.status.allocatable))
     allocated: Amounts = {}
     allocating: Amounts = {}
     used: dict[str, Amounts] = {}
     for pod in pods:
-        requests = demand(pod).requests | {"pods": 1}
+        requests = pod_resources_of(pod).requests | {"pods": 1}
         if not pod.spec.node_name:
             add(allocating, requests)
         elif pod.status.phase not in DONE:
@@ -67,7 +67,7 @@ def modelled(
         return ()
     counts = {model.grade: 0 for model in models}
     for node in nodes:
-        free = amounts(node.status.allocatable)
+        free = parse_amounts(node.status.allocatable)
         for name, amount in used.get(node.name, {}).items():
             free[name] = free.get(name, 0) - amount
         if free.get("pods", 0) > 0:

@@ -26,7 +26,7 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
-from trimtab.decide.pods.budgets.budget import scaled
+from trimtab.decide.pods.budgets.budget import scaled_value
 
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
@@ -225,7 +225,7 @@ def is_above(limit: IntOrString, view: View) -> bool:
 
 
 def exceeds(limit: IntOrString, dark: int, total: int, storm: OutageThresholds) -> bool:
-    return dark >= storm.min_unready_clusters and dark > scaled(limit, total)
+    return dark >= storm.min_unready_clusters and dark > scaled_value(limit, total)
 
 
 def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:

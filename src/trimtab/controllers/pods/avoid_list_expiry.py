@@ -12,7 +12,15 @@ from trimtab.api.value import Key, Object
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.avoid_list import ANNOTATION, MOST, Avoidance, entries_of, shortened, still_meant, text_of
+from trimtab.decide.pods.avoid_list import (
+    AVOID_PODS_ANNOTATION,
+    MAX_ENTRIES,
+    AvoidEntry,
+    active_entries,
+    encode_entries,
+    entries_of,
+    limit_entries,
+)
 
 SWEEP_SECONDS = 30.0
 OWNERS: tuple[type[Object], ...] = (Deployment, ReplicaSet, StatefulSet, ReplicationController, DaemonSet, Job)
@@ -27,13 +35,16 @@ def scheduled(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
     """Wake the nodes that are avoided for the sake of a pod that is now scheduled or deleted."""
     if old is not None and not old.spec.node_name and (new is None or new.spec.node_name):
         yield from (
-            key_of(node) for node in view.all(Node) if old.metadata.uid in node.metadata.annotations.get(ANNOTATION, "")
+            key_of(node)
+            for node in view.all(Node)
+            if old.metadata.uid in node.metadata.annotations.get(AVOID_PODS_ANNOTATION, "")
         )
 
 
 def annotated(old: Node | None, new: Node) -> bool:
-    return ANNOTATION in new.metadata.annotations and (
-        old is None or old.metadata.annotations.get(ANNOTATION) != new.metadata.annotations.get(ANNOTATION)
+    return AVOID_PODS_ANNOTATION in new.metadata.annotations and (
+        old is None
+        or old.metadata.annotations.get(AVOID_PODS_ANNOTATION) != new.metadata.annotations.get(AVOID_PODS_ANNOTATION)
     )
 
 
@@ -44,17 +55,19 @@ def avoidance(node: Node, view: View) -> Iterator[Wish]:
     entries = entries_of(node.metadata.annotations)
     if not entries:
         return
-    kept = shortened(
-        still_meant(entries, view.now, lambda one: exists(one, view), lambda uid: waits(uid, view)), view.now, MOST
+    kept = limit_entries(
+        active_entries(entries, view.now, lambda one: exists(one, view), lambda uid: waits(uid, view)),
+        view.now,
+        MAX_ENTRIES,
     )
     if kept != entries:
-        annotations = well_known.merged(node.metadata.annotations, {ANNOTATION: text_of(kept)})
+        annotations = well_known.merged(node.metadata.annotations, {AVOID_PODS_ANNOTATION: encode_entries(kept)})
         yield node.but(metadata=node.metadata.but(annotations=annotations))
     if kept:
         yield Again(SWEEP_SECONDS)
 
 
-def exists(entry: Avoidance, view: View) -> bool:
+def exists(entry: AvoidEntry, view: View) -> bool:
     """Whether the owner, or its own owner, still exists; true for kinds that are not watched."""
     if entry.pod_signature.pod_controller.kind not in KNOWN:
         return True

@@ -16,11 +16,18 @@ from trimtab.controllers.conditions import find_condition, with_condition, with_
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
-from trimtab.decide.pods.budgets.budget_floors import Setting, capped, floors_for
-from trimtab.decide.pods.budgets.budget_status import Crew, covered_pod, own_status, wanted_of
-from trimtab.decide.pods.budgets.pod_budgets import ALLOWED, SUPERSEDED, SYNC_FAILED, PodBudget, annotated_rate, selects
-from trimtab.decide.pods.priority import ranks
+from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, MAX_IN_FLIGHT_TIME, BudgetLimit
+from trimtab.decide.pods.budgets.budget_floors import BudgetContext, budget_with_floors, floors_for
+from trimtab.decide.pods.budgets.budget_status import NamespacePods, covered_pod_of, desired_pods, next_own_status
+from trimtab.decide.pods.budgets.pod_budgets import (
+    ALLOWED_CONDITION,
+    SUPERSEDED_CONDITION,
+    SYNC_FAILED,
+    PodBudget,
+    annotated_rate,
+    selects,
+)
+from trimtab.decide.pods.priority import priority_ranks
 
 DEFAULT = "trimtab.dev/default-budget"
 """Label of budgets that were created from the policy for workloads without a budget."""
@@ -65,10 +72,10 @@ def every_budget(
 def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
     if budget.spec.target == "Workloads":
         return
-    pods_and_controllers = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
-    limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
+    pods_and_controllers = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
+    limit = BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable)
     effective = effective_budget(budget, limit, pods_and_controllers, view)
-    status = own_status(budget, pods_and_controllers, effective, view.now)
+    status = next_own_status(budget, pods_and_controllers, effective, view.now)
     status = status.but(conditions=with_superseded(budget.but(status=status), view))
     status = status.but(conditions=with_readiness(status.conditions, view))
     if status != budget.status:
@@ -78,22 +85,22 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
         yield Again(max(0.0, min(waits)) + 0.001)
 
 
-def effective_budget(budget: PodBudget, limit: Limit, crew: Crew, view: View) -> EffectiveBudget:
+def effective_budget(budget: PodBudget, limit: BudgetLimit, crew: NamespacePods, view: View) -> EffectiveBudget:
     """The limits after the floors of the policy."""
     policy = view.get(DisruptionPolicy, "", "default")
     rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else annotated_rate(budget)
     if policy is None or not policy.spec.floors:
         return EffectiveBudget(min_available=limit.min_available, max_unavailable=limit.max_unavailable, rate=rate)
     pods = [pod for pod in crew.pods if selects(budget, pod)]
-    order = ranks(view.all(PriorityClass), view.get(PriorityOrder, "", "default"))
+    order = priority_ranks(view.all(PriorityClass), view.get(PriorityOrder, "", "default"))
     namespace = view.get(Namespace, "", budget.namespace)
-    covered = [covered_pod(pod) for pod in pods]
-    expected = wanted_of(covered, crew.controllers) if limit.follows_scale else len(pods)
-    setting = Setting(
-        namespace.metadata.labels if namespace else {}, max((order.of(pod) for pod in pods), default=0), expected
+    covered = [covered_pod_of(pod) for pod in pods]
+    expected = desired_pods(covered, crew.controllers) if limit.follows_scale else len(pods)
+    setting = BudgetContext(
+        namespace.metadata.labels if namespace else {}, max((order.rank_of(pod) for pod in pods), default=0), expected
     )
     values = {one.name: order.by_name.get(one.name, one.value) for one in view.all(PriorityClass)}
-    return capped(limit, rate, floors_for(policy, setting, values), expected)
+    return budget_with_floors(limit, rate, floors_for(policy, setting, values), expected)
 
 
 def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ...]:
@@ -104,7 +111,7 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
     pods = [pod for pod in view.all(Pod, budget.namespace) if selects(budget, pod)]
     superseding = next((other.name for other in others_than(budget, view) if over_the_same(budget, other, pods)), None)
     condition = Condition(
-        type=SUPERSEDED,
+        type=SUPERSEDED_CONDITION,
         status="True" if superseding else "False",
         reason="OwnBudget" if superseding else "NoOwnBudget",
         message=f"{superseding} guards the same pods" if superseding else "",
@@ -116,7 +123,7 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
 
 def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condition, ...]:
     """A budget that allows nothing now is in force nevertheless; one whose pods cannot be counted is not."""
-    allowing = find_condition(conditions, ALLOWED)
+    allowing = find_condition(conditions, ALLOWED_CONDITION)
     if allowing is not None and allowing.reason == SYNC_FAILED:
         return with_kstatus_conditions(conditions, SYNC_FAILED, allowing.message, view, fault=True)
     return with_kstatus_conditions(conditions, "Counted", "", view)
@@ -139,7 +146,7 @@ def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
     """Seconds until the times at which the status changes without an event."""
     status = budget.status
     times = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
-    times += [entry.since + IN_FLIGHT_AT_MOST for entry in status.in_flight if entry.since is not None]
+    times += [entry.since + MAX_IN_FLIGHT_TIME for entry in status.in_flight if entry.since is not None]
     if status.rate is not None and status.effective is not None and status.effective.rate is not None:
         period = parse_duration(status.effective.rate.period)
         times += [entry.at + period for entry in status.rate.recent if entry.at is not None]

@@ -19,7 +19,7 @@ from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.affinity.affinity_terms import Labels
 from trimtab.decide.pods.budgets.pod_budgets import PodBudget
-from trimtab.decide.pods.budgets.scalable_kinds import is_users_own
+from trimtab.decide.pods.budgets.scalable_kinds import is_custom_kind
 
 Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
 NOT_SAID_SECONDS = 30.0
@@ -70,7 +70,7 @@ def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
 def own_pod(old: Pod | None, new: Pod) -> bool:
     """Whether a pod belongs to a custom resource, and its owner or labels are new."""
     owner = new.controller
-    if owner is None or not is_users_own(owner):
+    if owner is None or not is_custom_kind(owner):
         return False
     return old is None or old.metadata.labels != new.metadata.labels or old.controller != owner
 

@@ -7,8 +7,8 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.controllers.contract import Ref, View
-from trimtab.decide.pods.budgets.budget import Controller
-from trimtab.decide.pods.budgets.scalable_kinds import DEFINITION, Scalable, scalables
+from trimtab.decide.pods.budgets.budget import OwnerController
+from trimtab.decide.pods.budgets.scalable_kinds import CRD, ScalableKind, scalable_kinds_of
 
 SURGED = "trimtab.dev/surged"
 """On a workload: replicas that a drain added temporarily so that the pods it evicts have replacements."""
@@ -16,37 +16,37 @@ Scaled = Deployment | ReplicaSet | StatefulSet | ReplicationController
 SCALED: tuple[type[Scaled], ...] = (ReplicaSet, StatefulSet, ReplicationController, Deployment)
 
 
-def controllers_in(namespace: str, view: View) -> dict[str, Controller]:
+def controllers_in(namespace: str, view: View) -> dict[str, OwnerController]:
     """Every object that sets a number of pods, by uid."""
-    found: dict[str, Controller] = {}
+    found: dict[str, OwnerController] = {}
     for type_ in SCALED:
         owners: Sequence[Scaled] = view.all(type_, namespace)
         for one in owners:
             above = next((owner.uid for owner in one.metadata.owner_references if owner.controller), "")
-            found[one.metadata.uid] = Controller(one.metadata.uid, kind_of(one).name, replicas_of(one), above)
+            found[one.metadata.uid] = OwnerController(one.metadata.uid, kind_of(one).name, replicas_of(one), above)
     for kind in scaled_kinds(view):
         for raw in view.raws(kind.api_version, kind.kind, namespace):
             uid, wanted = raw["metadata"]["uid"], kind.replicas(raw)
             if wanted is not None:
-                found[uid] = Controller(uid, kind.kind, wanted, "")
+                found[uid] = OwnerController(uid, kind.kind, wanted, "")
     return found
 
 
-def scaled_kinds(view: View) -> Iterator[Scalable]:
+def scaled_kinds(view: View) -> Iterator[ScalableKind]:
     """Custom resource kinds with a scale subresource."""
-    return scalables(view.raws(*DEFINITION))
+    return scalable_kinds_of(view.raws(*CRD))
 
 
 class Custom(NamedTuple):
     """A custom resource that owns pods, and its kind; `raw` is None if it is not in the cache yet."""
 
-    kind: Scalable
+    kind: ScalableKind
     raw: Raw | None
 
 
 def custom_owner(owner: OwnerReference | None, namespace: str, view: View) -> Custom | None:
     """The owner, if it is a custom resource that can be scaled."""
-    kind = next((one for one in scaled_kinds(view) if owner is not None and one.owns(owner)), None)
+    kind = next((one for one in scaled_kinds(view) if owner is not None and one.is_kind_of(owner)), None)
     if owner is None or kind is None:
         return None
     return Custom(kind, view.raw(Ref(kind.api_version, kind.kind, namespace if kind.namespaced else "", owner.name)))

@@ -14,8 +14,14 @@ from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import Note, View, Wake, Wish
 from trimtab.controllers.pods.disruption_policy_status import in_force
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.budgets.priority_quota import covers, hard_of, promised, shown, used_by
-from trimtab.decide.pods.fit.requests import amounts
+from trimtab.decide.pods.budgets.priority_quota import (
+    format_amount,
+    guaranteed_amounts,
+    hard_limits_of,
+    quota_applies_to,
+    usage_of,
+)
+from trimtab.decide.pods.fit.requests import parse_amounts
 
 OVERCOMMITTED = "TopPriorityOvercommitted"
 
@@ -28,11 +34,11 @@ def quotas_here(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
 
 @inside_a_cluster(ResourceQuota, name="quota", writes=["status"], wakes=[Wake(Pod, quotas_here)])
 def quota(subject: ResourceQuota, view: View) -> Iterator[Wish]:
-    hard = hard_of(subject)
-    used = used_by([pod for pod in view.all(Pod, subject.namespace) if covers(subject, pod)], hard)
+    hard = hard_limits_of(subject)
+    used = usage_of([pod for pod in view.all(Pod, subject.namespace) if quota_applies_to(subject, pod)], hard)
     status = subject.status.but(
         hard={name: str(value) for name, value in subject.spec.hard.items()},
-        used={name: shown(name, used.get(name, 0)) for name in subject.spec.hard},
+        used={name: format_amount(name, used.get(name, 0)) for name in subject.spec.hard},
     )
     if status != subject.status:
         yield subject.but(status=status)
@@ -61,10 +67,10 @@ def _size(thing: Relevant) -> object:
 def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
     """Only a warning: the quota is not a guarantee in any case, because free resources may be fragmented."""
     top = next((name for name in order.spec.names if view.get(PriorityClass, "", name) is not None), "")
-    wanted = promised(view.all(ResourceQuota), top)
+    wanted = guaranteed_amounts(view.all(ResourceQuota), top)
     allocatable: dict[str, int] = {}
     for node in view.all(Node):
-        for name, amount in amounts(node.status.allocatable).items():
+        for name, amount in parse_amounts(node.status.allocatable).items():
             allocatable[name] = allocatable.get(name, 0) + amount
     over = [
         f"{_told(name, amount)} {name} are promised and {_told(name, allocatable.get(name, 0))} are there"
@@ -93,7 +99,7 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
 def _told(name: str, amount: int) -> str:
     """Memory in the largest unit that divides it: `10Ti` instead of bytes."""
     if name != "memory":
-        return shown(name, amount)
+        return format_amount(name, amount)
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
         if amount and amount % (1 << power) == 0:
             return f"{amount >> power}{unit}"

@@ -7,30 +7,30 @@ from collections.abc import Iterable
 
 from trimtab.decide.framework import Reason
 
-CROWDED = "Unschedulable"
+UNSCHEDULABLE = "Unschedulable"
 """Removing pods from the node may help."""
-HOPELESS = "UnschedulableAndUnresolvable"
+UNRESOLVABLE = "UnschedulableAndUnresolvable"
 """Removing pods from the node does not help."""
 
-_DETAIL, _NEXT = " - ", "; "
+_DETAIL_SEPARATOR, _MESSAGE_SEPARATOR = " - ", "; "
 
 
-def crowded(words: str, detail: str = "") -> Reason:
-    return Reason(CROWDED, told(words, detail))
+def unschedulable_reason(message: str, detail: str = "") -> Reason:
+    return Reason(UNSCHEDULABLE, with_detail(message, detail))
 
 
-def hopeless(words: str, detail: str = "") -> Reason:
-    return Reason(HOPELESS, told(words, detail))
+def unresolvable_reason(message: str, detail: str = "") -> Reason:
+    return Reason(UNRESOLVABLE, with_detail(message, detail))
 
 
-def told(words: str, detail: str) -> str:
-    return f"{words}{_DETAIL}{detail}" if detail else words
+def with_detail(message: str, detail: str) -> str:
+    return f"{message}{_DETAIL_SEPARATOR}{detail}" if detail else message
 
 
-def several(parts: Iterable[str]) -> str:
-    return _NEXT.join(parts)
+def join_messages(messages: Iterable[str]) -> str:
+    return _MESSAGE_SEPARATOR.join(messages)
 
 
-def words_of(reason: Reason) -> list[str]:
+def messages_of(reason: Reason) -> list[str]:
     """Return the messages without details, so that nodes can be counted by message."""
-    return [part.partition(_DETAIL)[0] for part in reason.message.split(_NEXT)]
+    return [part.partition(_DETAIL_SEPARATOR)[0] for part in reason.message.split(_MESSAGE_SEPARATOR)]

@@ -10,69 +10,78 @@ import numpy as np
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.fleet import MIN_TIME, Array, Fleet
-from trimtab.decide.pods.affinity.affinity_terms import Carried, Labels
-from trimtab.decide.pods.affinity.selector_groups import NO_GROUPS, Groups
-from trimtab.decide.pods.affinity.topology_counts import Atlas
-from trimtab.decide.pods.node_info import Host, Resident, host, resident
+from trimtab.decide.pods.affinity.affinity_terms import Labels, WeightedTerm
+from trimtab.decide.pods.affinity.selector_groups import NO_SELECTOR_GROUPS, SelectorGroups
+from trimtab.decide.pods.affinity.topology_counts import TopologyCodes
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo, build_node_info, build_pod_info
 
 P = TypeVar("P")
 
 
-class Notebook:
+class NodeResultCache:
     """Cached results about nodes; successive snapshots and their forks share one cache."""
 
     def __init__(self) -> None:
-        self._pages: dict[Hashable, Any] = {}
-        self.stamps = count(1)
+        self._results: dict[Hashable, Any] = {}
+        self.generation_counter = count(1)
         """A new number for every value that a node ever has: a result for a generation stays valid."""
 
-    def page(self, question: Hashable, blank: Callable[[], P]) -> P:
+    def get_or_create(self, key: Hashable, create: Callable[[], P]) -> P:
         """Return the cached result; the least recently used one is dropped when there are too many."""
-        result: P | None = self._pages.pop(question, None)
-        return self.anew(question, blank() if result is None else result)
+        result: P | None = self._results.pop(key, None)
+        return self.replace(key, create() if result is None else result)
 
-    def anew(self, question: Hashable, page: P) -> P:
+    def replace(self, key: Hashable, result: P) -> P:
         """Store a new result for the key."""
-        self._pages.pop(question, None)
-        if len(self._pages) >= PAGES_KEPT:
-            del self._pages[next(iter(self._pages))]
-        self._pages[question] = page
-        return page
+        self._results.pop(key, None)
+        if len(self._results) >= MAX_CACHED_RESULTS:
+            del self._results[next(iter(self._results))]
+        self._results[key] = result
+        return result
 
 
-PAGES_KEPT = 64
+MAX_CACHED_RESULTS = 64
 
 
-class NodeFleet:
+class NodeSnapshot:
     """An immutable snapshot of a cluster; every change returns the next one, which shares all unchanged parts."""
 
-    __slots__ = ("atlas", "carried", "groups", "hosts", "namespaces", "nominated", "notebook", "strays")
+    __slots__ = (
+        "topology_codes",
+        "affinity_term_counts",
+        "groups",
+        "nodes",
+        "namespaces",
+        "nominated",
+        "result_cache",
+        "pods_of_missing_nodes",
+    )
 
     def __init__(
         self,
-        hosts: Fleet[Host],
-        atlas: Atlas,
+        nodes: Fleet[NodeInfo],
+        topology_codes: TopologyCodes,
         *,
-        carried: Mapping[Carried, int],
+        affinity_term_counts: Mapping[WeightedTerm, int],
         namespaces: Mapping[str, Labels],
-        nominated: Mapping[str, tuple[Resident, ...]],
-        strays: Mapping[str, tuple[Resident, ...]],
-        groups: Groups = NO_GROUPS,
-        notebook: Notebook | None = None,
+        nominated: Mapping[str, tuple[PodInfo, ...]],
+        pods_of_missing_nodes: Mapping[str, tuple[PodInfo, ...]],
+        groups: SelectorGroups = NO_SELECTOR_GROUPS,
+        result_cache: NodeResultCache | None = None,
     ) -> None:
-        self.hosts = hosts
-        self.atlas = atlas
-        self.carried = carried
+        self.nodes = nodes
+        self.topology_codes = topology_codes
+        self.affinity_term_counts = affinity_term_counts
         """Every distinct affinity term of the running pods, and how many pods have it."""
         self.namespaces = namespaces
         """Labels of namespaces, for terms that select namespaces by label."""
         self.nominated = nominated
         """Pods with a nominated node, waiting for the victims of preemption to leave."""
-        self.strays = strays
+        self.pods_of_missing_nodes = pods_of_missing_nodes
         """Pods bound to nodes that are not in the snapshot (yet)."""
         self.groups = groups
         """Services and workloads, whose pods are spread by default when they have no constraints."""
-        self.notebook = notebook or Notebook()
+        self.result_cache = result_cache or NodeResultCache()
 
     @staticmethod
     def of(
@@ -81,113 +90,127 @@ class NodeFleet:
         *,
         namespaces: Mapping[str, Labels] | None = None,
         now: datetime = MIN_TIME,
-    ) -> "NodeFleet":
+    ) -> "NodeSnapshot":
         """Return the first snapshot; finished pods and pods without a node are left out."""
-        pods_by_node: dict[str, list[Resident]] = {}
-        counts: dict[Carried, int] = {}
+        pods_by_node: dict[str, list[PodInfo]] = {}
+        counts: dict[WeightedTerm, int] = {}
         for pod in pods:
-            if takes_room(pod):
-                one = resident(pod)
+            if occupies_node(pod):
+                one = build_pod_info(pod)
                 pods_by_node.setdefault(pod.spec.node_name, []).append(one)
-        hosts = Fleet.of((host(node, pods_by_node.pop(node.name, ())) for node in nodes), now=now)
+        hosts = Fleet.of((build_node_info(node, pods_by_node.pop(node.name, ())) for node in nodes), now=now)
         for node_info in hosts:
             for one in node_info.residents:
                 for term in one.carried:
                     counts[term] = counts.get(term, 0) + 1
-        return NodeFleet(
+        return NodeSnapshot(
             hosts,
-            Atlas(),
-            carried=counts,
+            TopologyCodes(),
+            affinity_term_counts=counts,
             namespaces=namespaces or {},
             nominated={},
-            strays={name: tuple(pods_there) for name, pods_there in pods_by_node.items()},
+            pods_of_missing_nodes={name: tuple(pods_there) for name, pods_there in pods_by_node.items()},
         )
 
     def __len__(self) -> int:
-        return len(self.hosts)
+        return len(self.nodes)
 
-    def get(self, name: str) -> Host | None:
-        return self.hosts.get(name)
+    def get(self, name: str) -> NodeInfo | None:
+        return self.nodes.get(name)
 
     @property
-    def stamps(self) -> Array:
+    def node_generations(self) -> Array:
         """A number for each node that changes whenever the node or its pods change."""
-        return self.hosts.column("stamp", lambda: lambda _: next(self.notebook.stamps), np.int64)
+        return self.nodes.column("stamp", lambda: lambda _: next(self.result_cache.generation_counter), np.int64)
 
-    def with_node(self, node: Node) -> "NodeFleet":
+    def with_node(self, node: Node) -> "NodeSnapshot":
         """Add the node, or replace the one of the same name and keep its pods."""
-        before = self.hosts.get(node.name)
-        residents = before.residents if before is not None else self.strays.get(node.name, ())
+        before = self.nodes.get(node.name)
+        residents = before.pods if before is not None else self.pods_of_missing_nodes.get(node.name, ())
         arriving = () if before is not None else residents
-        strays = {name: pods for name, pods in self.strays.items() if name != node.name}
+        strays = {name: pods for name, pods in self.pods_of_missing_nodes.items() if name != node.name}
         return self._with(
-            hosts=self.hosts.change([host(node, residents)]), carried=self._recount(arriving, 1), strays=strays
+            nodes=self.nodes.change([build_node_info(node, residents)]),
+            affinity_term_counts=self._update_term_counts(arriving, 1),
+            pods_of_missing_nodes=strays,
         )
 
-    def without_node(self, name: str) -> "NodeFleet":
+    def without_node(self, name: str) -> "NodeSnapshot":
         """Remove the node; its pods are kept in case it comes back."""
-        leaving = self.hosts.get(name)
+        leaving = self.nodes.get(name)
         if leaving is None:
             return self
-        strays = {**self.strays, name: leaving.residents} if leaving.residents else self.strays
+        strays = {**self.pods_of_missing_nodes, name: leaving.pods} if leaving.pods else self.pods_of_missing_nodes
         return self._with(
-            hosts=self.hosts.change(removed=[name]), carried=self._recount(leaving.residents, -1), strays=strays
+            nodes=self.nodes.change(removed=[name]),
+            affinity_term_counts=self._update_term_counts(leaving.pods, -1),
+            pods_of_missing_nodes=strays,
         )
 
-    def with_pod(self, pod: Pod) -> "NodeFleet":
+    def with_pod(self, pod: Pod) -> "NodeSnapshot":
         """Add the pod to its node, or replace it there."""
-        if not takes_room(pod):
+        if not occupies_node(pod):
             return self.without_pod(pod)
-        return self.without_pod(pod).settled(resident(pod), pod.spec.node_name)
+        return self.without_pod(pod).with_pod_on(build_pod_info(pod), pod.spec.node_name)
 
-    def settled(self, one: Resident, node: str) -> "NodeFleet":
+    def with_pod_on(self, pod: PodInfo, node: str) -> "NodeSnapshot":
         """As `with_pod`, for a pod that is known not to be in the snapshot."""
-        node_info = self.hosts.get(node)
+        node_info = self.nodes.get(node)
         if node_info is None:
-            return self._with(strays={**self.strays, node: (*self.strays.get(node, ()), one)})
-        return self._with(hosts=self.hosts.change([node_info.joined(one)]), carried=self._recount((one,), 1))
+            return self._with(
+                pods_of_missing_nodes={
+                    **self.pods_of_missing_nodes,
+                    node: (*self.pods_of_missing_nodes.get(node, ()), pod),
+                }
+            )
+        return self._with(
+            nodes=self.nodes.change([node_info.with_pod(pod)]), affinity_term_counts=self._update_term_counts((pod,), 1)
+        )
 
-    def without_pod(self, pod: Pod) -> "NodeFleet":
+    def without_pod(self, pod: Pod) -> "NodeSnapshot":
         """Remove the pod from its node."""
-        node_info = self.hosts.get(pod.spec.node_name)
+        node_info = self.nodes.get(pod.spec.node_name)
         key = (pod.metadata.namespace, pod.metadata.name)
         if node_info is None:
-            return self._without_stray(pod.spec.node_name, key)
-        known = next((one for one in node_info.residents if one.key == key), None)
-        return self if known is None else self.vacated([known], pod.spec.node_name)
+            return self._without_pod_of_missing_node(pod.spec.node_name, key)
+        known = next((one for one in node_info.pods if one.key == key), None)
+        return self if known is None else self.without_pods([known], pod.spec.node_name)
 
-    def vacated(self, residents: Iterable[Resident], node: str) -> "NodeFleet":
+    def without_pods(self, pods: Iterable[PodInfo], node: str) -> "NodeSnapshot":
         """Return the next snapshot without these pods of one node, which must be the same objects."""
-        node_info, leaving = self.hosts.targets[self.hosts.index[node]], tuple(residents)
-        return self._with(hosts=self.hosts.change([node_info.left(leaving)]), carried=self._recount(leaving, -1))
+        node_info, leaving = self.nodes.targets[self.nodes.index[node]], tuple(pods)
+        return self._with(
+            nodes=self.nodes.change([node_info.without_pods(leaving)]),
+            affinity_term_counts=self._update_term_counts(leaving, -1),
+        )
 
-    def fork(self) -> "NodeFleet":
+    def fork(self) -> "NodeSnapshot":
         """Return an equal snapshot for trials, whose changes do not fill the caches of this one."""
-        return self._with(hosts=self.hosts.fork())
+        return self._with(nodes=self.nodes.fork())
 
-    def with_nominated(self, nominated: Mapping[str, tuple[Resident, ...]]) -> "NodeFleet":
+    def with_nominated(self, nominated: Mapping[str, tuple[PodInfo, ...]]) -> "NodeSnapshot":
         """Return the next snapshot with exactly these nominated pods, by node."""
         return self._with(nominated=nominated)
 
-    def with_groups(self, groups: Groups) -> "NodeFleet":
+    def with_groups(self, groups: SelectorGroups) -> "NodeSnapshot":
         """Return the next snapshot with these services and workloads."""
         return self._with(groups=groups)
 
-    def with_namespaces(self, namespaces: Mapping[str, Labels]) -> "NodeFleet":
+    def with_namespaces(self, namespaces: Mapping[str, Labels]) -> "NodeSnapshot":
         """Return the next snapshot with these namespace labels."""
         return self._with(namespaces=namespaces)
 
-    def _without_stray(self, node: str, key: tuple[str, str]) -> "NodeFleet":
-        if node not in self.strays:
+    def _without_pod_of_missing_node(self, node: str, key: tuple[str, str]) -> "NodeSnapshot":
+        if node not in self.pods_of_missing_nodes:
             return self
-        staying = tuple(one for one in self.strays[node] if one.key != key)
-        return self._with(strays={**self.strays, node: staying})
+        staying = tuple(one for one in self.pods_of_missing_nodes[node] if one.key != key)
+        return self._with(pods_of_missing_nodes={**self.pods_of_missing_nodes, node: staying})
 
-    def _recount(self, residents: Iterable[Resident], sign: int) -> Mapping[Carried, int]:
-        terms = [term for one in residents for term in one.carried]
+    def _update_term_counts(self, pods: Iterable[PodInfo], sign: int) -> Mapping[WeightedTerm, int]:
+        terms = [term for one in pods for term in one.affinity_terms]
         if not terms:
-            return self.carried
-        counts = dict(self.carried)
+            return self.affinity_term_counts
+        counts = dict(self.affinity_term_counts)
         for term in terms:
             counts[term] = counts.get(term, 0) + sign
             if not counts[term]:
@@ -197,24 +220,26 @@ class NodeFleet:
     def _with(
         self,
         *,
-        hosts: Fleet[Host] | None = None,
-        carried: Mapping[Carried, int] | None = None,
+        nodes: Fleet[NodeInfo] | None = None,
+        affinity_term_counts: Mapping[WeightedTerm, int] | None = None,
         namespaces: Mapping[str, Labels] | None = None,
-        nominated: Mapping[str, tuple[Resident, ...]] | None = None,
-        strays: Mapping[str, tuple[Resident, ...]] | None = None,
-        groups: Groups | None = None,
-    ) -> "NodeFleet":
-        return NodeFleet(
-            self.hosts if hosts is None else hosts,
-            self.atlas,
-            carried=self.carried if carried is None else carried,
+        nominated: Mapping[str, tuple[PodInfo, ...]] | None = None,
+        pods_of_missing_nodes: Mapping[str, tuple[PodInfo, ...]] | None = None,
+        groups: SelectorGroups | None = None,
+    ) -> "NodeSnapshot":
+        return NodeSnapshot(
+            self.nodes if nodes is None else nodes,
+            self.topology_codes,
+            affinity_term_counts=self.affinity_term_counts if affinity_term_counts is None else affinity_term_counts,
             namespaces=self.namespaces if namespaces is None else namespaces,
             nominated=self.nominated if nominated is None else nominated,
-            strays=self.strays if strays is None else strays,
+            pods_of_missing_nodes=self.pods_of_missing_nodes
+            if pods_of_missing_nodes is None
+            else pods_of_missing_nodes,
             groups=self.groups if groups is None else groups,
-            notebook=self.notebook,
+            result_cache=self.result_cache,
         )
 
 
-def takes_room(pod: Pod) -> bool:
+def occupies_node(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not pod.is_terminal

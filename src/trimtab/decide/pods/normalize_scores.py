@@ -4,20 +4,20 @@ import numpy as np
 
 from trimtab.decide.fleet import Array
 
-BEST = 100
+MAX_SCORE = 100
 
 
-def most_first(raw: Array) -> Array:
+def normalize_scores(raw: Array) -> Array:
     """The highest score becomes 100, the others are scaled to it."""
     highest = int(raw.max(initial=0))
     if highest == 0:
         return np.zeros(len(raw), dtype=np.int64)
-    normalized: Array = BEST * raw // highest
+    normalized: Array = MAX_SCORE * raw // highest
     return normalized
 
 
-def fewest_first(raw: Array) -> Array:
+def normalize_scores_reversed(raw: Array) -> Array:
     """The highest score becomes 0; when all scores are 0, every node gets 100."""
     if not raw.any():
-        return np.full(len(raw), BEST, dtype=np.int64)
-    return BEST - most_first(raw)
+        return np.full(len(raw), MAX_SCORE, dtype=np.int64)
+    return MAX_SCORE - normalize_scores(raw)

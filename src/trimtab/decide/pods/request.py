@@ -4,87 +4,107 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.affinity.affinity_terms import Carried, Choice, Labels, choice, resolved
-from trimtab.decide.pods.affinity.selector_groups import Groups
-from trimtab.decide.pods.affinity.topology_counts import Atlas
-from trimtab.decide.pods.node_info import Resident, resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.affinity.affinity_terms import (
+    HashableSelector,
+    Labels,
+    WeightedTerm,
+    hashable_selector,
+    with_resolved_namespaces,
+)
+from trimtab.decide.pods.affinity.selector_groups import SelectorGroups
+from trimtab.decide.pods.affinity.topology_counts import TopologyCodes
+from trimtab.decide.pods.node_info import PodInfo, build_pod_info
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREADS = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
-class Spread(NamedTuple):
+class TopologySpread(NamedTuple):
     """A topology spread constraint with a hashable selector."""
 
     topology_key: str
     max_skew: int
-    selector: Choice | None
-    counts_itself: bool
+    selector: HashableSelector | None
+    counts_own_pod: bool
     min_domains: int
     honours_affinity: bool
     honours_taints: bool
-    hard: bool
-    lenient: bool = False
+    is_hard: bool
+    includes_unlabelled_nodes: bool = False
     """Nodes without the label are scored too: a constraint of the cluster's defaults, not of the pod."""
 
 
-class PodAsk(NamedTuple):
+class PodRequest(NamedTuple):
     pod: Pod
-    me: Resident
-    atlas: Atlas
-    wanted: tuple[Carried, ...]
+    pod_info: PodInfo
+    topology_codes: TopologyCodes
+    own_terms: tuple[WeightedTerm, ...]
     """The pod's own affinity terms with resolved namespaces."""
-    watched: tuple[Carried, ...]
+    matching_terms: tuple[WeightedTerm, ...]
     """Terms of running pods that select this pod."""
-    spreads: tuple[Spread, ...]
-    nodes: int
+    topology_spreads: tuple[TopologySpread, ...]
+    node_count: int
     """The number of nodes of the cluster."""
 
 
-def ask_for(pod: Pod | Resident, fleet: NodeFleet) -> PodAsk:
-    pod_info = pod if isinstance(pod, Resident) else resident(pod)
-    return PodAsk(
+def pod_request_for(pod: Pod | PodInfo, fleet: NodeSnapshot) -> PodRequest:
+    pod_info = pod if isinstance(pod, PodInfo) else build_pod_info(pod)
+    return PodRequest(
         pod=pod_info.pod,
-        me=pod_info,
-        atlas=fleet.atlas,
-        wanted=tuple(own._replace(term=resolved(own.term, fleet.namespaces)) for own in pod_info.carried),
-        watched=_watching(pod_info, fleet.carried, fleet.namespaces),
-        spreads=spreads(pod_info.pod) or default_spreads(pod_info, fleet.groups),
-        nodes=len(fleet),
+        pod_info=pod_info,
+        topology_codes=fleet.topology_codes,
+        own_terms=tuple(
+            own._replace(term=with_resolved_namespaces(own.term, fleet.namespaces)) for own in pod_info.affinity_terms
+        ),
+        matching_terms=_terms_matching(pod_info, fleet.affinity_term_counts, fleet.namespaces),
+        topology_spreads=topology_spreads_of(pod_info.pod) or default_topology_spreads(pod_info, fleet.groups),
+        node_count=len(fleet),
     )
 
 
-def _watching(me: Resident, running: Mapping[Carried, int], namespaces: Mapping[str, Labels]) -> tuple[Carried, ...]:
-    return tuple(other for other in running if other.term.covers(me.namespace, me.labels, namespaces))
+def _terms_matching(
+    pod_info: PodInfo, running: Mapping[WeightedTerm, int], namespaces: Mapping[str, Labels]
+) -> tuple[WeightedTerm, ...]:
+    return tuple(other for other in running if other.term.matches(pod_info.namespace, pod_info.labels, namespaces))
 
 
-def default_spreads(me: Resident, groups: Groups) -> tuple[Spread, ...]:
+def default_topology_spreads(pod_info: PodInfo, groups: SelectorGroups) -> tuple[TopologySpread, ...]:
     """Return the cluster's default constraints: pods of one service or workload prefer different nodes and zones."""
-    selector = groups.selector_for(me.pod)
+    selector = groups.selector_for(pod_info.pod)
     if selector is None:
         return ()
     return tuple(
-        Spread(key, skew, selector, selector.matches(me.labels), 1, True, False, hard=False, lenient=True)
+        TopologySpread(
+            key,
+            skew,
+            selector,
+            selector.matches(pod_info.labels),
+            1,
+            True,
+            False,
+            is_hard=False,
+            includes_unlabelled_nodes=True,
+        )
         for key, skew in DEFAULT_SPREADS
     )
 
 
-def spreads(pod: Pod) -> tuple[Spread, ...]:
+def topology_spreads_of(pod: Pod) -> tuple[TopologySpread, ...]:
     labels = pod.metadata.labels
     found = []
     for constraint in pod.spec.topology_spread_constraints:
-        selector = choice(constraint.label_selector, labels, constraint.match_label_keys)
+        selector = hashable_selector(constraint.label_selector, labels, constraint.match_label_keys)
         found.append(
-            Spread(
+            TopologySpread(
                 topology_key=constraint.topology_key,
                 max_skew=constraint.max_skew,
                 selector=selector,
-                counts_itself=selector is not None and selector.matches(labels),
+                counts_own_pod=selector is not None and selector.matches(labels),
                 min_domains=constraint.min_domains or 1,
                 honours_affinity=constraint.node_affinity_policy != "Ignore",
                 honours_taints=constraint.node_taints_policy == "Honor",
-                hard=constraint.when_unsatisfiable != "ScheduleAnyway",
+                is_hard=constraint.when_unsatisfiable != "ScheduleAnyway",
             )
         )
     return tuple(found)

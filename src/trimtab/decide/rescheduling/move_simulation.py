@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from trimtab.decide.pods.budgets import component_quota
-from trimtab.decide.pods.budgets.eviction import Budget
-from trimtab.decide.pods.node_info import Resident
-from trimtab.decide.pods.request import ask_for
-from trimtab.decide.pods.schedule import DEFAULT, objection_to
+from trimtab.decide.pods.budgets.eviction import BudgetSnapshot
+from trimtab.decide.pods.node_info import PodInfo
+from trimtab.decide.pods.request import pod_request_for
+from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejection
 from trimtab.decide.rescheduling.history import ChainStep, MoveChain
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate
 from trimtab.decide.rescheduling.protections import protection_reason
@@ -24,7 +24,7 @@ CHAIN_TTL = timedelta(minutes=10)
 class PlannedMove(NamedTuple):
     """A pod to be evicted, and the expected result."""
 
-    pod: Resident
+    pod: PodInfo
     source: str
     expected: str
     objective: str
@@ -41,7 +41,7 @@ class PlannedMove(NamedTuple):
 class RejectedMove(NamedTuple):
     """A pod that would gain from a move, and why it is not moved."""
 
-    pod: Resident
+    pod: PodInfo
     objective: str
     gain: float
     reason: str
@@ -178,11 +178,9 @@ class MoveSimulation:
         self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
         return chain.but(made=chain.made + 1)
 
-    def _find_pod(self, step: ChainStep) -> Resident | None:
+    def _find_pod(self, step: ChainStep) -> PodInfo | None:
         node_info = self._snapshot.fleet.get(step.source)
-        return (
-            next((one for one in node_info.residents if one.pod.metadata.uid == step.pod), None) if node_info else None
-        )
+        return next((one for one in node_info.pods if one.pod.metadata.uid == step.pod), None) if node_info else None
 
     def _abandon_chain(self, chain: MoveChain, why: str) -> None:
         """Completed steps are not undone; the next chain starts from there."""
@@ -208,7 +206,7 @@ class MoveSimulation:
             self.moves.append(PlannedMove(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
         if (
-            spent := component_quota.exhausted(
+            spent := component_quota.quota_refusal(
                 self._quota, MOVE_REQUEST, pod.namespace, self._is_disruption_ongoing, snapshot.now
             )
         ) is not None:
@@ -241,25 +239,28 @@ class MoveSimulation:
         )
         return None
 
-    def _would_return(self, pod: Resident, found: MoveForecast) -> bool:
+    def _would_return(self, pod: PodInfo, found: MoveForecast) -> bool:
         """Whether the replacement could return: avoid lists are not honoured, or all nodes are on one."""
         is_avoided = self._snapshot.objects.honours_avoid_lists and found.node not in self._snapshot.avoided_nodes(
             pod.pod
         )
         return found.node is not None and found.prefers_current and not is_avoided
 
-    def _best_move(self, pod: Resident) -> MoveForecast:
+    def _best_move(self, pod: PodInfo) -> MoveForecast:
         return self._trial.best_move(pod, self._snapshot.excluded_nodes, self._snapshot.avoided_nodes(pod.pod))
 
     def _pending_pod_for(self, target: str, but: str) -> str | None:
         """A pending pod that could use the capacity that this move would take."""
         for one in self._snapshot.pending_pods[:MAX_PENDING_CHECKED] if target else ():
             fleet = self._trial.fleet
-            if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
+            if (
+                one.pod.metadata.uid != but
+                and node_rejection(pod_request_for(one, fleet), fleet, target, DEFAULT_SCHEDULER_PROFILE) is None
+            ):
                 return "/".join(one.key)
         return None
 
-    def _budget_rejection(self, pod: Resident) -> str | None:
+    def _budget_rejection(self, pod: PodInfo) -> str | None:
         standings = self._snapshot.budgets_of(pod.pod)
         if self._snapshot.objects.rejects_overlap and len(standings) > 1:
             return overlap_message(standings)
@@ -277,7 +278,7 @@ class MoveSimulation:
     def snapshot(self) -> ReschedulingSnapshot:
         return self._snapshot
 
-    def _in_flight_rejection(self, pod: Resident) -> str | None:
+    def _in_flight_rejection(self, pod: PodInfo) -> str | None:
         """Limits the pods of one owner that are down at once, also without a budget."""
         snapshot = self._snapshot
         owner = snapshot.owner(pod.pod)
@@ -290,18 +291,18 @@ class MoveSimulation:
         if snapshot.budgets_of(pod.pod):
             return None
         disruptions, leaving = snapshot.recent_disruptions(pod.pod), self._leaving_by_owner.get(owner.uid, 0)
-        if leaving < disruptions.spare:
+        if leaving < disruptions.allowed:
             return None
-        return f"{disruptions.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
+        return f"{disruptions.unreplaced + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
 
     def _is_disruption_ongoing(self, name: str) -> bool:
         """Whether the disruption of this pod is still ongoing."""
         return name in self._moved_pods or name in self._snapshot.pods_in_flight
 
-    def _apply_move(self, pod: Resident, source: str, target: str | None) -> None:
+    def _apply_move(self, pod: PodInfo, source: str, target: str | None) -> None:
         self._trial.move(pod, target)
         self._moved_pods.add("/".join(pod.key))
-        self._quota = component_quota.charged(
+        self._quota = component_quota.charge_quota(
             self._quota, MOVE_REQUEST, pod.key, self._is_disruption_ongoing, self._snapshot.now
         )
         owner = self._snapshot.owner(pod.pod)
@@ -311,17 +312,17 @@ class MoveSimulation:
             self._charges[key] = self._charges.get(key, 0) + 1
 
 
-def overlap_message(budgets: Iterable[Budget]) -> str:
+def overlap_message(budgets: Iterable[BudgetSnapshot]) -> str:
     names = " and ".join(sorted(one.name for one in budgets))
     return f"BlockedByOverlap: the budgets {names} both select it, which this API server refuses to judge"
 
 
 def _budget_shortage(
-    budget: Budget, charged: int, head_room: int, unused: float, simulation: MoveSimulation
+    budget: BudgetSnapshot, charged: int, head_room: int, unused: float, simulation: MoveSimulation
 ) -> str | None:
     """Why this budget does not allow one more disruption and the headroom that the preset requires."""
-    if budget.closed:
-        return budget.closed
+    if budget.closed_reason:
+        return budget.closed_reason
     if budget.observed_generation < budget.generation:
         return f"the budget {budget.name} has no current status yet"
     left = budget.disruptions_allowed - charged - 1
@@ -333,14 +334,14 @@ def _budget_shortage(
         return f"the budget {budget.name} would have {left} disruptions left, {head_room} must be"
     if budget.rate is not None:
         now = simulation.snapshot.now
-        rest = budget.rate.left(now) - charged - 1
+        rest = budget.rate.remaining(now) - charged - 1
         if rest < max(0.0, unused * budget.rate.disruptions):
-            wait = (budget.rate.next_allowed(now) - now).total_seconds()
+            wait = (budget.rate.next_allowed_at(now) - now).total_seconds()
             later = f", the next in {wait:.0f} s" if wait > 0 else ""
             return f"the rate of the budget {budget.name} would have too little left{later}"
     return None
 
 
-def _chain_step(pod: Resident, expected: str) -> ChainStep:
+def _chain_step(pod: PodInfo, expected: str) -> ChainStep:
     source = pod.pod.spec.node_name
     return ChainStep(pod=pod.pod.metadata.uid, name="/".join(pod.key), source=source, expected=expected)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
-from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.node_info import PodInfo
 from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.registry import Registry
@@ -24,7 +24,7 @@ class NoArgs(Value):
 class MoveCandidate(NamedTuple):
     """A pod worth moving."""
 
-    pod: Resident
+    pod: PodInfo
     gain: float
     reason: str
     reevaluate: Callable[[TrialFleet, MoveForecast], float] | None = None

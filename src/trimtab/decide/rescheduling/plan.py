@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction
+from trimtab.decide.pods.descheduling.evictor import DeschedulingCycle, PlannedEviction
 from trimtab.decide.rescheduling.history import CandidateStreak, MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import MoveProposal, MoveSimulation, PlannedMove, RejectedMove
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objectives
@@ -49,12 +49,12 @@ def plan_moves(snapshot: ReschedulingSnapshot, *, confirmations: int | None = No
     return ReschedulingPlan(tuple(round_.moves), tuple(round_.rejected), history, _plan_notes(snapshot))
 
 
-def plan_policy_moves(snapshot: ReschedulingSnapshot, turn: Cycle) -> ReschedulingPlan:
+def plan_policy_moves(snapshot: ReschedulingSnapshot, turn: DeschedulingCycle) -> ReschedulingPlan:
     """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and capacity allow."""
     proposals = [MoveProposal(one.strategy, _policy_candidate(one)) for one in turn.evictions]
     snapshot.load_owner_pods(snapshot.owner(one.candidate.pod.pod).uid for one in proposals)
     round_ = MoveSimulation(snapshot)
-    for one in turn.refused:
+    for one in turn.rejected:
         round_.reject(MoveProposal(one.strategy, _policy_candidate(one)), one.reason)
     for proposal in proposals:
         if (against := round_.rejection_reason(proposal)) is not None:
@@ -64,7 +64,7 @@ def plan_policy_moves(snapshot: ReschedulingSnapshot, turn: Cycle) -> Rescheduli
     return ReschedulingPlan(tuple(round_.moves), tuple(round_.rejected), snapshot.history, tuple(turn.notes))
 
 
-def _policy_candidate(one: Eviction) -> MoveCandidate:
+def _policy_candidate(one: PlannedEviction) -> MoveCandidate:
     """The policy itself decides that the move is worthwhile; a finished pod disrupts nothing."""
     return MoveCandidate(one.pod, FULL_GAIN, one.reason, free=one.pod.pod.is_terminal)
 
@@ -118,7 +118,7 @@ def _ordered_groups(proposals: list[MoveProposal], snapshot: ReschedulingSnapsho
 
     def rank(one: MoveProposal) -> tuple[float, int, int, tuple[str, str]]:
         pod, history = one.candidate.pod, snapshot.history
-        cost = 1 + snapshot.recent_disruptions(pod.pod).per_replica
+        cost = 1 + snapshot.recent_disruptions(pod.pod).recent_per_replica
         return (
             -one.candidate.gain / cost,
             pod.priority,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from trimtab.decide.pods.pod_traits import UNDER_WAY
+from trimtab.decide.pods.pod_traits import EVICTION_IN_PROGRESS_ANNOTATION
 from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
 from trimtab.decide.rescheduling.history import SCALING_COOLDOWN
 from trimtab.decide.rescheduling.objectives import MoveCandidate
@@ -18,21 +18,21 @@ def protection_reason(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) 
 
 def _pod_protection(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) -> str | None:
     pod, traits, settings = candidate.pod, candidate.pod.traits, snapshot.settings
-    if traits.immovable or traits.daemon:
+    if traits.is_static_pod or traits.is_daemon:
         return "it is bound to its node"
-    if not traits.controller and not traits.invited:
+    if not traits.controller_uid and not traits.is_annotated_for_eviction:
         return "nothing would replace it"
     if pod.priority >= SYSTEM_CRITICAL:
         return "it is critical to the system"
-    if traits.local_storage and not traits.invited:
+    if traits.has_local_storage and not traits.is_annotated_for_eviction:
         return "it would lose its local data"
-    if traits.reluctant:
+    if traits.prefers_no_eviction:
         return "it asks not to be moved"
     if pod.namespace in settings.exclude.namespaces:
         return f"the namespace {pod.namespace} is excluded"
-    if pod.terminating:
+    if pod.is_terminating:
         return "it is already terminating"
-    if UNDER_WAY in pod.pod.metadata.annotations:
+    if EVICTION_IN_PROGRESS_ANNOTATION in pod.pod.metadata.annotations:
         return "another component is already moving it"
     node_info = snapshot.fleet.get(pod.pod.spec.node_name)
     if node_info is not None and node_info.node.spec.unschedulable:

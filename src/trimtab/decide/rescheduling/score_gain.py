@@ -7,18 +7,27 @@ import numpy as np
 
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, node_scores
-from trimtab.decide.pods.node_info import Host, Resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.request import PodAsk, ask_for
-from trimtab.decide.pods.schedule import DEFAULT, Taste, best, sifted, weighted
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.request import PodRequest, pod_request_for
+from trimtab.decide.pods.schedule import (
+    DEFAULT_SCHEDULER_PROFILE,
+    SchedulerProfile,
+    best_column,
+    feasible_nodes,
+    weighted_scores,
+)
 
 FULL_SCORE = 100
 MOST_ALLOCATED = "NodeResourcesMostAllocated"
-MOST_ALLOCATED_PROFILE = Taste(
-    scores=tuple((MOST_ALLOCATED if name == "NodeResourcesFit" else name, weight) for name, weight in DEFAULT.scores)
+MOST_ALLOCATED_PROFILE = SchedulerProfile(
+    scores=tuple(
+        (MOST_ALLOCATED if name == "NodeResourcesFit" else name, weight)
+        for name, weight in DEFAULT_SCHEDULER_PROFILE.scores
+    )
 )
 """A scheduler that packs nodes: kube-scheduler with the strategy MostAllocated."""
-SCORE_WEIGHTS = dict((*DEFAULT.scores, *MOST_ALLOCATED_PROFILE.scores))
+SCORE_WEIGHTS = dict((*DEFAULT_SCHEDULER_PROFILE.scores, *MOST_ALLOCATED_PROFILE.scores))
 OCCUPANCY_SCORES = ("NodeResourcesFit", MOST_ALLOCATED, "NodeResourcesBalancedAllocation")
 """Scores that a pod without affinity to others changes only on its own node."""
 
@@ -45,17 +54,17 @@ class MoveForecast(NamedTuple):
         return sum(SCORE_WEIGHTS[name] * self.gain_by_score[name] for name in counted) / scale if scale else 0.0
 
 
-def without_pod(pod: Resident, fleet: NodeFleet) -> NodeFleet:
+def without_pod(pod: PodInfo, fleet: NodeSnapshot) -> NodeSnapshot:
     """The fleet after the pod has left."""
     node = pod.pod.spec.node_name
     node_info = fleet.get(node)
     if node_info is None:
         return fleet
-    known = next((one for one in node_info.residents if one.key == pod.key), None)
-    return fleet.vacated([known], node) if known is not None else fleet
+    known = next((one for one in node_info.pods if one.key == pod.key), None)
+    return fleet.without_pods([known], node) if known is not None else fleet
 
 
-def without_node(pod: Resident) -> Resident:
+def without_node(pod: PodInfo) -> PodInfo:
     """The replacement: the same pod without a node."""
     return pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name="")))
 
@@ -63,57 +72,59 @@ def without_node(pod: Resident) -> Resident:
 class TrialFleet:
     """A fleet on which moves are tried; only what changed is computed again, as long as changes follow each other."""
 
-    def __init__(self, fleet: NodeFleet, profile: Taste = DEFAULT) -> None:
+    def __init__(self, fleet: NodeSnapshot, profile: SchedulerProfile = DEFAULT_SCHEDULER_PROFILE) -> None:
         """`profile` is that of the scheduler that will place the replacements."""
         self.fleet, self._profile = fleet.fork(), profile
         self._columns: dict[Collection[str], Array] = {}
 
-    def move(self, pod: Resident, target: str | None) -> None:
+    def move(self, pod: PodInfo, target: str | None) -> None:
         """Move the pod to another node, or remove it."""
         self.fleet = without_pod(pod, self.fleet)
         if target is not None:
-            self.fleet = self.fleet.settled(without_node(pod), target)
+            self.fleet = self.fleet.with_pod_on(without_node(pod), target)
 
     def best_move(
-        self, pod: Resident, excluded: frozenset[str] = frozenset(), avoided: Collection[str] = ()
+        self, pod: PodInfo, excluded: frozenset[str] = frozenset(), avoided: Collection[str] = ()
     ) -> MoveForecast:
         """The best node other than the current one by the scheduler's scores, compared with the current one."""
         node = pod.pod.spec.node_name
         node_info = self.fleet.get(node)
-        known = (
-            next((one for one in node_info.residents if one.key == pod.key), None) if node_info is not None else None
-        )
+        known = next((one for one in node_info.pods if one.key == pod.key), None) if node_info is not None else None
         excluded_columns = self._columns_of(excluded)
-        request = ask_for(without_node(pod), self.fleet)
+        request = pod_request_for(without_node(pod), self.fleet)
         if node_info is None or known is None:
             return _forecast(self._profile, request, self.fleet, excluded_columns, avoided, None)
-        if not (request.wanted or request.watched or request.spreads):
-            return _forecast(self._profile, request, self.fleet, excluded_columns, avoided, node_info.left([known]))
-        rest = self.fleet.vacated([known], node)
-        lifted = rest.hosts.targets[rest.hosts.index[node]]
-        found = _forecast(self._profile, ask_for(request.me, rest), rest, excluded_columns, avoided, lifted)
-        self.fleet = rest.settled(known, node)
+        if not (request.own_terms or request.matching_terms or request.topology_spreads):
+            return _forecast(
+                self._profile, request, self.fleet, excluded_columns, avoided, node_info.without_pods([known])
+            )
+        rest = self.fleet.without_pods([known], node)
+        lifted = rest.nodes.targets[rest.nodes.index[node]]
+        found = _forecast(
+            self._profile, pod_request_for(request.pod_info, rest), rest, excluded_columns, avoided, lifted
+        )
+        self.fleet = rest.with_pod_on(known, node)
         return found
 
     def _columns_of(self, excluded: frozenset[str]) -> Array:
         """The set of nodes does not change during planning, so their columns stay valid."""
         if excluded not in self._columns:
-            index = self.fleet.hosts.index
+            index = self.fleet.nodes.index
             self._columns[excluded] = np.array([index[name] for name in excluded if name in index], dtype=np.intp)
         return self._columns[excluded]
 
 
 def _forecast(
-    taste: Taste,
-    request: PodAsk,
-    fleet: NodeFleet,
+    taste: SchedulerProfile,
+    request: PodRequest,
+    fleet: NodeSnapshot,
     excluded_columns: Array,
     avoided: Collection[str],
-    lifted: Host | None,
+    lifted: NodeInfo | None,
 ) -> MoveForecast:
     """`lifted` is the pod's node without it; `fleet` may still contain the pod when it has no affinity to others."""
-    names = fleet.hosts.index
-    feasible: Mask = sifted(request, fleet, taste)
+    names = fleet.nodes.index
+    feasible: Mask = feasible_nodes(request, fleet, taste)
     others = feasible.copy()
     others[excluded_columns] = False
     if lifted is not None:
@@ -123,11 +134,11 @@ def _forecast(
         return MoveForecast(None)
     column, marks = _choose_node(taste, request, fleet, feasible, _not_avoided(others, names, avoided), lifted)
     if lifted is None:
-        return MoveForecast(fleet.hosts.names[column], FULL_SCORE, {}, count)
+        return MoveForecast(fleet.nodes.names[column], FULL_SCORE, {}, count)
     node_info = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
     for name in OCCUPANCY_SCORES:
         if name in marks:
-            node_info[name] = SCORE_WEIGHTS[name] * int(node_scores[name].prepare(request, fleet.hosts)(lifted))
+            node_info[name] = SCORE_WEIGHTS[name] * int(node_scores[name].prepare(request, fleet.nodes)(lifted))
     stays = bool(feasible[names[lifted.name]]) and sum(node_info.values()) > sum(
         int(one[column]) for one in marks.values()
     )
@@ -138,7 +149,7 @@ def _forecast(
     better = {name: int(array[column]) - node_info[name] for name, array in marks.items()}
     parts = {name: better[name] / SCORE_WEIGHTS[name] for name in telling}
     gain = FULL_SCORE * sum(better.values()) / scale if scale else 0.0
-    return MoveForecast(fleet.hosts.names[column], gain, parts, count, stays)
+    return MoveForecast(fleet.nodes.names[column], gain, parts, count, stays)
 
 
 def _not_avoided(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:
@@ -151,16 +162,21 @@ def _not_avoided(others: Mask, names: Mapping[str, int], avoided: Collection[str
 
 
 def _choose_node(
-    taste: Taste, request: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
+    taste: SchedulerProfile,
+    request: PodRequest,
+    fleet: NodeSnapshot,
+    feasible: Mask,
+    among: Mask,
+    lifted: NodeInfo | None,
 ) -> tuple[int, dict[str, Array]]:
     """The scheduler's choice among these, and all scores; the current node is scored even if it is not feasible."""
     compared = feasible
-    if lifted is not None and not feasible[fleet.hosts.index[lifted.name]]:
+    if lifted is not None and not feasible[fleet.nodes.index[lifted.name]]:
         compared = feasible.copy()
-        compared[fleet.hosts.index[lifted.name]] = True
-    marks = dict(weighted(request, fleet, compared, taste))
+        compared[fleet.nodes.index[lifted.name]] = True
+    marks = dict(weighted_scores(request, fleet, compared, taste))
     total: Array = np.sum(list(marks.values()), axis=0) if marks else np.zeros(len(fleet), dtype=np.int64)
-    column, _ = best(total, among, fleet)
+    column, _ = best_column(total, among, fleet)
     return column, marks
 
 

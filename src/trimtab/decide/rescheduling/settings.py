@@ -10,7 +10,7 @@ import msgspec
 from trimtab.api.duration import parse_duration
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Raw, Value
-from trimtab.decide.pods.budgets.budget import scaled
+from trimtab.decide.pods.budgets.budget import scaled_value
 from trimtab.errors import InputFault
 
 AUTOSCALER_TAINTS = (
@@ -69,7 +69,7 @@ class ReschedulerSettings(Value):
         return _parse_duration(self.min_pod_age)
 
     def max_in_flight(self, replicas: int) -> int:
-        return max(1, scaled(self.owner_in_flight, replicas))
+        return max(1, scaled_value(self.owner_in_flight, replicas))
 
 
 _parse_duration = lru_cache(parse_duration)

@@ -11,18 +11,24 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.affinity.affinity_terms import Labels
-from trimtab.decide.pods.affinity.selector_groups import Groups
-from trimtab.decide.pods.avoid_list import Avoidance, avoids, entries_of
-from trimtab.decide.pods.budgets.budget_status import cover
-from trimtab.decide.pods.budgets.component_quota import charged
-from trimtab.decide.pods.budgets.eviction import Budget
-from trimtab.decide.pods.budgets.pod_budgets import Errand, Guard, PodBudget, guards, standing_of
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.metrics.measurements import Measures
-from trimtab.decide.pods.node_info import Resident
-from trimtab.decide.pods.pod_traits import ON_REQUEST
-from trimtab.decide.pods.preemption.recent_disruptions import Burden, burden
-from trimtab.decide.pods.schedule import DEFAULT, Taste
+from trimtab.decide.pods.affinity.selector_groups import SelectorGroups
+from trimtab.decide.pods.avoid_list import AvoidEntry, entries_of, is_avoided_by
+from trimtab.decide.pods.budgets.budget_status import preemption_budget
+from trimtab.decide.pods.budgets.component_quota import charge_quota
+from trimtab.decide.pods.budgets.eviction import BudgetSnapshot
+from trimtab.decide.pods.budgets.pod_budgets import (
+    DisruptionCause,
+    GuardingBudget,
+    PodBudget,
+    budget_snapshot,
+    guards_pod,
+)
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
+from trimtab.decide.pods.node_info import PodInfo
+from trimtab.decide.pods.pod_traits import REQUEST_EVICT_ONLY_ANNOTATION
+from trimtab.decide.pods.preemption.recent_disruptions import RecentDisruptions, recent_disruptions_of
+from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, SchedulerProfile
 from trimtab.decide.rescheduling.history import (
     DONE,
     LANDED_BACK,
@@ -37,7 +43,7 @@ from trimtab.decide.rescheduling.history import (
 from trimtab.decide.rescheduling.score_gain import MOST_ALLOCATED_PROFILE, TrialFleet
 from trimtab.decide.rescheduling.settings import ReschedulerSettings
 
-MOVE_REQUEST = Errand("rescheduler", "Reschedule")
+MOVE_REQUEST = DisruptionCause("rescheduler", "Reschedule")
 PENDING_THRESHOLD = timedelta(seconds=30)
 RESTART_HISTORY_TTL, YOUNG_POD_AGE = timedelta(hours=1), timedelta(minutes=30)
 MAX_RESTART_RECORDS = 5000
@@ -88,7 +94,7 @@ class ClusterObjects(NamedTuple):
     """The API server refuses to evict pods with several budgets."""
     recent_evictions: Mapping[str, Mapping[str, datetime]] = {}
     """Recently evicted pods by owner, with the time, as far as events report it."""
-    measures: Measures | None = None
+    measures: UsageMetrics | None = None
     """None when there is no metrics source; objectives that need it are off."""
 
 
@@ -100,13 +106,13 @@ class ReschedulingSnapshot:
     ) -> None:
         self.objects, self.settings, self.now = objects, settings, now
         self._pods_by_owner: dict[str, list[Pod]] = {}
-        self._disruptions_by_owner: dict[str, Burden] = {}
-        self.cluster_view = Scene.of(
+        self._disruptions_by_owner: dict[str, RecentDisruptions] = {}
+        self.cluster_view = ClusterView.of(
             objects.nodes,
             objects.pods,
             now=now,
             namespaces=objects.namespaces,
-            covers=tuple(cover(one) for one in objects.budgets if isinstance(one, PodDisruptionBudget)),
+            budgets=tuple(preemption_budget(one) for one in objects.budgets if isinstance(one, PodDisruptionBudget)),
             storage_classes=objects.storage_classes,
             priorities=objects.priorities,
         )
@@ -118,18 +124,18 @@ class ReschedulingSnapshot:
         self.history = self._update_history(history)
 
     @cached_property
-    def running_pods(self) -> list[Resident]:
+    def running_pods(self) -> list[PodInfo]:
         """Every pod with a node that has not finished, by namespace and name."""
-        return sorted((one for node_info in self.fleet.hosts for one in node_info.residents), key=lambda one: one.key)
+        return sorted((one for node_info in self.fleet.nodes for one in node_info.pods), key=lambda one: one.key)
 
     @cached_property
-    def pending_pods(self) -> list[Resident]:
+    def pending_pods(self) -> list[PodInfo]:
         """Pods that have been pending for long."""
         found = []
-        for one in self.cluster_view.homeless:
+        for one in self.cluster_view.pending:
             since = one.pod.metadata.creation_timestamp
             gated = bool(one.pod.spec.scheduling_gates)  # not schedulable yet, so it competes for no capacity
-            if not one.terminating and not gated and since is not None and self.now - since >= PENDING_THRESHOLD:
+            if not one.is_terminating and not gated and since is not None and self.now - since >= PENDING_THRESHOLD:
                 found.append(one)
         return sorted(found, key=lambda one: (-one.priority, one.key))
 
@@ -143,9 +149,9 @@ class ReschedulingSnapshot:
         return TrialFleet(self.fleet, self.scheduler_profile)
 
     @property
-    def scheduler_profile(self) -> Taste:
+    def scheduler_profile(self) -> SchedulerProfile:
         """The profile of the cluster's scheduler."""
-        return MOST_ALLOCATED_PROFILE if self.settings.packing else DEFAULT
+        return MOST_ALLOCATED_PROFILE if self.settings.packing else DEFAULT_SCHEDULER_PROFILE
 
     # owners
 
@@ -174,8 +180,8 @@ class ReschedulingSnapshot:
         self._pods_by_owner.update((uid, []) for uid in wanted)
         below = {uid: owner.uid for uid, owner in self._owners.items() if owner.uid in wanted}
         lists = {uid: self._pods_by_owner[below.get(uid, uid)] for uid in (*wanted, *below)}
-        for one in self.cluster_view.everyone:
-            if (owner_pods := lists.get(one.traits.controller)) is not None:
+        for one in self.cluster_view.all_pods:
+            if (owner_pods := lists.get(one.traits.controller_uid)) is not None:
                 owner_pods.append(one.pod)
 
     def pods_of_owner(self, owner: str) -> list[Pod]:
@@ -186,7 +192,7 @@ class ReschedulingSnapshot:
     def sibling_pods(self, pod: Pod) -> list[Pod]:
         return self.pods_of_owner(self.owner(pod).uid) or [pod]
 
-    def recent_disruptions(self, pod: Pod) -> Burden:
+    def recent_disruptions(self, pod: Pod) -> RecentDisruptions:
         """The recent disruptions of the pod's owner, whatever caused them."""
         owner = self.owner(pod)
         if owner.uid not in self._disruptions_by_owner:
@@ -194,12 +200,12 @@ class ReschedulingSnapshot:
             ends = {move.pod: move.at for move in self.history.moves_of(owner.uid) if move.at is not None}
             wanted = owner.replicas or sum(one.metadata.deletion_timestamp is None for one in owner_pods)
             condition = self.objects.recent_evictions.get(owner.uid, {})
-            self._disruptions_by_owner[owner.uid] = burden(
+            self._disruptions_by_owner[owner.uid] = recent_disruptions_of(
                 owner.uid, wanted, owner_pods, {**condition, **ends}, self.now
             )
         return self._disruptions_by_owner[owner.uid]
 
-    def service_name(self, pod: Resident) -> str:
+    def service_name(self, pod: PodInfo) -> str:
         """The services that select a pod, as one name: its dependents, whatever its owner."""
         selectors = self.objects.services.get(pod.namespace, {}).items()
         names = [name for name, labels in selectors if labels and labels.items() <= pod.labels.items()]
@@ -213,7 +219,7 @@ class ReschedulingSnapshot:
         taints, selector = set(self.settings.avoided_taints), self.settings.exclude.node_selector
         return frozenset(
             node_info.name
-            for node_info in self.fleet.hosts
+            for node_info in self.fleet.nodes
             if node_info.node.spec.unschedulable
             or any(one.type == "Ready" and one.status != "True" for one in node_info.node.status.conditions)
             or any(taint.key in taints for taint in node_info.node.spec.taints)
@@ -221,9 +227,9 @@ class ReschedulingSnapshot:
         )
 
     @cached_property
-    def _avoid_lists(self) -> list[tuple[str, tuple[Avoidance, ...]]]:
+    def _avoid_lists(self) -> list[tuple[str, tuple[AvoidEntry, ...]]]:
         """Nodes that have an avoid list."""
-        found = [(node_info.name, entries_of(node_info.node.metadata.annotations)) for node_info in self.fleet.hosts]
+        found = [(node_info.name, entries_of(node_info.node.metadata.annotations)) for node_info in self.fleet.nodes]
         return [(name, entries) for name, entries in found if entries]
 
     def avoided_nodes(self, pod: Pod) -> list[str]:
@@ -231,13 +237,15 @@ class ReschedulingSnapshot:
         if ref is None:
             return []
         uids = {ref.uid, self.owner(pod).uid}
-        return [name for name, entries in self._avoid_lists if avoids(entries, uids, self.now)]
+        return [name for name, entries in self._avoid_lists if is_avoided_by(entries, uids, self.now)]
 
     # budgets
 
-    def budgets_of(self, pod: Pod) -> list[Budget]:
+    def budgets_of(self, pod: Pod) -> list[BudgetSnapshot]:
         return [
-            standing_of(Guard(budget), self.now) for budget in self.objects.budgets if guards(budget, pod, MOVE_REQUEST)
+            budget_snapshot(GuardingBudget(budget), self.now)
+            for budget in self.objects.budgets
+            if guards_pod(budget, pod, MOVE_REQUEST)
         ]
 
     @cached_property
@@ -249,13 +257,13 @@ class ReschedulingSnapshot:
         for move in self.history.moves:
             namespace, _, name = move.name.partition("/")
             if move.at is not None and not move.free:
-                found = charged(found, MOVE_REQUEST, (namespace, name), self.pods_in_flight.__contains__, move.at)
+                found = charge_quota(found, MOVE_REQUEST, (namespace, name), self.pods_in_flight.__contains__, move.at)
         return found
 
     @cached_property
     def pods_in_flight(self) -> frozenset[str]:
         """Pods, by namespace and name, that are terminating, or that were moved and are not yet replaced."""
-        ending = {"/".join(one.key) for one in self.cluster_view.everyone if one.terminating}
+        ending = {"/".join(one.key) for one in self.cluster_view.all_pods if one.is_terminating}
         return frozenset(ending | {move.name for move in self.history.moves if not move.outcome and not move.free})
 
     # history
@@ -283,7 +291,7 @@ class ReschedulingSnapshot:
             before[fall.pod] = max(before.get(fall.pod, 0), fall.restarts)
         removed = set(before)
         found = [one for one in history.falls if self.now - (one.at or self.now) <= RESTART_HISTORY_TTL]
-        for one in self.cluster_view.everyone:
+        for one in self.cluster_view.all_pods:
             restarts = restart_count(one.pod)
             removed.discard(one.pod.metadata.uid)
             if restarts and restarts != before.get(one.pod.metadata.uid, 0):
@@ -332,7 +340,9 @@ class ReschedulingSnapshot:
             return move
         still = next((pod for pod in self.pods_of_owner(move.owner) if pod.metadata.uid == move.pod), None)
         if still is not None:
-            patience = EVACUATION_TIMEOUT if ON_REQUEST in still.metadata.annotations else PENDING_TIMEOUT
+            patience = (
+                EVACUATION_TIMEOUT if REQUEST_EVICT_ONLY_ANNOTATION in still.metadata.annotations else PENDING_TIMEOUT
+            )
             ends = still.metadata.deletion_timestamp is not None or self.now - move.at < patience
             return move if ends else None
         replacements = [
@@ -367,7 +377,7 @@ class ReschedulingSnapshot:
         if self.objects.measures is None:
             return ()
         found = []
-        for node_info in self.fleet.hosts:
+        for node_info in self.fleet.nodes:
             condition = next((one for one in node_info.node.status.conditions if one.type == CPU_PRESSURE), None)
             used = self.objects.measures.nodes.get(node_info.name, {}).get("cpu", 0)
             size = node_info.allocatable.get("cpu", 0)
@@ -398,9 +408,9 @@ def last_termination(pod: Pod) -> datetime | None:
     return max((end.finished_at for end in ends if end is not None and end.finished_at is not None), default=None)
 
 
-def _selector_groups(objects: ClusterObjects) -> Groups:
+def _selector_groups(objects: ClusterObjects) -> SelectorGroups:
     services = {namespace: list(found.values()) for namespace, found in objects.services.items()}
-    return Groups(
+    return SelectorGroups(
         services, {one.metadata.uid: one.spec.selector for one in objects.sets if one.spec.selector is not None}
     )
 

@@ -4,9 +4,9 @@ from datetime import datetime
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
 from trimtab.api.value import Value
-from trimtab.decide.pods.descheduling.evictor import Round
-from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
-from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.descheduling.evictor import MoverRun
+from trimtab.decide.pods.descheduling.movers import PodFilterArgs, each_pod, evict_pods, mover
+from trimtab.decide.pods.node_info import PodInfo
 
 
 class OwnerKinds(Value):
@@ -25,7 +25,7 @@ class ConditionRule(Value):
     min_time_since_last_transition_seconds: int | None = None
 
 
-class PodLifeTimeArgs(PodArgs):
+class PodLifeTimeArgs(PodFilterArgs):
     max_pod_life_time_seconds: int | None = None
     states: tuple[str, ...] = ()
     owner_kinds: OwnerKinds = OwnerKinds()
@@ -34,7 +34,7 @@ class PodLifeTimeArgs(PodArgs):
     including_init_containers: bool = False
     including_ephemeral_containers: bool = False
 
-    def complaint(self) -> str:
+    def validation_error(self) -> str:
         owners = self.owner_kinds.include or self.owner_kinds.exclude
         criteria = (self.max_pod_life_time_seconds is not None, self.states, owners, self.conditions, self.exit_codes)
         if not any(criteria):
@@ -43,18 +43,22 @@ class PodLifeTimeArgs(PodArgs):
             return "maxPodLifeTimeSeconds must not be negative"
         if self.owner_kinds.include and self.owner_kinds.exclude:
             return "ownerKinds: give either include or exclude"
-        return super().complaint()
+        return super().validation_error()
 
 
 @mover("PodLifeTime", args=PodLifeTimeArgs)
-def pod_life_time(args: PodLifeTimeArgs, round_: Round) -> None:
+def pod_life_time(args: PodLifeTimeArgs, mover_run: MoverRun) -> None:
     """All given criteria must hold; the oldest pods go first, over all nodes."""
-    found = [pod for _, pod in each_pod(round_, args, finished=True) if meets_criteria(pod.pod, args, round_.scene.now)]
-    found.sort(key=lambda pod: pod.pod.metadata.creation_timestamp or round_.scene.now)
-    take(((pod, _eviction_reason(pod, round_.scene.now)) for pod in found), round_)
+    found = [
+        pod
+        for _, pod in each_pod(mover_run, args, finished=True)
+        if meets_criteria(pod.pod, args, mover_run.cluster_view.now)
+    ]
+    found.sort(key=lambda pod: pod.pod.metadata.creation_timestamp or mover_run.cluster_view.now)
+    evict_pods(((pod, _eviction_reason(pod, mover_run.cluster_view.now)) for pod in found), mover_run)
 
 
-def _eviction_reason(pod: Resident, now: datetime) -> str:
+def _eviction_reason(pod: PodInfo, now: datetime) -> str:
     return f"lives for {age(pod.pod, now)} s, phase {pod.pod.status.phase}"
 
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
-from trimtab.decide.pods.descheduling.evictor import Round
-from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.descheduling.evictor import MoverRun
+from trimtab.decide.pods.descheduling.movers import PodFilterArgs, each_pod, evict_pods, mover
 
 
-class RemoveFailedPodsArgs(PodArgs):
+class RemoveFailedPodsArgs(PodFilterArgs):
     min_pod_lifetime_seconds: int | None = None
     exclude_owner_kinds: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -16,9 +16,13 @@ class RemoveFailedPodsArgs(PodArgs):
 
 
 @mover("RemoveFailedPods", args=RemoveFailedPodsArgs)
-def remove_failed_pods(args: RemoveFailedPodsArgs, round_: Round) -> None:
-    found = [pod for _, pod in each_pod(round_, args, finished=True) if has_failed(pod.pod, args, round_.scene.now)]
-    take(((pod, f"has failed: {pod.pod.status.reason or 'no reason given'}") for pod in found), round_)
+def remove_failed_pods(args: RemoveFailedPodsArgs, mover_run: MoverRun) -> None:
+    found = [
+        pod
+        for _, pod in each_pod(mover_run, args, finished=True)
+        if has_failed(pod.pod, args, mover_run.cluster_view.now)
+    ]
+    evict_pods(((pod, f"has failed: {pod.pod.status.reason or 'no reason given'}") for pod in found), mover_run)
 
 
 def has_failed(pod: Pod, args: RemoveFailedPodsArgs, now: datetime) -> bool:

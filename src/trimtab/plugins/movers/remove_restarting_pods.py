@@ -1,31 +1,33 @@
 """Evict pods that restart too often."""
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
-from trimtab.decide.pods.descheduling.evictor import Round
-from trimtab.decide.pods.descheduling.movers import PodArgs, mover, take
+from trimtab.decide.pods.descheduling.evictor import MoverRun
+from trimtab.decide.pods.descheduling.movers import PodFilterArgs, evict_pods, mover
 
 
-class TooManyRestartsArgs(PodArgs):
+class TooManyRestartsArgs(PodFilterArgs):
     pod_restart_threshold: int = 1
     including_init_containers: bool = False
     states: tuple[str, ...] = ()
 
-    def complaint(self) -> str:
-        return "podRestartThreshold must be at least 1" if self.pod_restart_threshold < 1 else super().complaint()
+    def validation_error(self) -> str:
+        return (
+            "podRestartThreshold must be at least 1" if self.pod_restart_threshold < 1 else super().validation_error()
+        )
 
 
 @mover("RemovePodsHavingTooManyRestarts", args=TooManyRestartsArgs)
-def remove_restarting_pods(args: TooManyRestartsArgs, round_: Round) -> None:
+def remove_restarting_pods(args: TooManyRestartsArgs, mover_run: MoverRun) -> None:
     """Node by node, most restarts first."""
     found = []
-    for node_info in round_.scene.hosts:
+    for node_info in mover_run.cluster_view.nodes:
         meant = [
             pod
-            for pod in round_.scene.all_pods_on(node_info.name)
-            if args.admit(pod) and _restarts_too_often(pod.pod, args)
+            for pod in mover_run.cluster_view.all_pods_on(node_info.name)
+            if args.selects(pod) and _restarts_too_often(pod.pod, args)
         ]
         found += sorted(meant, key=lambda pod: -restart_sum(pod.pod, args))
-    take(((pod, f"has restarted {restart_sum(pod.pod, args)} times") for pod in found), round_)
+    evict_pods(((pod, f"has restarted {restart_sum(pod.pod, args)} times") for pod in found), mover_run)
 
 
 def restart_sum(pod: Pod, args: TooManyRestartsArgs) -> int:

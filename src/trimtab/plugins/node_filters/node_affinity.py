@@ -2,23 +2,23 @@
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.fit.node_predicates import node_requirements, required_selector, wants
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.node_rejection import hopeless
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.fit.node_predicates import node_requirements, required_node_matcher, required_selector
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.node_rejection import unresolvable_reason
+from trimtab.decide.pods.request import PodRequest
 
 MESSAGE = "node(s) didn't match Pod's node affinity/selector"
 
 
-def has_no_requirements(request: PodAsk) -> bool:
+def has_no_requirements(request: PodRequest) -> bool:
     return not request.pod.spec.node_selector and required_selector(request.pod.spec) is None
 
 
 @node_filter("NodeAffinity", reads=lambda request: node_requirements(request.pod.spec), skips=has_no_requirements)
-def node_affinity(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    wanted = wants(request.pod.spec)
+def node_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
+    wanted = required_node_matcher(request.pod.spec)
 
-    def check(node_info: Host) -> Reason | None:
-        return None if wanted(node_info) else hopeless(MESSAGE)
+    def check(node_info: NodeInfo) -> Reason | None:
+        return None if wanted(node_info) else unresolvable_reason(MESSAGE)
 
     return check

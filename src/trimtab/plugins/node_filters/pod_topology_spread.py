@@ -7,11 +7,16 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.affinity.spread_eligibility import counting, labelled
-from trimtab.decide.pods.affinity.topology_counts import at_home, chosen, domains, per_domain
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.node_rejection import crowded, hopeless
-from trimtab.decide.pods.request import PodAsk, Spread
+from trimtab.decide.pods.affinity.spread_eligibility import counted_mask, labelled_mask
+from trimtab.decide.pods.affinity.topology_counts import (
+    domain_codes,
+    own_domain_values,
+    selected_pod_counts,
+    sum_per_domain,
+)
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.node_rejection import unresolvable_reason, unschedulable_reason
+from trimtab.decide.pods.request import PodRequest, TopologySpread
 
 MESSAGE = "node(s) didn't match pod topology spread constraints"
 
@@ -19,7 +24,7 @@ MESSAGE = "node(s) didn't match pod topology spread constraints"
 class ConstraintSkew(NamedTuple):
     """One constraint over the whole cluster."""
 
-    constraint: Spread
+    constraint: TopologySpread
     codes: Array
     present: Array
     """The number of pods in each node's own domain."""
@@ -27,46 +32,50 @@ class ConstraintSkew(NamedTuple):
 
     def skew(self) -> Array:
         """The skew of each node's domain over the emptiest one, with the new pod."""
-        return self.present + (int(self.constraint.counts_itself) - self.fewest)
+        return self.present + (int(self.constraint.counts_own_pod) - self.fewest)
 
 
-def has_no_hard_constraint(request: PodAsk) -> bool:
-    return not any(constraint.hard for constraint in request.spreads)
+def has_no_hard_constraint(request: PodRequest) -> bool:
+    return not any(constraint.is_hard for constraint in request.topology_spreads)
 
 
-def constraint_skews(request: PodAsk, hosts: Fleet[Host]) -> Iterator[ConstraintSkew]:
-    hard = [constraint for constraint in request.spreads if constraint.hard]
-    eligible = labelled(request, hosts, hard)
+def constraint_skews(request: PodRequest, nodes: Fleet[NodeInfo]) -> Iterator[ConstraintSkew]:
+    hard = [constraint for constraint in request.topology_spreads if constraint.is_hard]
+    eligible = labelled_mask(request, nodes, hard)
     for constraint in hard:
-        codes = domains(hosts, request.atlas, constraint.topology_key)
-        counted = counting(request, hosts, constraint, eligible)
-        size = request.atlas.size(constraint.topology_key)
-        pods = per_domain(chosen(hosts, request.me.namespace, constraint.selector), codes, size, counted)
+        codes = domain_codes(nodes, request.topology_codes, constraint.topology_key)
+        counted = counted_mask(request, nodes, constraint, eligible)
+        size = request.topology_codes.domain_count(constraint.topology_key)
+        pods = sum_per_domain(
+            selected_pod_counts(nodes, request.pod_info.namespace, constraint.selector), codes, size, counted
+        )
         inhabited = np.bincount(codes[counted], minlength=size) > 0
         enough = np.count_nonzero(inhabited) >= constraint.min_domains
-        yield ConstraintSkew(constraint, codes, at_home(pods, codes), int(pods[inhabited].min()) if enough else 0)
+        yield ConstraintSkew(
+            constraint, codes, own_domain_values(pods, codes), int(pods[inhabited].min()) if enough else 0
+        )
 
 
-def spread_mask(request: PodAsk, hosts: Fleet[Host]) -> Mask:
-    mask = np.ones(len(hosts), dtype=bool)
-    for gap in constraint_skews(request, hosts):
+def spread_mask(request: PodRequest, nodes: Fleet[NodeInfo]) -> Mask:
+    mask = np.ones(len(nodes), dtype=bool)
+    for gap in constraint_skews(request, nodes):
         mask &= (gap.codes >= 0) & (gap.skew() <= gap.constraint.max_skew)
     return mask
 
 
 @node_filter("PodTopologySpread", evaluate_all=spread_mask, skips=has_no_hard_constraint)
-def pod_topology_spread(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
-    found = list(constraint_skews(request, hosts))
+def pod_topology_spread(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
+    found = list(constraint_skews(request, nodes))
 
-    def check(node_info: Host) -> Reason | None:
-        column = hosts.index[node_info.name]
+    def check(node_info: NodeInfo) -> Reason | None:
+        column = nodes.index[node_info.name]
         for gap in found:
             key = gap.constraint.topology_key
             if gap.codes[column] < 0:
-                return hopeless(f"{MESSAGE} (missing required label)", f"it has no {key}")
+                return unresolvable_reason(f"{MESSAGE} (missing required label)", f"it has no {key}")
             ahead = int(gap.skew()[column])
             if ahead > gap.constraint.max_skew:
-                return crowded(
+                return unschedulable_reason(
                     MESSAGE,
                     f"{key} {node_info.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}",
                 )

@@ -2,21 +2,21 @@
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.fit.node_predicates import REPELLING, untolerated
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.node_rejection import hopeless
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.fit.node_predicates import REPELLING, first_untolerated_taint
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.node_rejection import unresolvable_reason
+from trimtab.decide.pods.request import PodRequest
 
 
 @node_filter("TaintToleration", reads=lambda request: request.pod.spec.tolerations)
-def taint_toleration(request: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+def taint_toleration(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     tolerations = request.pod.spec.tolerations
 
-    def check(node_info: Host) -> Reason | None:
-        taint = untolerated(node_info.node.spec.taints, tolerations, REPELLING)
+    def check(node_info: NodeInfo) -> Reason | None:
+        taint = first_untolerated_taint(node_info.node.spec.taints, tolerations, REPELLING)
         if taint is None:
             return None
         words = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-        return hopeless(words, f"the effect is {taint.effect}")
+        return unresolvable_reason(words, f"the effect is {taint.effect}")
 
     return check

@@ -6,31 +6,31 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask, Scorer, node_score
-from trimtab.decide.pods.fit.requests import images
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.fit.requests import image_names
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.request import PodRequest
 
 MIN_IMAGE_BYTES = 23 << 20
 MAX_IMAGE_BYTES_PER_CONTAINER = 1000 << 20
 
 
-def scaled_image_sizes(request: PodAsk, hosts: Fleet[Host]) -> Array:
+def scaled_image_sizes(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
     """For every node, the sizes of the pod's images it has, each scaled by the share of nodes that have it."""
-    total = np.zeros(len(hosts), dtype=np.int64)
-    for image in images(request.pod.spec):
-        sizes = hosts.column(("image", image), partial(partial, _size, image), np.int64)
+    total = np.zeros(len(nodes), dtype=np.int64)
+    for image in image_names(request.pod.spec):
+        sizes = nodes.column(("image", image), partial(partial, _size, image), np.int64)
         if sizes.any():
-            share = np.count_nonzero(sizes) / max(1, request.nodes)
+            share = np.count_nonzero(sizes) / max(1, request.node_count)
             total += (sizes * share).astype(np.int64)
     return total
 
 
-def _size(image: str, node_info: Host) -> int:
+def _size(image: str, node_info: NodeInfo) -> int:
     return next((one.size_bytes for one in node_info.node.status.images if image in one.names), 0)
 
 
-def image_scores(request: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
-    sizes = scaled_image_sizes(request, hosts)
+def image_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) -> Array:
+    sizes = scaled_image_sizes(request, nodes)
     if not sizes.any():
         return sizes  # no node has any of the images: all are equal
     containers = len(request.pod.spec.containers) + len(request.pod.spec.init_containers)
@@ -41,6 +41,6 @@ def image_scores(request: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
 
 
 @node_score("ImageLocality", evaluate_all=image_scores)
-def image_locality(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
-    scores = image_scores(request, hosts, np.ones(len(hosts), dtype=bool))
-    return lambda node_info: int(scores[hosts.index[node_info.name]])
+def image_locality(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
+    scores = image_scores(request, nodes, np.ones(len(nodes), dtype=bool))
+    return lambda node_info: int(scores[nodes.index[node_info.name]])

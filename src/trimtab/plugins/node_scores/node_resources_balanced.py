@@ -6,27 +6,27 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Scorer, node_score
-from trimtab.decide.pods.fit.resource_arrays import requested, size
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.fit.resource_arrays import requested_array, size_array
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.request import PodRequest
 
 
-def balanced_requests(request: PodAsk) -> Hashable:
-    return request.me.demand.requests.get("cpu", 0), request.me.demand.requests.get("memory", 0)
+def balanced_requests(request: PodRequest) -> Hashable:
+    return request.pod_info.resources.requests.get("cpu", 0), request.pod_info.resources.requests.get("memory", 0)
 
 
-def requests_neither(request: PodAsk) -> bool:
+def requests_neither(request: PodRequest) -> bool:
     return balanced_requests(request) == (0, 0)
 
 
-def balanced_scores(request: PodAsk, hosts: Fleet[Host]) -> Array:
-    requests = request.me.demand.requests
-    change = _balance_array(hosts, requests.get("cpu", 0), requests.get("memory", 0))
-    change -= hosts.column(
+def balanced_scores(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
+    requests = request.pod_info.resources.requests
+    change = _balance_array(nodes, requests.get("cpu", 0), requests.get("memory", 0))
+    change -= nodes.column(
         "balance",
         lambda: lambda node_info: _balance_score(node_info, 0, 0),
         np.int64,
-        bulk=lambda: _balance_array(hosts, 0, 0),
+        bulk=lambda: _balance_array(nodes, 0, 0),
     )
     change += 50
     scores: Array = (change / 2).astype(np.int64)
@@ -34,12 +34,12 @@ def balanced_scores(request: PodAsk, hosts: Fleet[Host]) -> Array:
     return scores
 
 
-def _balance_array(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
-    balanced = _share(hosts, "cpu", cpu)
-    balanced -= _share(hosts, "memory", memory)
+def _balance_array(nodes: Fleet[NodeInfo], cpu: int, memory: int) -> Array:
+    balanced = _share(nodes, "cpu", cpu)
+    balanced -= _share(nodes, "memory", memory)
     np.abs(balanced, out=balanced)
     balanced /= 2
-    both = hosts.column("balanced resources", lambda: _has_both, bool)
+    both = nodes.column("balanced resources", lambda: _has_both, bool)
     if not both.all():
         balanced[~both] = 0.0
     np.subtract(1, balanced, out=balanced)
@@ -47,28 +47,31 @@ def _balance_array(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
     return balanced.astype(np.int64)
 
 
-def _share(hosts: Fleet[Host], resource: str, more: int) -> Array:
-    share: Array = requested(hosts, resource) + more
-    share /= size(hosts, resource)
+def _share(nodes: Fleet[NodeInfo], resource: str, more: int) -> Array:
+    share: Array = requested_array(nodes, resource) + more
+    share /= size_array(nodes, resource)
     return np.minimum(1.0, share, out=share)
 
 
-def _has_both(node_info: Host) -> bool:
+def _has_both(node_info: NodeInfo) -> bool:
     return bool(node_info.allocatable.get("cpu") and node_info.allocatable.get("memory"))
 
 
 @node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balanced_scores)
-def node_resources_balanced(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
-    cpu, memory = request.me.demand.requests.get("cpu", 0), request.me.demand.requests.get("memory", 0)
+def node_resources_balanced(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
+    cpu, memory = (
+        request.pod_info.resources.requests.get("cpu", 0),
+        request.pod_info.resources.requests.get("memory", 0),
+    )
 
-    def grade(node_info: Host) -> int:
+    def grade(node_info: NodeInfo) -> int:
         change = _balance_score(node_info, cpu, memory) - _balance_score(node_info, 0, 0)
         return 50 + int((50 + change) / 2)  # truncates toward zero; 75 is neutral
 
     return grade
 
 
-def _balance_score(node_info: Host, cpu: int, memory: int) -> int:
+def _balance_score(node_info: NodeInfo, cpu: int, memory: int) -> int:
     shares = [
         min(1.0, (node_info.used.get(resource, 0) + more) / allocatable)
         for resource, more in (("cpu", cpu), ("memory", memory))

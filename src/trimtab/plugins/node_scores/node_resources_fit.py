@@ -6,43 +6,43 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Scorer, node_score
-from trimtab.decide.pods.fit.resource_arrays import size, unassumed
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.fit.resource_arrays import size_array, unassumed_array
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.request import PodRequest
 
 
-def assumed_requests(request: PodAsk) -> Hashable:
-    return request.me.demand.assumed_cpu, request.me.demand.assumed_memory
+def assumed_requests(request: PodRequest) -> Hashable:
+    return request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 
 
-def least_allocated_scores(request: PodAsk, hosts: Fleet[Host]) -> Array:
-    total = _hundredths(hosts, "cpu", request.me.demand.assumed_cpu)
-    total += _hundredths(hosts, "memory", request.me.demand.assumed_memory)
-    total /= hosts.column("scored resources", lambda: _scored_resource_count, np.float64)
+def least_allocated_scores(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
+    total = _hundredths(nodes, "cpu", request.pod_info.resources.assumed_cpu)
+    total += _hundredths(nodes, "memory", request.pod_info.resources.assumed_memory)
+    total /= nodes.column("scored resources", lambda: _scored_resource_count, np.float64)
     return total.astype(np.int64)
 
 
-def _scored_resource_count(node_info: Host) -> int:
+def _scored_resource_count(node_info: NodeInfo) -> int:
     return max(1, bool(node_info.allocatable.get("cpu")) + bool(node_info.allocatable.get("memory")))
 
 
-def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
+def _hundredths(nodes: Fleet[NodeInfo], resource: str, amount: int) -> Array:
     """Whole percent of each node that would be free.
 
     Exact up to seventy terabytes per node: below that a quotient is never rounded up to a whole number.
     """
-    left: Array = unassumed(hosts, resource) - amount
+    left: Array = unassumed_array(nodes, resource) - amount
     np.maximum(left, 0.0, out=left)
     left *= 100.0
-    left /= size(hosts, resource)
+    left /= size_array(nodes, resource)
     return np.floor(left, out=left)
 
 
 @node_score("NodeResourcesFit", reads=assumed_requests, bulk=least_allocated_scores)
-def node_resources_fit(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
-    cpu, memory = request.me.demand.assumed_cpu, request.me.demand.assumed_memory
+def node_resources_fit(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
+    cpu, memory = request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 
-    def grade(node_info: Host) -> int:
+    def grade(node_info: NodeInfo) -> int:
         left = [
             _free_percent(allocatable, used)
             for allocatable, used in (

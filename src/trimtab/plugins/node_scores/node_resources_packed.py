@@ -4,20 +4,20 @@ from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Scorer, node_score
-from trimtab.decide.pods.node_info import Host
-from trimtab.decide.pods.request import PodAsk
+from trimtab.decide.pods.node_info import NodeInfo
+from trimtab.decide.pods.request import PodRequest
 
 
-def assumed_requests(request: PodAsk) -> Hashable:
-    return request.me.demand.assumed_cpu, request.me.demand.assumed_memory
+def assumed_requests(request: PodRequest) -> Hashable:
+    return request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 
 
 @node_score("NodeResourcesMostAllocated", reads=assumed_requests)
-def node_resources_packed(request: PodAsk, hosts: Fleet[Host]) -> Scorer[Host]:
+def node_resources_packed(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     """Replaces NodeResourcesFit in a scheduler profile, as its strategy MostAllocated does."""
-    cpu, memory = request.me.demand.assumed_cpu, request.me.demand.assumed_memory
+    cpu, memory = request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 
-    def grade(node_info: Host) -> int:
+    def grade(node_info: NodeInfo) -> int:
         taken = [
             0 if used > allocatable else used * 100 // allocatable
             for allocatable, used in (

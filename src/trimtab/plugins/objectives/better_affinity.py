@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.node_info import PodInfo
 from trimtab.decide.rescheduling.objectives import MoveCandidate, NoArgs, objective
 from trimtab.decide.rescheduling.score_gain import PREFERENCE_SCORES, MoveForecast, TrialFleet
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
@@ -11,7 +11,7 @@ from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 @objective("BetterAffinity")
 def better_affinity(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
     repelling = any(
-        taint.effect == "PreferNoSchedule" for node_info in snapshot.fleet.hosts for taint in node_info.node.spec.taints
+        taint.effect == "PreferNoSchedule" for node_info in snapshot.fleet.nodes for taint in node_info.node.spec.taints
     )
     alike: dict[tuple[str, str], MoveForecast] = {}
     for pod in snapshot.running_pods:
@@ -38,10 +38,10 @@ def preference_gain(found: MoveForecast) -> float:
     return found.gain_of(PREFERENCE_SCORES) if found.gain > 0 else 0.0
 
 
-def has_preferences(pod: Resident) -> bool:
+def has_preferences(pod: PodInfo) -> bool:
     spec = pod.pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is not None and affinity.preferred_during_scheduling_ignored_during_execution:
         return True
     soft = any(one.when_unsatisfiable == "ScheduleAnyway" for one in spec.topology_spread_constraints)
-    return soft or any(not own.required for own in pod.carried)
+    return soft or any(not own.is_required for own in pod.affinity_terms)

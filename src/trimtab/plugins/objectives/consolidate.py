@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from trimtab.api.value import Value, never_omit
-from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
 from trimtab.decide.rescheduling.protections import protection_reason
 from trimtab.decide.rescheduling.score_gain import PREFERENCE_SCORES, MoveForecast, TrialFleet
@@ -25,10 +25,10 @@ class ConsolidateArgs(Value):
 
 @objective("Consolidate", args=ConsolidateArgs)
 def consolidate(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
-    hosts = [node_info for node_info in snapshot.fleet.hosts if node_info.name not in snapshot.excluded_nodes]
+    hosts = [node_info for node_info in snapshot.fleet.nodes if node_info.name not in snapshot.excluded_nodes]
     low_nodes = sorted(
         (node_info for node_info in hosts if _is_low(node_info, args)),
-        key=lambda node_info: (len(node_info.residents), node_info.name),
+        key=lambda node_info: (len(node_info.pods), node_info.name),
     )
     again = partial(_reevaluate, _limits(args, snapshot))
     bench, freed = snapshot.new_trial(), 0
@@ -56,33 +56,35 @@ def _limits(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Mapping[st
     return limits
 
 
-def _reevaluate(limits: Mapping[str, float], pod: Resident, bench: TrialFleet, found: MoveForecast) -> float:
+def _reevaluate(limits: Mapping[str, float], pod: PodInfo, bench: TrialFleet, found: MoveForecast) -> float:
     """0 when no node would be freed, a node would be too full, or the pod's preferences would be worse."""
     there = bench.fleet.get(found.node or "")
     if there is None or not _movable_pods(there) or found.gain_of(PREFERENCE_SCORES) < 0:
         return 0.0
-    after = there.joined(pod)
+    after = there.with_pod(pod)
     sizes = {resource: after.allocatable.get(resource, 0) for resource in limits}
     full = any(FULL_GAIN * after.used.get(one, 0) > limits[one] * size for one, size in sizes.items() if size)
     return 0.0 if full else FULL_GAIN
 
 
-def _is_low(node_info: Host, args: ConsolidateArgs) -> bool:
+def _is_low(node_info: NodeInfo, args: ConsolidateArgs) -> bool:
     return all(
         100.0 * node_info.used.get(resource, 0) <= limit * node_info.allocatable.get(resource, 0)
         for resource, limit in args.low.items()
     )
 
 
-def _movable_pods(node_info: Host) -> list[Resident]:
-    return [pod for pod in node_info.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
+def _movable_pods(node_info: NodeInfo) -> list[PodInfo]:
+    return [
+        pod for pod in node_info.pods if not (pod.traits.is_daemon or pod.traits.is_static_pod or pod.is_terminating)
+    ]
 
 
 def _try_to_empty(
-    node_info: Host,
+    node_info: NodeInfo,
     bench: TrialFleet,
     snapshot: ReschedulingSnapshot,
-    again: Callable[[Resident, TrialFleet, MoveForecast], float],
+    again: Callable[[PodInfo, TrialFleet, MoveForecast], float],
 ) -> bool:
     """Try to move this node's pods to nodes in use; False, and nothing moves, when one does not fit."""
     before = bench.fleet

@@ -6,9 +6,9 @@ import msgspec
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import QuantityText, Value
-from trimtab.decide.pods.node_info import Host, Resident, resident
-from trimtab.decide.pods.request import ask_for
-from trimtab.decide.pods.schedule import DEFAULT, objection_to, schedule
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo, build_pod_info
+from trimtab.decide.pods.request import pod_request_for
+from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejection, schedule
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
 from trimtab.decide.rescheduling.score_gain import TrialFleet
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
@@ -45,11 +45,11 @@ def defragment(args: DefragmentArgs, snapshot: ReschedulingSnapshot) -> Iterator
         return  # one at a time: the next round observes the outcome
 
 
-def _probes(args: DefragmentArgs, snapshot: ReschedulingSnapshot) -> Iterator[Resident]:
+def _probes(args: DefragmentArgs, snapshot: ReschedulingSnapshot) -> Iterator[PodInfo]:
     if args.for_pending:
         yield from snapshot.pending_pods
     for requests in args.probes:
-        yield resident(_probe_pod(requests))
+        yield build_pod_info(_probe_pod(requests))
 
 
 def _probe_pod(requests: Mapping[str, QuantityText]) -> Pod:
@@ -59,11 +59,11 @@ def _probe_pod(requests: Mapping[str, QuantityText]) -> Pod:
 
 
 def _fewest_moves(
-    args: DefragmentArgs, snapshot: ReschedulingSnapshot, probe: Resident
-) -> tuple[str, list[Resident]] | None:
+    args: DefragmentArgs, snapshot: ReschedulingSnapshot, probe: PodInfo
+) -> tuple[str, list[PodInfo]] | None:
     """The node that needs the fewest moves before the probe fits, and the pods to move, in order."""
-    best: tuple[str, list[Resident]] | None = None
-    for name in sorted(snapshot.fleet.hosts.names):
+    best: tuple[str, list[PodInfo]] | None = None
+    for name in sorted(snapshot.fleet.nodes.names):
         most = min(args.most_moves, MAX_STEPS) if best is None else len(best[1]) - 1
         if name in snapshot.excluded_nodes or most < 1 or not _is_large_enough(snapshot, name, probe):
             continue
@@ -73,64 +73,68 @@ def _fewest_moves(
     return best
 
 
-def _is_large_enough(snapshot: ReschedulingSnapshot, node: str, probe: Resident) -> bool:
+def _is_large_enough(snapshot: ReschedulingSnapshot, node: str, probe: PodInfo) -> bool:
     node_info = snapshot.fleet.get(node)
     return node_info is not None and all(
-        amount <= node_info.allocatable.get(resource, 0) for resource, amount in probe.demand.requests.items()
+        amount <= node_info.allocatable.get(resource, 0) for resource, amount in probe.resources.requests.items()
     )
 
 
-def _moves_from(node: str, snapshot: ReschedulingSnapshot, probe: Resident, most: int) -> list[Resident] | None:
+def _moves_from(node: str, snapshot: ReschedulingSnapshot, probe: PodInfo, most: int) -> list[PodInfo] | None:
     """Pods of this node to move away, each after the one other pod that must make room for it, if any."""
     bench = snapshot.new_trial()
     node_info = bench.fleet.get(node)
-    steps: list[Resident] = []
-    movable = [one for one in (node_info.residents if node_info else ()) if _can_move(one, probe)]
-    for pod in sorted(movable, key=lambda one: (-one.demand.requests.get("cpu", 0), one.priority, one.key)):
+    steps: list[PodInfo] = []
+    movable = [one for one in (node_info.pods if node_info else ()) if _can_move(one, probe)]
+    for pod in sorted(movable, key=lambda one: (-one.resources.requests.get("cpu", 0), one.priority, one.key)):
         needed = _moves_to_leave(pod, node, bench, snapshot, probe)
         if needed is None or len(steps) + len(needed) > most:
             continue
         for one, target in needed:
             bench.move(one, target)
             steps.append(one)
-        if objection_to(ask_for(probe, bench.fleet), bench.fleet, node, DEFAULT) is None:
+        if node_rejection(pod_request_for(probe, bench.fleet), bench.fleet, node, DEFAULT_SCHEDULER_PROFILE) is None:
             return steps
     return None
 
 
 def _moves_to_leave(
-    pod: Resident, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot, probe: Resident
-) -> list[tuple[Resident, str]] | None:
+    pod: PodInfo, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot, probe: PodInfo
+) -> list[tuple[PodInfo, str]] | None:
     """The moves after which the pod has left its node: its own, or that of one other pod before it."""
     target = bench.best_move(pod, snapshot.excluded_nodes).node
     if target is not None:
         return [(pod, target)]
     for there in _nodes_short_of_capacity(pod, node, bench, snapshot):
-        for other in sorted(
-            there.residents, key=lambda one: (one.demand.requests.get("cpu", 0), one.priority, one.key)
-        ):
+        for other in sorted(there.pods, key=lambda one: (one.resources.requests.get("cpu", 0), one.priority, one.key)):
             if _can_move(other, probe) and (moves := _moves_after_other(other, pod, node, bench, snapshot)) is not None:
                 return moves
     return None
 
 
-def _nodes_short_of_capacity(pod: Resident, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot) -> list[Host]:
+def _nodes_short_of_capacity(
+    pod: PodInfo, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot
+) -> list[NodeInfo]:
     """Nodes that lack only capacity for the pod, those that lack least first."""
     hosts = [
         node_info
-        for node_info in bench.fleet.hosts
+        for node_info in bench.fleet.nodes
         if node_info.name != node and node_info.name not in snapshot.excluded_nodes
     ]
-    asked = pod.demand.requests
+    asked = pod.resources.requests
     fitting = [node_info for node_info in hosts if all(n <= node_info.allocatable.get(r, 0) for r, n in asked.items())]
     return sorted(
-        fitting, key=lambda node_info: (sum(n > node_info.free(r) for r, n in asked.items()), -node_info.free("cpu"))
+        fitting,
+        key=lambda node_info: (
+            sum(n > node_info.free_amount(r) for r, n in asked.items()),
+            -node_info.free_amount("cpu"),
+        ),
     )[:MAX_NODES_TRIED]
 
 
 def _moves_after_other(
-    other: Resident, pod: Resident, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot
-) -> list[tuple[Resident, str]] | None:
+    other: PodInfo, pod: PodInfo, node: str, bench: TrialFleet, snapshot: ReschedulingSnapshot
+) -> list[tuple[PodInfo, str]] | None:
     """First move the other pod, not to the node that is being cleared; then the pod takes its place."""
     before, place = bench.fleet, other.pod.spec.node_name
     target = bench.best_move(other, snapshot.excluded_nodes).node
@@ -142,6 +146,6 @@ def _moves_after_other(
     return [(other, target), (pod, place)] if fits else None
 
 
-def _can_move(pod: Resident, probe: Resident) -> bool:
-    plain = bool(pod.traits.controller) and not pod.traits.daemon and not pod.traits.local_storage
+def _can_move(pod: PodInfo, probe: PodInfo) -> bool:
+    plain = bool(pod.traits.controller_uid) and not pod.traits.is_daemon and not pod.traits.has_local_storage
     return plain and (pod.priority <= probe.priority or not probe.pod.metadata.uid)

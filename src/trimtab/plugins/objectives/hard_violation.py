@@ -5,27 +5,29 @@ from functools import partial
 
 from trimtab.decide.framework import Rejection
 from trimtab.decide.pods.fit.node_predicates import REPELLING
-from trimtab.decide.pods.node_info import Host, Resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.request import ask_for
-from trimtab.decide.pods.schedule import Taste, objection_to
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.request import pod_request_for
+from trimtab.decide.pods.schedule import SchedulerProfile, node_rejection
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, NoArgs, objective
 from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet, without_node, without_pod
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
-REQUIRED_FILTERS = Taste(filters=("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"))
+REQUIRED_FILTERS = SchedulerProfile(
+    filters=("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
+)
 """The requirements of a pod on its node; capacity is not included, because the pod already has it."""
 
 
 @objective("HardViolation")
 def hard_violation(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
-    repelling = any(own.required and own.repels for own in snapshot.fleet.carried)
+    repelling = any(own.is_required and own.is_anti_affinity for own in snapshot.fleet.affinity_term_counts)
     for pod in snapshot.running_pods:
         node_info = snapshot.fleet.get(pod.pod.spec.node_name)
         if (
             node_info is None
-            or pod.traits.daemon
-            or pod.terminating
+            or pod.traits.is_daemon
+            or pod.is_terminating
             or not (repelling or _has_requirements(pod, node_info))
         ):
             continue
@@ -35,18 +37,18 @@ def hard_violation(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[Mov
             yield MoveCandidate(pod, FULL_GAIN, reason, partial(reevaluate_violation, pod), urgent=True)
 
 
-def violation(pod: Resident, fleet: NodeFleet) -> Rejection | None:
+def violation(pod: PodInfo, fleet: NodeSnapshot) -> Rejection | None:
     """Why the pod's own node would reject the pod now; None when it would not."""
     rest = without_pod(pod, fleet)
-    return objection_to(ask_for(without_node(pod), rest), rest, pod.pod.spec.node_name, REQUIRED_FILTERS)
+    return node_rejection(pod_request_for(without_node(pod), rest), rest, pod.pod.spec.node_name, REQUIRED_FILTERS)
 
 
-def reevaluate_violation(pod: Resident, bench: TrialFleet, found: MoveForecast) -> float:
+def reevaluate_violation(pod: PodInfo, bench: TrialFleet, found: MoveForecast) -> float:
     """0 once other moves have resolved the violation: of two conflicting pods only one must move."""
     return FULL_GAIN if violation(pod, bench.fleet) is not None else 0.0
 
 
-def _has_requirements(pod: Resident, node_info: Host) -> bool:
+def _has_requirements(pod: PodInfo, node_info: NodeInfo) -> bool:
     """Whether anything can be violated; most pods of a large cluster need no further check."""
     spec = pod.pod.spec
     tainted = any(taint.effect in REPELLING for taint in node_info.node.spec.taints)

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Value
-from trimtab.decide.pods.fit.requests import ASSUMED
-from trimtab.decide.pods.metrics.measurements import Measures
-from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.fit.requests import ASSUMED_REQUESTS
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
+from trimtab.decide.pods.node_info import PodInfo, build_pod_info
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot, restart_count, was_oom_killed
 
@@ -38,9 +38,7 @@ def poor_service(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) -> Itera
     yield from _cpu_pressure_candidates(args, snapshot)
 
 
-def _failing_candidates(
-    args: PoorServiceArgs, snapshot: ReschedulingSnapshot, pod: Resident
-) -> Iterator[MoveCandidate]:
+def _failing_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, pod: PodInfo) -> Iterator[MoveCandidate]:
     if not restart_count(pod.pod) and pod.pod.status.phase != "Failed":
         return
     node, owner = pod.pod.spec.node_name, snapshot.owner(pod.pod).uid
@@ -81,7 +79,7 @@ def _rejected_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) 
         times = len(pods) + _removed_before(args, snapshot, owner, node)
         if times >= args.rejections:
             reason = f"the kubelet of {node} turned {times} pods of its owner away ({pods[0].status.reason})"
-            yield from (MoveCandidate(resident(pod), FULL_GAIN, reason, urgent=True, free=True) for pod in pods)
+            yield from (MoveCandidate(build_pod_info(pod), FULL_GAIN, reason, urgent=True, free=True) for pod in pods)
 
 
 def _removed_before(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, owner: str, node: str) -> int:
@@ -103,31 +101,31 @@ def _cpu_pressure_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapsh
         since = pressure.since or snapshot.now
         if node_info is None or snapshot.now - since < timedelta(seconds=args.pressed_for):
             continue
-        movable = [one for one in node_info.residents if one.traits.controller and not one.traits.daemon]
-        chosen = _aggressor(args, movable, node_info.residents, measures) or _victim(movable, node_info.residents)
+        movable = [one for one in node_info.pods if one.traits.controller_uid and not one.traits.is_daemon]
+        chosen = _aggressor(args, movable, node_info.pods, measures) or _victim(movable, node_info.pods)
         if chosen is None or snapshot.history.recent_moves_of(snapshot.owner(chosen.pod).uid, snapshot.now):
             continue  # a pod that was moved within the hour probably causes the pressure itself
         used = measures.cpu_of(chosen.key)
         reason = (
             f"{pressure.node} has been short of CPU since {since:%H:%M}; "
-            f"it uses {used}m and asked for {chosen.demand.requests.get('cpu', 0)}m"
+            f"it uses {used}m and asked for {chosen.resources.requests.get('cpu', 0)}m"
         )
         yield MoveCandidate(chosen, FULL_GAIN * (1.0 if pressure.told else INFERRED_CONFIDENCE), reason, urgent=True)
 
 
 def _aggressor(
-    args: PoorServiceArgs, movable: list[Resident], around: Sequence[Resident], measures: Measures
-) -> Resident | None:
+    args: PoorServiceArgs, movable: list[PodInfo], around: Sequence[PodInfo], metrics: UsageMetrics
+) -> PodInfo | None:
     """The pod that exceeds its request most, if it disturbs others and none of them has lower priority."""
     greedy = []
     for pod in movable:
         others = [one for one in around if one.key != pod.key]
-        times = measures.cpu_of(pod.key) / (pod.demand.requests.get("cpu", 0) or ASSUMED["cpu"])
+        times = metrics.cpu_of(pod.key) / (pod.resources.requests.get("cpu", 0) or ASSUMED_REQUESTS["cpu"])
         if times > args.greed and others and all(pod.priority <= other.priority for other in others):
             greedy.append((times, pod.key, pod))
     return max(greedy, key=lambda one: one[:2])[2] if greedy else None
 
 
-def _victim(movable: list[Resident], around: Sequence[Resident]) -> Resident | None:
+def _victim(movable: list[PodInfo], around: Sequence[PodInfo]) -> PodInfo | None:
     """The pod that costs least to move; None when it is alone."""
     return min(movable, key=lambda one: one.traits.order, default=None) if len(around) > 1 else None

@@ -7,8 +7,8 @@ import numpy as np
 
 from trimtab.api.value import Value, never_omit
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.pods.fit.resource_arrays import allocatable, pod_counts, used
-from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.fit.resource_arrays import allocatable_array, pod_counts, used_array
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
 from trimtab.decide.rescheduling.protections import protection_reason
 from trimtab.decide.rescheduling.score_gain import MoveForecast, TrialFleet
@@ -31,7 +31,7 @@ class UnderutilisedNodesArgs(Value):
 
 @objective("UnderutilisedNodes", args=UnderutilisedNodesArgs)
 def underutilised_nodes(args: UnderutilisedNodesArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
-    hosts = snapshot.trial.fleet.hosts
+    hosts = snapshot.trial.fleet.nodes
     open_ = np.array([name not in snapshot.excluded_nodes for name in hosts.names], dtype=bool)
     idle = open_.copy()
     for resource, limit in args.low.items():
@@ -56,7 +56,7 @@ def underutilised_nodes(args: UnderutilisedNodesArgs, snapshot: ReschedulingSnap
 
 
 def _candidates_of_node(
-    node_info: Host, idlest: Host, args: UnderutilisedNodesArgs, snapshot: ReschedulingSnapshot, most: int
+    node_info: NodeInfo, idlest: NodeInfo, args: UnderutilisedNodesArgs, snapshot: ReschedulingSnapshot, most: int
 ) -> Iterator[MoveCandidate | None]:
     """Pods of an overutilised node, least important first; None for one that would gain nothing."""
     over = most_exceeded(node_info, args.high)
@@ -66,7 +66,7 @@ def _candidates_of_node(
     limit = args.high[resource]
     reason = f"{percent:.0f} % of the {resource} of {node_info.name} is requested, more than {limit:.0f} %"
     surplus = CANDIDATE_FACTOR * (percent - limit) / 100 * node_info.allocatable.get(resource, 0)
-    for pod in sorted(node_info.residents, key=lambda one: one.traits.order):
+    for pod in sorted(node_info.pods, key=lambda one: one.traits.order):
         if surplus <= 0 or most <= 0:
             return
         if not is_movable(pod, resource):
@@ -75,7 +75,7 @@ def _candidates_of_node(
         if protection_reason(plain, snapshot) is not None:
             yield plain  # it is reported why it stays, and others may move instead
             continue
-        surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
+        surplus, most = surplus - pod.resources.requests.get(resource, 1), most - 1
         if not snapshot.settings.require_fit:
             yield plain._replace(again=partial(reevaluate_gain, args, pod), blind=True)
             continue
@@ -84,50 +84,50 @@ def _candidates_of_node(
         yield plain._replace(gain=found.gain, again=partial(reevaluate_gain, args, pod)) if gains else None
 
 
-def utilisation_state(node_info: Host, args: UnderutilisedNodesArgs) -> str:
+def utilisation_state(node_info: NodeInfo, args: UnderutilisedNodesArgs) -> str:
     """The utilisation state of a node in one word; empty when it is neither overutilised nor underutilised."""
     if most_exceeded(node_info, args.high) is not None:
         return "crowded"
     return "idle" if all(percent_of(node_info, one) <= limit for one, limit in args.low.items()) else ""
 
 
-def is_movable(pod: Resident, resource: str) -> bool:
+def is_movable(pod: PodInfo, resource: str) -> bool:
     """Whether the node would be used less without it, and something would replace it."""
-    counts = resource == "pods" or bool(pod.demand.requests.get(resource))
-    return counts and not pod.traits.daemon and not pod.terminating and pod.pod.controller is not None
+    counts = resource == "pods" or bool(pod.resources.requests.get(resource))
+    return counts and not pod.traits.is_daemon and not pod.is_terminating and pod.pod.controller is not None
 
 
-def usage_difference(node_info: Host, idlest: Host, args: UnderutilisedNodesArgs) -> float:
+def usage_difference(node_info: NodeInfo, idlest: NodeInfo, args: UnderutilisedNodesArgs) -> float:
     """How much more of this node is requested than of the emptiest: the gain when the target is not simulated."""
     apart = [percent_of(node_info, resource) - percent_of(idlest, resource) for resource in args.high]
     return max(NOTHING, sum(apart) / len(apart))
 
 
-def reevaluate_gain(args: UnderutilisedNodesArgs, pod: Resident, bench: TrialFleet, found: MoveForecast) -> float:
+def reevaluate_gain(args: UnderutilisedNodesArgs, pod: PodInfo, bench: TrialFleet, found: MoveForecast) -> float:
     """The scheduler's gain, while the old node is overutilised and the new one does not become so."""
     node_info, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(found.node or "")
     if node_info is None or most_exceeded(node_info, args.high) is None:
         return NOTHING
-    if there is not None and most_exceeded(there.joined(pod), args.high) is not None:
+    if there is not None and most_exceeded(there.with_pod(pod), args.high) is not None:
         return NOTHING
     return found.gain
 
 
-def percent_of(node_info: Host, resource: str) -> float:
+def percent_of(node_info: NodeInfo, resource: str) -> float:
     size = node_info.allocatable.get(resource, 0)
-    taken = len(node_info.residents) if resource == "pods" else node_info.used.get(resource, 0)
+    taken = len(node_info.pods) if resource == "pods" else node_info.used.get(resource, 0)
     return FULL_GAIN * taken / size if size else 0.0
 
 
-def percents(hosts: Fleet[Host], resource: str) -> Array:
+def percents(nodes: Fleet[NodeInfo], resource: str) -> Array:
     """Like `percent_of`, for every node."""
-    size = allocatable(hosts, resource)
-    taken = pod_counts(hosts) if resource == "pods" else used(hosts, resource)
+    size = allocatable_array(nodes, resource)
+    taken = pod_counts(nodes) if resource == "pods" else used_array(nodes, resource)
     share: Array = np.where(size > 0, FULL_GAIN * taken / np.maximum(size, 1), 0.0)
     return share
 
 
-def most_exceeded(node_info: Host, high: Mapping[str, float]) -> tuple[str, float] | None:
+def most_exceeded(node_info: NodeInfo, high: Mapping[str, float]) -> tuple[str, float] | None:
     """The resource that exceeds its limit most."""
     over = [
         (percent_of(node_info, one) - limit, one) for one, limit in high.items() if percent_of(node_info, one) > limit

@@ -7,8 +7,8 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.decide.pods.budgets.budget import Limit
-from trimtab.decide.pods.budgets.pod_budgets import RATE, read_rate
+from trimtab.decide.pods.budgets.budget import BudgetLimit
+from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION, parse_rate
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.store import Store
@@ -34,9 +34,9 @@ class Doubts:
         type_ = _BUDGETS.get(attributes.where.served.kind.id)
         if obj is None or type_ is None or attributes.where.subresource:
             return
-        if (rate := _rate(obj)) is not None and rate != _rate(old) and read_rate(rate) is None:
+        if (rate := _rate(obj)) is not None and rate != _rate(old) and parse_rate(rate) is None:
             name = obj["metadata"].get("name", "")
-            problem = f"the annotation {RATE} cannot be parsed: {rate}; use for example 1/1h (1 to 1000 per duration)"
+            problem = f"the annotation {RATE_ANNOTATION} cannot be parsed: {rate}; use for example 1/1h (1 to 1000 per duration)"
             attributes.caller.warn(f"{name}: {problem}; until then it allows no eviction")
         if old is not None and old.get("spec") == obj.get("spec"):
             return
@@ -45,9 +45,9 @@ class Doubts:
             budget.spec.target == "Workloads" or budget.spec.surge == "Allowed"
         ):
             return
-        limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
+        limit = BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable)
         count = self._matched(attributes.where.namespace, budget.spec.selector)
-        if limit != Limit() and limit.desired(100) >= 100 and limit.follows_scale:
+        if limit != BudgetLimit() and limit.desired_healthy(100) >= 100 and limit.follows_scale:
             attributes.caller.warn(f"{budget.name}: {self._never()}")
         elif isinstance(limit.min_available, int) and 0 < count <= limit.min_available:
             attributes.caller.warn(
@@ -68,4 +68,4 @@ class Doubts:
 
 def _rate(budget: Raw | None) -> str | None:
     """The rate annotation of a PodDisruptionBudget."""
-    return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE)
+    return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE_ANNOTATION)

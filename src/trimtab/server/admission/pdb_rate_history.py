@@ -2,7 +2,7 @@
 
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
-from trimtab.decide.pods.budgets.pod_budgets import RECENT
+from trimtab.decide.pods.budgets.pod_budgets import RECENT_ANNOTATION
 from trimtab.server.admission.chain import Attributes
 
 
@@ -13,8 +13,8 @@ class Rememberings:
         return kind.id == "poddisruptionbudgets.policy"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        history = ((old or {}).get("metadata", {}).get("annotations") or {}).get(RECENT)
+        history = ((old or {}).get("metadata", {}).get("annotations") or {}).get(RECENT_ANNOTATION)
         annotations = obj["metadata"].get("annotations") or {}
-        if history is None or annotations.get(RECENT) == history:
+        if history is None or annotations.get(RECENT_ANNOTATION) == history:
             return obj
-        return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, RECENT: history}}}
+        return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, RECENT_ANNOTATION: history}}}

@@ -9,7 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.value import Raw
-from trimtab.decide.pods.budgets.priority_quota import covers, excess
+from trimtab.decide.pods.budgets.priority_quota import quota_applies_to, quota_excess
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import Desk
@@ -50,7 +50,9 @@ class Quotas:
 
 
 def _check(desk: Desk, pod: Pod, name: str) -> None:
-    quotas = [quota for _, quota in desk.all(ResourceQuota, f"{_QUOTAS}{pod.namespace}/") if covers(quota, pod)]
+    quotas = [
+        quota for _, quota in desk.all(ResourceQuota, f"{_QUOTAS}{pod.namespace}/") if quota_applies_to(quota, pod)
+    ]
     policy = desk.typed(DisruptionPolicy, _POLICY)
     limited = policy.spec.limited_priorities if policy is not None else ()
     if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
@@ -58,5 +60,5 @@ def _check(desk: Desk, pod: Pod, name: str) -> None:
         raise api_errors.forbidden("pods", "", name, why)
     pods = [other for _, other in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
     for quota in quotas:
-        if (found := excess(quota, pod, pods)) is not None:
+        if (found := quota_excess(quota, pod, pods)) is not None:
             raise api_errors.forbidden("pods", "", name, found.message)

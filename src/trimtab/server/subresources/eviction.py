@@ -20,9 +20,17 @@ from trimtab.clock import timestamp
 from trimtab.decide.pods import avoid_list
 from trimtab.decide.pods.budgets import component_quota
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE
-from trimtab.decide.pods.budgets.eviction import Debit, EvictedPod, Preconditions, Refusal
-from trimtab.decide.pods.budgets.pod_budgets import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
-from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
+from trimtab.decide.pods.budgets.eviction import BudgetCharge, EvictedPod, EvictionRefusal, Preconditions
+from trimtab.decide.pods.budgets.pod_budgets import (
+    UNLIMITED,
+    DisruptionCause,
+    GuardingBudget,
+    PodBudget,
+    charge_pod_budget,
+    evaluate_eviction,
+    guards_pod,
+)
+from trimtab.decide.pods.preemption.recent_disruptions import POD_EVICTED_REASON
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
@@ -86,8 +94,8 @@ class Order(NamedTuple):
     """What an eviction requests."""
 
     options: DeleteOptions
-    errand: Errand
-    avoidance: avoid_list.Avoidance | None = None
+    errand: DisruptionCause
+    avoidance: avoid_list.AvoidEntry | None = None
     why: str = ""
     hints: tuple[str, ...] = ()
     """What the requester expects to follow; for messages only."""
@@ -161,7 +169,7 @@ class Evictions:
             now = self._verbs.clock.now()
             if simulated.get(where.key) is None:
                 return []  # the deletion itself reports that it does not exist
-            eviction = _Case(simulated, where, Order(options, Errand("", "Delete")), exact=True)
+            eviction = _Case(simulated, where, Order(options, DisruptionCause("", "Delete")), exact=True)
             if not eviction.free:
                 staged.add(*eviction.direct(caller.user.name, now))
             return staged.operations()
@@ -221,20 +229,20 @@ class _Case:
         """Check the budgets, then stage all changes; raises when the pod may not be evicted."""
         options = self._order.options
         guarding = {(type(guard.budget).__name__, guard.budget.name): guard for guard in self._guards(now)}
-        verdict = judge_eviction(
+        verdict = evaluate_eviction(
             self._pod,
             guarding.values(),
             Preconditions(options.uid, options.version),
             now,
             several_allowed=self._exact,
         )
-        if verdict.refusal is not None and (self._exact or not verdict.debits):
+        if verdict.refusal is not None and (self._exact or not verdict.charges):
             raise _fault(verdict.refusal, self._where.name)
         if self._exact and not self.free:
             self._charge_component(now)
-        for debit in verdict.debits:
+        for debit in verdict.charges:
             budget = guarding[debit.kind, debit.budget].budget
-            after = debited(budget, debit, self._where.name, self._order.errand, now)
+            after = charge_pod_budget(budget, debit, self._where.name, self._order.errand, now)
             self._desk.put_status(_key(budget), after)
             self.costs.append(_cost(debit, now))
         if verdict.refusal is not None:
@@ -271,7 +279,7 @@ class _Case:
         self._desk.add(*event(self._subject, "Evicted", message, now))
         if (owner := self._topmost()) is not None:
             owner_message = f"pod {self._pod.name} on {self._pod.spec.node_name}: {message}"
-            self._desk.add(*event(owner, EVICTED, owner_message, now, related=self._subject))
+            self._desk.add(*event(owner, POD_EVICTED_REASON, owner_message, now, related=self._subject))
 
     def _topmost(self) -> Subject | None:
         """The owner that users know: a Deployment rather than its ReplicaSet."""
@@ -288,15 +296,15 @@ class _Case:
         pod = self._pod
         return EvictedPod(
             pod.name, phase=pod.status.phase, terminating=pod.metadata.deletion_timestamp is not None
-        ).free
+        ).is_exempt
 
-    def _guards(self, now: datetime) -> Iterator[Guard]:
+    def _guards(self, now: datetime) -> Iterator[GuardingBudget]:
         if self.free:
             return
         for type_, prefix in _BUDGETS if self._exact else _BUDGETS[:1]:
             for _, budget in self._desk.all(type_, f"{prefix}{self._pod.namespace}/"):
-                if guards(budget, self._pod, self._order.errand):
-                    yield Guard(budget, self._healthy(budget, now) if self._exact else None)
+                if guards_pod(budget, self._pod, self._order.errand):
+                    yield GuardingBudget(budget, self._healthy(budget, now) if self._exact else None)
 
     def _healthy(self, budget: PodBudget, now: datetime) -> int:
         """How many of the budget's pods are healthy now, whatever its status says."""
@@ -320,7 +328,7 @@ class _Case:
             policy = DisruptionPolicy()
             self._desk.lay_out(key, {"metadata": {"name": "default"}})
         if (
-            spent := component_quota.exhausted(policy, disruption_cause, pod.namespace, self._goes_on, now)
+            spent := component_quota.quota_refusal(policy, disruption_cause, pod.namespace, self._goes_on, now)
         ) is not None:
             cause = Cause(COMPONENT, spent.message)
             raise TooManyRequests(
@@ -328,7 +336,7 @@ class _Case:
                 causes=[cause],
                 retry_after=spent.seconds or None,
             )
-        after = component_quota.charged(policy, disruption_cause, (pod.namespace, pod.name), self._goes_on, now)
+        after = component_quota.charge_quota(policy, disruption_cause, (pod.namespace, pod.name), self._goes_on, now)
         if after != policy:
             self._desk.put_status(key, after)
 
@@ -351,21 +359,19 @@ class _Case:
         if avoidance is None or owner is None or not node or (staged := self._desk.get(key)) is None:
             return
         entry = avoidance.but(
-            pod_signature=avoid_list.Signature(pod_controller=owner),
+            pod_signature=avoid_list.PodSignature(pod_controller=owner),
             root_uid=self._root(owner),
             message=self._order.why,
         )
         obj: Raw = staged.obj or {}
         annotations = {**(obj["metadata"].get("annotations") or {})}
         before = avoid_list.entries_of(annotations)
-        after = avoid_list.added(before, entry, now)
-        annotations[avoid_list.ANNOTATION] = avoid_list.text_of(after) or ""
+        after = avoid_list.add_entry(before, entry, now)
+        annotations[avoid_list.AVOID_PODS_ANNOTATION] = avoid_list.encode_entries(after) or ""
         self._desk.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
-        for lost in avoid_list.crowded_out(before, after, now):
+        for lost in avoid_list.entries_dropped_for_space(before, after, now):
             dropped = lost.pod_signature.pod_controller
-            message = (
-                f"{avoid_list.MOST} owners avoid this node; {dropped.kind} {dropped.name} no longer does, to make room"
-            )
+            message = f"{avoid_list.MAX_ENTRIES} owners avoid this node; {dropped.kind} {dropped.name} no longer does, to make room"
             self._desk.add(*event(subject_of(obj, "v1", "Node"), "AvoidListFull", message, now, kind="Warning"))
 
     def _root(self, owner: OwnerReference) -> str:
@@ -415,9 +421,9 @@ def _misunderstood(annotations: Raw) -> Iterator[Cause]:
         yield not_supported(f"metadata.annotations[{_PREFIX}reason]", reason, DISRUPTIONS)
 
 
-def _errand(annotations: Raw, known: str) -> Errand:
+def _errand(annotations: Raw, known: str) -> DisruptionCause:
     by = known or str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
-    return Errand(by, str(annotations.get(f"{_PREFIX}reason") or REASONS.get(by, "")))
+    return DisruptionCause(by, str(annotations.get(f"{_PREFIX}reason") or REASONS.get(by, "")))
 
 
 def _hints(annotations: Raw) -> Iterator[str]:
@@ -427,24 +433,24 @@ def _hints(annotations: Raw) -> Iterator[str]:
         yield f"its replacement is expected on {node}"
 
 
-def _cost(debit: Debit, now: datetime) -> str:
+def _cost(debit: BudgetCharge, now: datetime) -> str:
     allowed = debit.disruptions_allowed
     remaining = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
-    remaining += [f"{debit.rate.left(now)} more in {format_timedelta(debit.rate.period)}"] if debit.rate else []
+    remaining += [f"{debit.rate.remaining(now)} more in {format_timedelta(debit.rate.period)}"] if debit.rate else []
     return f"{debit.kind} {debit.budget} allows {' and '.join(remaining) or 'any number'} afterwards"
 
 
-def _avoidance(annotations: Raw, now: datetime) -> avoid_list.Avoidance | None:
+def _avoidance(annotations: Raw, now: datetime) -> avoid_list.AvoidEntry | None:
     if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
         return None
     until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix(_SCHEDULED)
     requested = parse_duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
     life = (
-        min(requested or avoid_list.SHORT, avoid_list.SHORT)
+        min(requested or avoid_list.MAX_AVOID_TIME_UNTIL_SCHEDULED, avoid_list.MAX_AVOID_TIME_UNTIL_SCHEDULED)
         if until
-        else min(requested or avoid_list.LONG, avoid_list.LONGEST)
+        else min(requested or avoid_list.DEFAULT_AVOID_TIME, avoid_list.MAX_AVOID_TIME)
     )
-    return avoid_list.Avoidance(
+    return avoid_list.AvoidEntry(
         eviction_time=now.replace(microsecond=0),
         reason=str(annotations.get("reason") or "Evicted"),
         expiry=now + timedelta(seconds=life.total_seconds()),
@@ -453,7 +459,7 @@ def _avoidance(annotations: Raw, now: datetime) -> avoid_list.Avoidance | None:
     )
 
 
-def _fault(refusal: Refusal, name: str) -> ApiFault:
+def _fault(refusal: EvictionRefusal, name: str) -> ApiFault:
     causes = [Cause(BUDGET, text) for text in refusal.causes]
     if refusal.code == 429:
         return TooManyRequests(refusal.message, causes=causes, retry_after=refusal.retry_after_seconds or None)

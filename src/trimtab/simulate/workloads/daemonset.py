@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodSpec, Toleration
 from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
-from trimtab.decide.pods.fit.node_predicates import required_selector, untolerated
+from trimtab.decide.pods.fit.node_predicates import first_untolerated_taint, required_selector
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
@@ -96,7 +96,7 @@ def _should_run(spec: PodSpec, node: Node) -> bool:
     if required is not None and not required.matches(labels, {"metadata.name": node.name}):
         return False
     tolerations = (*spec.tolerations, *(Toleration(key=k, operator="Exists", effect=e) for k, e in TOLERATED))
-    return untolerated(node.spec.taints, tolerations, ("NoSchedule", "NoExecute")) is None
+    return first_untolerated_taint(node.spec.taints, tolerations, ("NoSchedule", "NoExecute")) is None
 
 
 def _bound_for(pod: Pod) -> str:

@@ -12,9 +12,9 @@ from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.budget import effective_budget
 from trimtab.controllers.pods.owners import controllers_in
-from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, Limit
-from trimtab.decide.pods.budgets.budget_status import Crew, next_status, with_capped
-from trimtab.decide.pods.budgets.pod_budgets import EFFECTIVE_RATE, annotated_rate, selects
+from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, BudgetLimit
+from trimtab.decide.pods.budgets.budget_status import NamespacePods, next_status, with_capped_condition
+from trimtab.decide.pods.budgets.pod_budgets import EFFECTIVE_RATE_ANNOTATION, annotated_rate, selects
 from trimtab.simulate.workloads.owned_pods import Always, raw_of, with_status
 from trimtab.simulate.workloads.registry import workload
 
@@ -39,13 +39,13 @@ def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | N
     wakes=[Wake(Pod, _when_pods_change), Wake(DisruptionPolicy, _when_policy_changes)],
 )
 def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
-    workload_pods = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
+    workload_pods = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
     effective = effective_budget(
-        budget, Limit(budget.spec.min_available, budget.spec.max_unavailable), workload_pods, view
+        budget, BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable), workload_pods, view
     )
-    limit = Limit(effective.min_available, effective.max_unavailable)
+    limit = BudgetLimit(effective.min_available, effective.max_unavailable)
     status = next_status(budget, workload_pods.pods, workload_pods.controllers, view.now, limit)
-    status = status.but(conditions=with_capped(budget.but(status=status), effective, view.now))
+    status = status.but(conditions=with_capped_condition(budget.but(status=status), effective, view.now))
     yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, effective.rate))
     if status.disrupted_pods:
         until = min(status.disrupted_pods.values()) + DELETION_DEADLINE
@@ -54,9 +54,11 @@ def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
 
 def _annotations(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> dict[str, str]:
     """The annotations with the effective rate, where the floors of the policy change the rate of the budget."""
-    others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE}
+    others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE_ANNOTATION}
     effective = (
-        {EFFECTIVE_RATE: f"{rate.disruptions}/{rate.period}"} if rate not in (None, annotated_rate(budget)) else {}
+        {EFFECTIVE_RATE_ANNOTATION: f"{rate.disruptions}/{rate.period}"}
+        if rate not in (None, annotated_rate(budget))
+        else {}
     )
     return others | effective
 

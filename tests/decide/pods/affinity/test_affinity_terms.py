@@ -1,30 +1,38 @@
-from pod_builders import HOSTNAME, near, pod
+from pod_builders import HOSTNAME, pod, pod_affinity
 
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.affinity.affinity_terms import Choice, Term, carried, choice, resolved
+from trimtab.decide.pods.affinity.affinity_terms import (
+    AffinityTerm,
+    HashableSelector,
+    affinity_terms_of,
+    hashable_selector,
+    with_resolved_namespaces,
+)
 
 
 def test_match_label_keys_take_their_values_from_the_pod() -> None:
-    found = choice(LabelSelector(match_labels={"app": "web"}), {"version": "2", "tier": "x"}, ("version",), ("tier",))
+    found = hashable_selector(
+        LabelSelector(match_labels={"app": "web"}), {"version": "2", "tier": "x"}, ("version",), ("tier",)
+    )
     assert found is not None
     assert found.matches({"app": "web", "version": "2", "tier": "y"})
     assert not found.matches({"app": "web", "version": "1", "tier": "y"})
     assert not found.matches({"app": "web", "version": "2", "tier": "x"})
-    assert choice(None, {}) is None
+    assert hashable_selector(None, {}) is None
 
 
 def test_terms_are_required_or_weighted_and_default_to_the_namespace_of_the_pod() -> None:
-    soft = pod("p", **near(HOSTNAME, weight=3, repels=True))
-    (term,) = carried(soft.spec, "shop", soft.metadata.labels)
-    assert (term.weight, term.repels, term.required) == (-3, True, False)
-    assert term.term.covers("shop", {"app": "web"}, {})
-    assert not term.term.covers("other", {"app": "web"}, {})
+    soft = pod("p", **pod_affinity(HOSTNAME, weight=3, anti=True))
+    (term,) = affinity_terms_of(soft.spec, "shop", soft.metadata.labels)
+    assert (term.weight, term.is_anti_affinity, term.is_required) == (-3, True, False)
+    assert term.term.matches("shop", {"app": "web"}, {})
+    assert not term.term.matches("other", {"app": "web"}, {})
 
 
 def test_namespace_selector_is_resolved_to_names_and_an_empty_one_selects_all() -> None:
     labels = {"one": {"team": "a"}, "two": {"team": "b"}}
-    by_team = Term("zone", Choice(), frozenset(), Choice((("team", "a"),)))
-    assert resolved(by_team, labels).namespaces == {"one"}
-    everywhere = by_team._replace(namespace_selector=Choice())
-    assert resolved(everywhere, labels) == everywhere
-    assert everywhere.covers("three", {}, labels)
+    by_team = AffinityTerm("zone", HashableSelector(), frozenset(), HashableSelector((("team", "a"),)))
+    assert with_resolved_namespaces(by_team, labels).namespaces == {"one"}
+    everywhere = by_team._replace(namespace_selector=HashableSelector())
+    assert with_resolved_namespaces(everywhere, labels) == everywhere
+    assert everywhere.matches("three", {}, labels)

@@ -1,8 +1,8 @@
 import msgspec
 
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionRate
-from trimtab.decide.pods.budgets.budget import Limit
-from trimtab.decide.pods.budgets.budget_floors import Setting, capped, floors_for
+from trimtab.decide.pods.budgets.budget import BudgetLimit
+from trimtab.decide.pods.budgets.budget_floors import BudgetContext, budget_with_floors, floors_for
 
 POLICY = msgspec.convert(
     {
@@ -22,14 +22,16 @@ POLICY = msgspec.convert(
 
 def test_floor_applies_to_its_priority_and_below() -> None:
     values = {"normal": 100}
-    assert floors_for(POLICY, Setting({}, 100, 20), values)
-    assert not floors_for(POLICY, Setting({}, 101, 20), values)
+    assert floors_for(POLICY, BudgetContext({}, 100, 20), values)
+    assert not floors_for(POLICY, BudgetContext({}, 101, 20), values)
 
 
 def test_only_stricter_limits_are_replaced_by_the_floor() -> None:
     floors = POLICY.spec.floors
-    strict = capped(Limit(min_available="100%"), DisruptionRate(disruptions=1, period="1h"), floors, 20)
+    strict = budget_with_floors(
+        BudgetLimit(min_available="100%"), DisruptionRate(disruptions=1, period="1h"), floors, 20
+    )
     assert (strict.min_available, strict.max_unavailable, strict.source) == (None, "10%", "DisruptionPolicy/default")
     assert strict.rate == DisruptionRate(disruptions=6, period="1h")
-    lenient = capped(Limit(max_unavailable=5), None, floors, 20)
+    lenient = budget_with_floors(BudgetLimit(max_unavailable=5), None, floors, 20)
     assert (lenient.max_unavailable, lenient.source) == (5, "")

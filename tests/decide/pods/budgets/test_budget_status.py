@@ -4,16 +4,16 @@ import msgspec
 from pod_builders import pod
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.budget import OwnerController
 from trimtab.decide.pods.budgets.budget_status import next_status
 from trimtab.decide.pods.budgets.eviction import Preconditions
 from trimtab.decide.pods.budgets.pod_budgets import (
-    NOBODY,
     SYNC_FAILED,
-    Guard,
+    UNKNOWN_CAUSE,
+    GuardingBudget,
+    charge_pod_budget,
     condition_of,
-    debited,
-    judge_eviction,
+    evaluate_eviction,
     selects,
 )
 
@@ -21,7 +21,7 @@ NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 WEB = [pod(f"web-{i}", on="a", status=READY) for i in range(3)]
 OWNER = "default-ReplicaSet/web"
-CONTROLLERS = {OWNER: Controller(OWNER, "ReplicaSet", 3)}
+CONTROLLERS = {OWNER: OwnerController(OWNER, "ReplicaSet", 3)}
 
 
 def budget(**spec: object) -> PodDisruptionBudget:
@@ -32,18 +32,18 @@ def budget(**spec: object) -> PodDisruptionBudget:
     return msgspec.convert(raw, PodDisruptionBudget)
 
 
-def synced(one: PodDisruptionBudget) -> PodDisruptionBudget:
+def with_synced_status(one: PodDisruptionBudget) -> PodDisruptionBudget:
     return one.but(status=next_status(one, WEB, CONTROLLERS, NOON))
 
 
 def test_second_reconcile_has_nothing_to_write() -> None:
-    one = synced(budget(maxUnavailable=1))
+    one = with_synced_status(budget(maxUnavailable=1))
     assert one.status.disruptions_allowed == 1
-    assert synced(one) == one
+    assert with_synced_status(one) == one
 
 
 def test_missing_controller_closes_the_budget_with_sync_failed() -> None:
-    one = synced(budget(maxUnavailable=1))
+    one = with_synced_status(budget(maxUnavailable=1))
     status = next_status(one, WEB, {}, NOON)
     assert status.disruptions_allowed == 0
     assert condition_of(status.conditions).reason == SYNC_FAILED
@@ -51,12 +51,14 @@ def test_missing_controller_closes_the_budget_with_sync_failed() -> None:
 
 
 def test_charged_eviction_closes_the_budget_for_the_next_one() -> None:
-    one = synced(budget(maxUnavailable=1))
-    given = judge_eviction(WEB[0], [Guard(one)], Preconditions(), NOON, several_allowed=True)
-    (debit,) = given.debits
-    after = debited(one, debit, "web-0", NOBODY, NOON)
+    one = with_synced_status(budget(maxUnavailable=1))
+    given = evaluate_eviction(WEB[0], [GuardingBudget(one)], Preconditions(), NOON, several_allowed=True)
+    (debit,) = given.charges
+    after = charge_pod_budget(one, debit, "web-0", UNKNOWN_CAUSE, NOON)
     assert condition_of(after.status.conditions).status == "False"
-    assert not judge_eviction(WEB[1], [Guard(after)], Preconditions(), NOON, several_allowed=True).allowed
+    assert not evaluate_eviction(
+        WEB[1], [GuardingBudget(after)], Preconditions(), NOON, several_allowed=True
+    ).is_allowed
 
 
 def test_budgets_select_pods_of_their_namespace_only() -> None:

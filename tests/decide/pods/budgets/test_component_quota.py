@@ -4,11 +4,11 @@ from typing import Any
 import msgspec
 
 from trimtab.api.kinds.disruption import DisruptionPolicy
-from trimtab.decide.pods.budgets.component_quota import charged, component_of, exhausted, quotas_of
-from trimtab.decide.pods.budgets.pod_budgets import Errand
+from trimtab.decide.pods.budgets.component_quota import charge_quota, component_of, quota_refusal, quotas_of
+from trimtab.decide.pods.budgets.pod_budgets import DisruptionCause
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
-DRAIN = Errand("drain", "Maintenance")
+DRAIN = DisruptionCause("drain", "Maintenance")
 
 
 def policy(**quota: Any) -> DisruptionPolicy:
@@ -25,25 +25,25 @@ def ended(_: str) -> bool:
 
 
 def test_disruptions_in_flight_use_up_the_quota_until_they_end() -> None:
-    after = charged(policy(maxInFlight=1), DRAIN, ("shop", "p"), ongoing, NOON)
-    assert exhausted(policy(maxInFlight=1), DRAIN, "shop", ongoing, NOON) is None
-    assert exhausted(after, DRAIN, "shop", ongoing, NOON) is not None
-    assert exhausted(after, DRAIN, "shop", ended, NOON) is None
-    assert exhausted(after, Errand("other"), "shop", ongoing, NOON) is None
+    after = charge_quota(policy(maxInFlight=1), DRAIN, ("shop", "p"), ongoing, NOON)
+    assert quota_refusal(policy(maxInFlight=1), DRAIN, "shop", ongoing, NOON) is None
+    assert quota_refusal(after, DRAIN, "shop", ongoing, NOON) is not None
+    assert quota_refusal(after, DRAIN, "shop", ended, NOON) is None
+    assert quota_refusal(after, DisruptionCause("other"), "shop", ongoing, NOON) is None
 
 
 def test_exhausted_rate_returns_the_seconds_to_wait() -> None:
-    after = charged(policy(rate={"disruptions": 1, "period": "1h"}), DRAIN, ("shop", "p"), ended, NOON)
-    refusal = exhausted(after, DRAIN, "shop", ended, NOON + timedelta(minutes=50))
+    after = charge_quota(policy(rate={"disruptions": 1, "period": "1h"}), DRAIN, ("shop", "p"), ended, NOON)
+    refusal = quota_refusal(after, DRAIN, "shop", ended, NOON + timedelta(minutes=50))
     assert refusal is not None
     assert refusal.seconds == 600
-    assert exhausted(after, DRAIN, "shop", ended, NOON + timedelta(hours=1)) is None
+    assert quota_refusal(after, DRAIN, "shop", ended, NOON + timedelta(hours=1)) is None
 
 
 def test_namespace_scope_counts_each_namespace() -> None:
-    after = charged(policy(maxInFlight=1, scope="Namespace"), DRAIN, ("shop", "p"), ongoing, NOON)
-    assert exhausted(after, DRAIN, "shop", ongoing, NOON) is not None
-    assert exhausted(after, DRAIN, "other", ongoing, NOON) is None
+    after = charge_quota(policy(maxInFlight=1, scope="Namespace"), DRAIN, ("shop", "p"), ongoing, NOON)
+    assert quota_refusal(after, DRAIN, "shop", ongoing, NOON) is not None
+    assert quota_refusal(after, DRAIN, "other", ongoing, NOON) is None
 
 
 def test_unnamed_components_have_default_quotas_and_users_count_as_their_component() -> None:

@@ -5,7 +5,7 @@ import pytest
 from pod_builders import pod
 
 from trimtab.api.kinds.native.quota import ResourceQuota
-from trimtab.decide.pods.budgets.priority_quota import covers, excess, promised, used_by
+from trimtab.decide.pods.budgets.priority_quota import guaranteed_amounts, quota_applies_to, quota_excess, usage_of
 
 
 def quota(hard: dict[str, str], scopes: tuple[str, ...] = (), **rule: Any) -> ResourceQuota:
@@ -28,18 +28,18 @@ HIGH = pod("p", cpu="1", priorityClassName="high")
     ],
 )
 def test_scope_selector_matches_the_priority_class(operator: str, values: list[str], expected: bool) -> None:
-    assert covers(quota({}, operator=operator, values=values), HIGH) == expected
+    assert quota_applies_to(quota({}, operator=operator, values=values), HIGH) == expected
 
 
 def test_every_scope_must_match() -> None:
-    assert covers(quota({}, ("NotBestEffort", "NotTerminating")), HIGH)
-    assert not covers(quota({}, ("NotBestEffort", "Terminating")), HIGH)
+    assert quota_applies_to(quota({}, ("NotBestEffort", "NotTerminating")), HIGH)
+    assert not quota_applies_to(quota({}, ("NotBestEffort", "Terminating")), HIGH)
 
 
 def test_excess_is_reported_in_the_words_of_kubernetes() -> None:
     limited = quota({"requests.cpu": "1500m", "pods": "5"})
-    assert excess(limited, HIGH, []) is None
-    found = excess(limited, HIGH, [HIGH, pod("done", cpu="1", status={"phase": "Succeeded"})])
+    assert quota_excess(limited, HIGH, []) is None
+    found = quota_excess(limited, HIGH, [HIGH, pod("done", cpu="1", status={"phase": "Succeeded"})])
     assert found is not None
     assert (
         found.message
@@ -49,7 +49,7 @@ def test_excess_is_reported_in_the_words_of_kubernetes() -> None:
 
 def test_limits_count_separately_from_requests() -> None:
     limited = pod("p", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}])
-    assert used_by([limited], ["cpu", "limits.cpu", "pods"]) == {"cpu": 1000, "limits.cpu": 2000, "pods": 1}
+    assert usage_of([limited], ["cpu", "limits.cpu", "pods"]) == {"cpu": 1000, "limits.cpu": 2000, "pods": 1}
 
 
 def test_guarantees_are_summed_over_quotas_of_the_priority() -> None:
@@ -57,5 +57,5 @@ def test_guarantees_are_summed_over_quotas_of_the_priority() -> None:
         quota({"requests.cpu": "2"}, operator="In", values=["high"]),
         quota({"cpu": "1"}, operator="In", values=["high", "low"]),
     ]
-    assert promised(quotas, "high") == {"cpu": 3000}
-    assert promised(quotas, "low") == {"cpu": 1000}
+    assert guaranteed_amounts(quotas, "high") == {"cpu": 3000}
+    assert guaranteed_amounts(quotas, "low") == {"cpu": 1000}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.budgets.scalable_kinds import Scalable, scalables
+from trimtab.decide.pods.budgets.scalable_kinds import ScalableKind, scalable_kinds_of
 
 SCALE = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.pods"}
 
@@ -17,20 +17,20 @@ def version(name: str, *, served: bool = True, storage: bool = False, scale: Any
     return {"name": name, "served": served, "storage": storage, "subresources": {"scale": scale} if scale else {}}
 
 
-def game(*versions: dict[str, Any]) -> Scalable:
-    (found,) = scalables([definition(*(versions or (version("v1", storage=True),)))])
+def game(*versions: dict[str, Any]) -> ScalableKind:
+    (found,) = scalable_kinds_of([definition(*(versions or (version("v1", storage=True),)))])
     return found
 
 
 def test_stored_version_is_read_else_the_first_served_one_with_a_scale() -> None:
     assert game(version("v1"), version("v2", storage=True)).api_version == "play.example/v2"
     assert game(version("v1", scale=None), version("v2", storage=True, served=False), version("v3")).version == "v3"
-    assert list(scalables([definition(version("v1", scale=None))])) == []
+    assert list(scalable_kinds_of([definition(version("v1", scale=None))])) == []
 
 
 def test_owner_matches_the_kind_in_any_version() -> None:
-    assert game().owns(OwnerReference(api_version="play.example/v1beta1", kind="Game"))
-    assert not game().owns(OwnerReference(api_version="other.example/v1", kind="Game"))
+    assert game().is_kind_of(OwnerReference(api_version="play.example/v1beta1", kind="Game"))
+    assert not game().is_kind_of(OwnerReference(api_version="other.example/v1", kind="Game"))
 
 
 def test_replicas_and_selector_are_read_at_the_paths_of_the_crd() -> None:

@@ -7,17 +7,19 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.affinity.affinity_terms import choice
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.policy import cycle, read_policy
-from trimtab.decide.pods.preemption.preempt import Cover
+from trimtab.decide.pods.affinity.affinity_terms import hashable_selector
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.policy import read_policy, run_cycle
+from trimtab.decide.pods.preemption.preempt import PreemptionBudget
 from trimtab.errors import InputFault
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 NODES = [node("a", taints=["bad=yes:NoSchedule"]), node("b"), node("c")]
 
 
-def policy(evictor: dict[str, Any], plugin: str = "RemovePodsViolatingNodeTaints", **args: Any) -> dict[str, Any]:
+def policy_with_evictor(
+    evictor: dict[str, Any], plugin: str = "RemovePodsViolatingNodeTaints", **args: Any
+) -> dict[str, Any]:
     balances = plugin in ("LowNodeUtilization", "HighNodeUtilization", "RemovePodsViolatingTopologySpreadConstraint")
     return {
         "apiVersion": "descheduler/v1alpha2",
@@ -32,73 +34,80 @@ def policy(evictor: dict[str, Any], plugin: str = "RemovePodsViolatingNodeTaints
     }
 
 
-def taken(
+def evicted_names(
     evictor: dict[str, Any],
     pods: list[Pod],
     profile: Profile = UPSTREAM,
     *,
-    covers: tuple[Cover, ...] = (),
+    budgets: tuple[PreemptionBudget, ...] = (),
     **view_args: Any,
 ) -> list[str]:
     """Names of the pods that a policy evicts from a node whose taint none of them tolerates."""
-    found = cycle(read_policy(policy(evictor)), Scene.of(NODES, pods, now=NOON, covers=covers, **view_args), profile)
+    found = run_cycle(
+        read_policy(policy_with_evictor(evictor)),
+        ClusterView.of(NODES, pods, now=NOON, budgets=budgets, **view_args),
+        profile,
+    )
     return [one.pod.name for one in found.evictions]
 
 
-def protect(*names: str, **config: Any) -> dict[str, Any]:
+def protection_args(*names: str, **config: Any) -> dict[str, Any]:
     return {"podProtections": {"extraEnabled": list(names), **({"config": config} if config else {})}}
 
 
-def pvc(name: str, claim: str) -> Pod:
+def pod_with_claim(name: str, claim: str) -> Pod:
     return pod(name, on="a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
 
 
 def test_pods_with_resource_claims_are_protected_only_on_request() -> None:
     gpu, plain = pod("gpu", on="a", resourceClaims=[{"name": "gpu", "resourceClaimName": "x"}]), pod("plain", on="a")
-    assert taken({}, [gpu, plain]) == ["gpu", "plain"]
-    assert taken(protect("PodsWithResourceClaims"), [gpu, plain]) == ["plain"]
+    assert evicted_names({}, [gpu, plain]) == ["gpu", "plain"]
+    assert evicted_names(protection_args("PodsWithResourceClaims"), [gpu, plain]) == ["plain"]
 
 
 def test_claims_are_protected_all_or_by_storage_class_and_unknown_ones_always() -> None:
-    pods = [pod("bare", on="a"), pvc("fast", "f"), pvc("lost", "l"), pvc("slow", "s")]
+    pods = [pod("bare", on="a"), pod_with_claim("fast", "f"), pod_with_claim("lost", "l"), pod_with_claim("slow", "s")]
     classes = {("default", "f"): "ssd", ("default", "s"): "disk"}
-    assert taken(protect("PodsWithPVC"), pods, storage_classes=classes) == ["bare"]
+    assert evicted_names(protection_args("PodsWithPVC"), pods, storage_classes=classes) == ["bare"]
     only = {"protectedStorageClasses": [{"name": "ssd"}]}
-    assert taken(protect("PodsWithPVC", PodsWithPVC=only), pods, storage_classes=classes) == ["bare", "slow"]
+    assert evicted_names(protection_args("PodsWithPVC", PodsWithPVC=only), pods, storage_classes=classes) == [
+        "bare",
+        "slow",
+    ]
 
 
 def test_pods_without_a_budget_are_protected_by_both_settings() -> None:
     pods = [pod("covered", on="a"), pod("free", on="a", app="other")]
-    covers = (Cover("default", choice(LabelSelector(match_labels={"app": "web"}), {}), 1),)
-    assert taken({"ignorePodsWithoutPDB": True}, pods, covers=covers) == ["covered"]
-    assert taken(protect("PodsWithoutPDB"), pods, covers=covers) == ["covered"]
+    covers = (PreemptionBudget("default", hashable_selector(LabelSelector(match_labels={"app": "web"}), {}), 1),)
+    assert evicted_names({"ignorePodsWithoutPDB": True}, pods, budgets=covers) == ["covered"]
+    assert evicted_names(protection_args("PodsWithoutPDB"), pods, budgets=covers) == ["covered"]
 
 
 def test_protection_lists_replace_the_deprecated_switches_and_cannot_be_mixed_with_them() -> None:
     daemon = pod("daemon", on="a", owner="DaemonSet/d")
-    assert taken({}, [daemon]) == []
-    assert taken({"podProtections": {"defaultDisabled": ["DaemonSetPods"]}}, [daemon]) == ["daemon"]
-    assert taken({"evictDaemonSetPods": True}, [daemon]) == ["daemon"]
+    assert evicted_names({}, [daemon]) == []
+    assert evicted_names({"podProtections": {"defaultDisabled": ["DaemonSetPods"]}}, [daemon]) == ["daemon"]
+    assert evicted_names({"evictDaemonSetPods": True}, [daemon]) == ["daemon"]
     with pytest.raises(InputFault, match="cannot be mixed with evictDaemonSetPods"):
-        taken({"evictDaemonSetPods": True, **protect("PodsWithPVC")}, [daemon])
+        evicted_names({"evictDaemonSetPods": True, **protection_args("PodsWithPVC")}, [daemon])
 
 
 def test_threshold_by_class_name_holds_by_itself_only_in_profile_trimtab() -> None:
     low, high = pod("low", on="a", priority=10), pod("high", on="a", priority=1000)
     named = {"priorityThreshold": {"name": "middle"}}
-    assert taken(named, [low, high], priorities={"middle": 100}) == ["low"]
+    assert evicted_names(named, [low, high], priorities={"middle": 100}) == ["low"]
     alone = {**named, "evictSystemCriticalPods": True}
-    assert taken(alone, [low, high], priorities={"middle": 100}) == ["high", "low"]  # as upstream: silently off
-    assert taken(alone, [low, high], TRIMTAB, priorities={"middle": 100}) == ["low"]
+    assert evicted_names(alone, [low, high], priorities={"middle": 100}) == ["high", "low"]  # as upstream: silently off
+    assert evicted_names(alone, [low, high], TRIMTAB, priorities={"middle": 100}) == ["low"]
 
 
 def test_min_replicas_counts_all_pods_upstream_and_ready_ones_in_profile_trimtab() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "startTime": NOON - timedelta(days=1)}
     pods = [pod("here", on="a", status=ready), pod("waits")]
-    assert taken({"minReplicas": 2}, pods) == ["here"]
-    assert taken({"minReplicas": 3}, pods) == []
-    assert taken({"minReplicas": 2}, pods, TRIMTAB) == []
-    assert taken({"minReplicas": 2}, [*pods, pod("there", on="b", status=ready)], TRIMTAB) == ["here"]
+    assert evicted_names({"minReplicas": 2}, pods) == ["here"]
+    assert evicted_names({"minReplicas": 3}, pods) == []
+    assert evicted_names({"minReplicas": 2}, pods, TRIMTAB) == []
+    assert evicted_names({"minReplicas": 2}, [*pods, pod("there", on="b", status=ready)], TRIMTAB) == ["here"]
 
 
 def test_pods_below_the_minimum_age_or_never_started_are_protected() -> None:
@@ -106,7 +115,7 @@ def test_pods_below_the_minimum_age_or_never_started_are_protected() -> None:
         return pod(name, on="a", status={"startTime": NOON - age} if age is not None else {})
 
     pods = [aged("new", timedelta(minutes=89)), aged("never", None), aged("old", timedelta(minutes=90))]
-    assert taken({"minPodAge": "1h30m"}, pods) == ["old"]
+    assert evicted_names({"minPodAge": "1h30m"}, pods) == ["old"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +140,7 @@ def test_policy_that_upstream_rejects_is_rejected_with_the_plugin_error(
     plugin: str, args: dict[str, Any], error: str
 ) -> None:
     with pytest.raises(InputFault, match=error):
-        read_policy(policy({}, plugin, **args))
+        read_policy(policy_with_evictor({}, plugin, **args))
 
 
 @pytest.mark.parametrize(
@@ -139,35 +148,39 @@ def test_policy_that_upstream_rejects_is_rejected_with_the_plugin_error(
     [
         ({"priorityThreshold": {"value": 1, "name": "x"}}, "a value or a name"),
         ({"noEvictionPolicy": "Never"}, "neither Preferred nor Mandatory"),
-        (protect("PodsOnFire"), "there is no PodsOnFire"),
+        (protection_args("PodsOnFire"), "there is no PodsOnFire"),
         ({"podProtections": {"defaultDisabled": ["PodsWithPVC"]}}, "is not on by default"),
-        (protect("PodsWithoutPDB", PodsWithPVC={"protectedStorageClasses": []}), "needs PodsWithPVC in extraEnabled"),
+        (
+            protection_args("PodsWithoutPDB", PodsWithPVC={"protectedStorageClasses": []}),
+            "needs PodsWithPVC in extraEnabled",
+        ),
         ({"minPodAge": "soon"}, "is not a duration"),
     ],
 )
 def test_evictor_args_that_upstream_rejects_are_rejected(evictor: dict[str, Any], error: str) -> None:
     with pytest.raises(InputFault, match=error):
-        read_policy(policy(evictor))
+        read_policy(policy_with_evictor(evictor))
 
 
 def test_terminated_ephemeral_containers_count_only_on_request() -> None:
     ended = {"name": "debug", "state": {"terminated": {"exitCode": 7, "reason": "Error"}}}
     one = pod("one", on="b", status={"ephemeralContainerStatuses": [ended]})
     for asked, expected in ((False, []), (True, ["one"])):
-        wanted = policy({}, "PodLifeTime", exitCodes=[7], includingEphemeralContainers=asked)
-        found = cycle(read_policy(wanted), Scene.of(NODES, [one], now=NOON), UPSTREAM)
+        wanted = policy_with_evictor({}, "PodLifeTime", exitCodes=[7], includingEphemeralContainers=asked)
+        found = run_cycle(read_policy(wanted), ClusterView.of(NODES, [one], now=NOON), UPSTREAM)
         assert [eviction.pod.name for eviction in found.evictions] == expected
 
 
 def test_rejected_pods_have_a_reason() -> None:
     stuck, daemon = pod("stuck", on="a", cpu="9"), pod("daemon", on="a", owner="DaemonSet/d")
-    meant = policy({"nodeFit": True})
-    found = cycle(read_policy(meant), Scene.of(NODES, [stuck, daemon], now=NOON), UPSTREAM)
-    assert {one.pod.name: one.reason for one in found.refused} == {
+    meant = policy_with_evictor({"nodeFit": True})
+    found = run_cycle(read_policy(meant), ClusterView.of(NODES, [stuck, daemon], now=NOON), UPSTREAM)
+    assert {one.pod.name: one.reason for one in found.rejected} == {
         "daemon": "the policy protects it",
         "stuck": "no other node would take it",
     }
-    few = cycle(
-        read_policy({**policy({}), "maxNoOfPodsToEvictTotal": 1}), Scene.of(NODES, [pod("p", on="a"), pod("q", on="a")])
+    few = run_cycle(
+        read_policy({**policy_with_evictor({}), "maxNoOfPodsToEvictTotal": 1}),
+        ClusterView.of(NODES, [pod("p", on="a"), pod("q", on="a")]),
     )
-    assert [(one.pod.name, one.reason) for one in few.refused] == [("q", "the eviction limit of the cycle is reached")]
+    assert [(one.pod.name, one.reason) for one in few.rejected] == [("q", "the eviction limit of the cycle is reached")]

@@ -1,10 +1,10 @@
 from pod_builders import node, pod
 
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Answer, Cycle, Limits, Round
-from trimtab.decide.pods.descheduling.movers import Namespaces, PodArgs, each_pod, run_mover, take
-from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import CycleLimits, DeschedulingCycle, EvictionOutcome, MoverRun
+from trimtab.decide.pods.descheduling.movers import NamespaceFilter, PodFilterArgs, each_pod, evict_pods, run_mover
+from trimtab.decide.pods.node_info import build_pod_info
 
 FAILED = {"phase": "Failed"}
 PODS = [
@@ -16,32 +16,32 @@ PODS = [
 NODES = [node("a"), node("b")]
 
 
-def mover_run(limits: Limits | None = None) -> Round:
-    return Round(Cycle(Scene.of(NODES, PODS), limits=limits or Limits()))
+def mover_run(limits: CycleLimits | None = None) -> MoverRun:
+    return MoverRun(DeschedulingCycle(ClusterView.of(NODES, PODS), limits=limits or CycleLimits()))
 
 
 def test_arguments_select_pods_by_namespace_and_label() -> None:
-    def names(args: PodArgs, *, finished: bool = False) -> list[str]:
+    def names(args: PodFilterArgs, *, finished: bool = False) -> list[str]:
         return [one.name for _, one in each_pod(mover_run(), args, finished=finished)]
 
-    assert names(PodArgs()) == ["p", "q", "r"]
-    assert names(PodArgs(), finished=True) == ["p", "q", "f", "r"]
-    assert names(PodArgs(namespaces=Namespaces(exclude=("else",)))) == ["p", "q"]
-    assert names(PodArgs(label_selector=LabelSelector(match_labels={"app": "other"}))) == ["q"]
-    assert PodArgs(namespaces=Namespaces(include=("a",), exclude=("b",))).complaint()
+    assert names(PodFilterArgs()) == ["p", "q", "r"]
+    assert names(PodFilterArgs(), finished=True) == ["p", "q", "f", "r"]
+    assert names(PodFilterArgs(namespaces=NamespaceFilter(exclude=("else",)))) == ["p", "q"]
+    assert names(PodFilterArgs(label_selector=LabelSelector(match_labels={"app": "other"}))) == ["q"]
+    assert PodFilterArgs(namespaces=NamespaceFilter(include=("a",), exclude=("b",))).validation_error()
 
 
 def test_a_full_node_is_skipped_and_a_full_cycle_ends_the_mover() -> None:
-    pods = [(resident(one), "reason") for one in PODS[:3]]
-    run = mover_run(Limits(per_node=1))
-    assert take(pods, run) is Answer.EVICTED
+    pods = [(build_pod_info(one), "reason") for one in PODS[:3]]
+    run = mover_run(CycleLimits(per_node=1))
+    assert evict_pods(pods, run) is EvictionOutcome.EVICTED
     assert [one.pod.name for one in run.cycle.evictions] == ["p", "r"]
-    assert take(pods, mover_run(Limits(total=1))) is Answer.TOTAL_LIMIT
+    assert evict_pods(pods, mover_run(CycleLimits(total=1))) is EvictionOutcome.TOTAL_LIMIT
 
 
 def test_mover_needs_at_least_two_nodes() -> None:
     failed = [pod("f", on="a", status=FAILED)]
     for nodes, expected in ((NODES[:1], 0), (NODES, 1)):
-        cycle = Cycle(Scene.of(nodes, failed))
+        cycle = DeschedulingCycle(ClusterView.of(nodes, failed))
         run_mover("RemoveFailedPods", {}, cycle)
         assert len(cycle.evictions) == expected

@@ -4,8 +4,13 @@ import msgspec
 from pod_builders import node, pod
 
 from trimtab.api.kinds.native.pod import Toleration
-from trimtab.decide.pods.fit.node_predicates import REPELLING, node_requirements, untolerated, wants
-from trimtab.decide.pods.node_info import host
+from trimtab.decide.pods.fit.node_predicates import (
+    REPELLING,
+    first_untolerated_taint,
+    node_requirements,
+    required_node_matcher,
+)
+from trimtab.decide.pods.node_info import build_node_info
 
 
 def affinity(**rule: Any) -> dict[str, Any]:
@@ -14,11 +19,11 @@ def affinity(**rule: Any) -> dict[str, Any]:
 
 
 def test_node_must_match_node_selector_and_required_affinity() -> None:
-    plain, labelled = host(node("a")), host(node("b", labels={"pool": "x", "disk": "ssd"}))
+    plain, labelled = build_node_info(node("a")), build_node_info(node("b", labels={"pool": "x", "disk": "ssd"}))
     both = pod("p", nodeSelector={"pool": "x"}, **affinity(key="disk", operator="In", values=["ssd"])).spec
-    assert (wants(both)(plain), wants(both)(labelled)) == (False, True)
-    assert not wants(pod("p", nodeSelector={"pool": "y"}).spec)(labelled)
-    assert not wants(pod("p", **affinity(key="disk", operator="DoesNotExist")).spec)(labelled)
+    assert (required_node_matcher(both)(plain), required_node_matcher(both)(labelled)) == (False, True)
+    assert not required_node_matcher(pod("p", nodeSelector={"pool": "y"}).spec)(labelled)
+    assert not required_node_matcher(pod("p", **affinity(key="disk", operator="DoesNotExist")).spec)(labelled)
 
 
 def test_pods_with_the_same_requirements_share_a_key() -> None:
@@ -30,8 +35,8 @@ def test_pods_with_the_same_requirements_share_a_key() -> None:
 def test_first_taint_without_toleration_is_returned() -> None:
     taints = node("a", taints=["soft=x:PreferNoSchedule", "one=x:NoSchedule", "two=x:NoExecute"]).spec.taints
     one = msgspec.convert({"key": "one", "operator": "Exists"}, Toleration)
-    first, second = untolerated(taints, (), REPELLING), untolerated(taints, (one,), REPELLING)
+    first, second = first_untolerated_taint(taints, (), REPELLING), first_untolerated_taint(taints, (one,), REPELLING)
     assert first is not None
     assert second is not None
     assert (first.key, second.key) == ("one", "two")
-    assert untolerated(taints, (one,), {"NoSchedule"}) is None
+    assert first_untolerated_taint(taints, (one,), {"NoSchedule"}) is None

@@ -2,7 +2,7 @@ from typing import Any
 
 from pod_builders import pod
 
-from trimtab.decide.pods.fit.requests import HostPort, demand
+from trimtab.decide.pods.fit.requests import HostPort, pod_resources_of
 
 
 def container(cpu: str | None = None, **more: Any) -> dict[str, Any]:
@@ -11,7 +11,7 @@ def container(cpu: str | None = None, **more: Any) -> dict[str, Any]:
 
 def cpu_of(containers: list[dict[str, Any]], init: list[dict[str, Any]], **spec: Any) -> int:
     found = pod("p", containers=containers, initContainers=init, **spec)
-    return demand(found).requests.get("cpu", 0)
+    return pod_resources_of(found).requests.get("cpu", 0)
 
 
 def test_peak_of_init_containers_counts_when_it_is_higher() -> None:
@@ -30,7 +30,7 @@ def test_overhead_is_added_and_pod_level_requests_replace_container_requests() -
 
 
 def test_container_without_requests_gets_assumed_requests() -> None:
-    found = demand(pod("p", containers=[container(), container("50m")]))
+    found = pod_resources_of(pod("p", containers=[container(), container("50m")]))
     assert (found.assumed_cpu, found.assumed_memory) == (150, 400 << 20)
 
 

@@ -8,29 +8,31 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.affinity.affinity_terms import Choice
-from trimtab.decide.pods.node_info import resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.preemption.fair_share import Claimant, Fairness
-from trimtab.decide.pods.preemption.preempt import Cover, Preemption, foretold, preempt
-from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens
-from trimtab.decide.pods.schedule import book, schedule
+from trimtab.decide.pods.affinity.affinity_terms import HashableSelector
+from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.preemption.fair_share import FairShareInput, ShareOwner
+from trimtab.decide.pods.preemption.preempt import Preemption, PreemptionBudget, predict_replacements, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import DisruptionsLookup, RecentDisruptions
+from trimtab.decide.pods.schedule import apply_decision, schedule
 
-WEB = Choice((("app", "web"),))
+WEB = HashableSelector((("app", "web"),))
 
 
-def found(asked: Pod, fleet: NodeFleet, covers: list[Cover] | None = None, profile: Profile = UPSTREAM) -> Preemption:
+def run_preempt(
+    asked: Pod, fleet: NodeSnapshot, covers: list[PreemptionBudget] | None = None, profile: Profile = UPSTREAM
+) -> Preemption:
     answer = preempt(asked, fleet, covers or [], profile)
     assert isinstance(answer, Preemption)
     return answer
 
 
-def names(answer: Preemption) -> list[str]:
+def victim_names(answer: Preemption) -> list[str]:
     return [one.name for one in answer.chosen.victims]
 
 
 def test_only_pods_of_lower_priority_are_victims() -> None:
-    fleet = NodeFleet.of([node("a", cpu="2")], [pod("same", on="a", cpu="2", priority=5)])
+    fleet = NodeSnapshot.of([node("a", cpu="2")], [pod("same", on="a", cpu="2", priority=5)])
     assert isinstance(preempt(pod("p", cpu="1", priority=5), fleet, [], UPSTREAM), Reason)
 
 
@@ -40,24 +42,26 @@ def test_two_small_pods_of_low_priority_are_evicted_before_one_large_pod_of_high
         pod("small-1", on="a", cpu="1", priority=1),
         pod("small-2", on="a", cpu="1", priority=1),
     ]
-    answer = found(pod("p", cpu="2", priority=9), NodeFleet.of([node("a", cpu="4")], running))
-    assert sorted(names(answer)) == ["small-1", "small-2"]
+    answer = run_preempt(pod("p", cpu="2", priority=9), NodeSnapshot.of([node("a", cpu="4")], running))
+    assert sorted(victim_names(answer)) == ["small-1", "small-2"]
 
 
 def test_node_with_the_least_important_victim_is_chosen() -> None:
     running = [pod("r", on="a", cpu="2", priority=4), pod("s", on="b", cpu="2", priority=2)]
-    answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2"), node("b", cpu="2")], running))
+    answer = run_preempt(
+        pod("p", cpu="1", priority=9), NodeSnapshot.of([node("a", cpu="2"), node("b", cpu="2")], running)
+    )
     assert answer.chosen.node == "b"
 
 
 def test_pod_with_preemption_policy_never_does_not_preempt() -> None:
-    fleet = NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
+    fleet = NodeSnapshot.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
     answer = preempt(pod("p", cpu="1", priority=9, preemptionPolicy="Never"), fleet, [], UPSTREAM)
     assert isinstance(answer, Reason)
     assert answer.code == "NeverPreempts"
 
 
-def promised(priority: int) -> tuple[Pod, NodeFleet]:
+def nominated_pod_and_fleet(priority: int) -> tuple[Pod, NodeSnapshot]:
     """A pod of priority 9 with a nominated node, which a victim of this priority is leaving."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     leaving = pod(
@@ -70,92 +74,96 @@ def promised(priority: int) -> tuple[Pod, NodeFleet]:
         status={"conditions": [condition]},
     )
     asked = pod("p", cpu="1", priority=9, owner="ReplicaSet/p", status={"nominatedNodeName": "a"})
-    return asked, NodeFleet.of([node("a", cpu="2")], [leaving])
+    return asked, NodeSnapshot.of([node("a", cpu="2")], [leaving])
 
 
 def test_pod_waits_while_its_victims_are_leaving() -> None:
-    answer = preempt(*promised(0), [], UPSTREAM)
+    answer = preempt(*nominated_pod_and_fleet(0), [], UPSTREAM)
     assert isinstance(answer, Reason)
     assert answer.code == "VictimsLeaving"
 
 
 def test_pod_waits_while_victims_of_equal_priority_are_leaving() -> None:
-    answer = preempt(*promised(9), [], TRIMTAB, fairness=PATIENT)
+    answer = preempt(*nominated_pod_and_fleet(9), [], TRIMTAB, fairness=LONG_WAITING)
     assert isinstance(answer, Reason)
     assert answer.code == "VictimsLeaving"
 
 
-CLOSED = [Cover("default", WEB, 0)]
+CLOSED = [PreemptionBudget("default", WEB, 0)]
 
 
-def guarded() -> NodeFleet:
-    return NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
+def guarded_fleet() -> NodeSnapshot:
+    return NodeSnapshot.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
 
 
 def test_upstream_violates_a_budget_when_nothing_else_helps() -> None:
-    assert found(pod("p", cpu="1", priority=9), guarded(), CLOSED).chosen.violations == 1
+    assert run_preempt(pod("p", cpu="1", priority=9), guarded_fleet(), CLOSED).chosen.violations == 1
 
 
 def test_profile_trimtab_never_violates_a_budget() -> None:
-    assert isinstance(preempt(pod("p", cpu="1", priority=9), guarded(), CLOSED, TRIMTAB), Reason)
+    assert isinstance(preempt(pod("p", cpu="1", priority=9), guarded_fleet(), CLOSED, TRIMTAB), Reason)
 
 
 def test_system_critical_pods_may_violate_budgets() -> None:
-    assert names(found(pod("p", cpu="1", priority=2_000_000_000), guarded(), CLOSED, TRIMTAB)) == ["r"]
+    assert victim_names(run_preempt(pod("p", cpu="1", priority=2_000_000_000), guarded_fleet(), CLOSED, TRIMTAB)) == [
+        "r"
+    ]
 
 
 def test_allowed_victim_is_found_beside_a_protected_one() -> None:
     running = [pod("guarded", on="a", cpu="1", priority=0), pod("free", on="a", cpu="1", priority=3, app="other")]
-    answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2")], running), CLOSED, TRIMTAB)
-    assert names(answer) == ["free"]
+    answer = run_preempt(pod("p", cpu="1", priority=9), NodeSnapshot.of([node("a", cpu="2")], running), CLOSED, TRIMTAB)
+    assert victim_names(answer) == ["free"]
 
 
 def test_budget_allows_as_many_victims_as_it_has_disruptions() -> None:
     running = [pod(f"r{i}", on="a", cpu="1", priority=i) for i in range(3)]
-    fleet = NodeFleet.of([node("a", cpu="3")], running)
-    assert names(found(pod("p", cpu="1", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)) == ["r0"]
-    answer = preempt(pod("p", cpu="2", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)
+    fleet = NodeSnapshot.of([node("a", cpu="3")], running)
+    assert victim_names(
+        run_preempt(pod("p", cpu="1", priority=9), fleet, [PreemptionBudget("default", WEB, 1)], TRIMTAB)
+    ) == ["r0"]
+    answer = preempt(pod("p", cpu="2", priority=9), fleet, [PreemptionBudget("default", WEB, 1)], TRIMTAB)
     assert isinstance(answer, Reason)
 
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
-PATIENT = Fairness(NOON, NOON - timedelta(minutes=5))
+LONG_WAITING = FairShareInput(NOON, NOON - timedelta(minutes=5))
 LONG_AGO = {"startTime": NOON - timedelta(hours=1)}
 
 
-def crowded_by(owner: str, count: int) -> NodeFleet:
+def fleet_full_of(owner: str, count: int) -> NodeSnapshot:
     running = [pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(count)]
-    return NodeFleet.of([node("a", cpu="4")], running)
+    return NodeSnapshot.of([node("a", cpu="4")], running)
 
 
 def test_owner_with_a_smaller_share_preempts_an_equal_with_a_larger_one() -> None:
     asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
-    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB), Reason)
-    answer = preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT)
+    assert isinstance(preempt(asked, fleet_full_of("a", 4), [], TRIMTAB), Reason)
+    answer = preempt(asked, fleet_full_of("a", 4), [], TRIMTAB, fairness=LONG_WAITING)
     assert isinstance(answer, Preemption)
     assert len(answer.chosen.victims) == 1
 
 
 def test_pods_of_equal_priority_are_victims_only_after_the_minimum_times() -> None:
     asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
-    short_wait = Fairness(NOON, NOON - timedelta(minutes=1))
-    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=short_wait), Reason)
-    early = Fairness(NOON - timedelta(minutes=55), NOON - timedelta(hours=1))
-    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=early), Reason)
+    short_wait = FairShareInput(NOON, NOON - timedelta(minutes=1))
+    assert isinstance(preempt(asked, fleet_full_of("a", 4), [], TRIMTAB, fairness=short_wait), Reason)
+    early = FairShareInput(NOON - timedelta(minutes=55), NOON - timedelta(hours=1))
+    assert isinstance(preempt(asked, fleet_full_of("a", 4), [], TRIMTAB, fairness=early), Reason)
 
 
 def test_owner_never_preempts_itself_nor_an_owner_left_with_less() -> None:
     own = pod("a-9", cpu="1", owner="ReplicaSet/a")
-    assert isinstance(preempt(own, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+    assert isinstance(preempt(own, fleet_full_of("a", 4), [], TRIMTAB, fairness=LONG_WAITING), Reason)
     large = pod("b-0", cpu="3", owner="ReplicaSet/b")
-    assert isinstance(preempt(large, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+    assert isinstance(preempt(large, fleet_full_of("a", 4), [], TRIMTAB, fairness=LONG_WAITING), Reason)
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=4), st.integers(2, 8))
 def test_fair_swaps_end(demands: list[int], size: int) -> None:
     """Evicted pods are scheduled again; the number of swaps is bounded."""
     owners = [f"o{i}" for i in range(len(demands))]
-    fleet, waiting = NodeFleet.of([node("a", cpu=str(size), pods=50)]), []
+    fleet, waiting = NodeSnapshot.of([node("a", cpu=str(size), pods=50)]), []
     for owner, demand in zip(owners, demands, strict=True):
         waiting += [pod(f"{owner}-{i}", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(demand)]
     swaps = 0
@@ -164,14 +172,14 @@ def test_fair_swaps_end(demands: list[int], size: int) -> None:
         for asked in list(waiting):
             decision = schedule(asked, fleet)
             if decision.node is None:
-                answer = preempt(asked, fleet, [], TRIMTAB, fairness=PATIENT)
+                answer = preempt(asked, fleet, [], TRIMTAB, fairness=LONG_WAITING)
                 if isinstance(answer, Reason):
                     continue
-                fleet = fleet.vacated(answer.chosen.victims, answer.chosen.node)
+                fleet = fleet.without_pods(answer.chosen.victims, answer.chosen.node)
                 waiting += [one.pod for one in answer.chosen.victims]
                 swaps += 1
                 decision = schedule(asked, fleet)
-            fleet = book(decision, fleet)
+            fleet = apply_decision(decision, fleet)
             waiting.remove(asked)
             progress = True
             assert swaps <= size * len(owners)
@@ -179,96 +187,125 @@ def test_fair_swaps_end(demands: list[int], size: int) -> None:
             break
 
 
-def lone_and_owned() -> NodeFleet:
+def fleet_with_lone_and_owned() -> NodeSnapshot:
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=1)]
-    return NodeFleet.of([node("a", cpu="2")], running)
+    return NodeSnapshot.of([node("a", cpu="2")], running)
 
 
 def test_unmanaged_pod_is_evicted_last_among_equals() -> None:
     asked = pod("p", cpu="1", priority=9)
-    assert names(found(asked, lone_and_owned(), profile=TRIMTAB)) == ["owned"]
+    assert victim_names(run_preempt(asked, fleet_with_lone_and_owned(), profile=TRIMTAB)) == ["owned"]
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="b", cpu="1", priority=1)]
-    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
-    assert names(found(asked, fleet, profile=TRIMTAB)) == ["owned"]
-    assert names(found(asked, fleet)) == ["lone"]
+    fleet = NodeSnapshot.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert victim_names(run_preempt(asked, fleet, profile=TRIMTAB)) == ["owned"]
+    assert victim_names(run_preempt(asked, fleet)) == ["lone"]
 
 
 def test_higher_priority_wins_over_an_unmanaged_pod() -> None:
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=2)]
-    fleet = NodeFleet.of([node("a", cpu="2")], running)
-    assert names(found(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]
+    fleet = NodeSnapshot.of([node("a", cpu="2")], running)
+    assert victim_names(run_preempt(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]
 
 
-def bearing(**owners: Burden) -> Burdens:
+def disruptions_lookup(**owners: RecentDisruptions) -> DisruptionsLookup:
     """Recent disruptions of ReplicaSets, by name; other owners have one replica and none."""
-    return lambda uid: owners.get(uid.rpartition("/")[2], Burden(uid))
+    return lambda uid: owners.get(uid.rpartition("/")[2], RecentDisruptions(uid))
 
 
-def owned_by(*owners: str, priority: int = 1) -> NodeFleet:
+def fleet_of_owners(*owners: str, priority: int = 1) -> NodeSnapshot:
     """One node, full with one pod of each of these owners."""
     running = [
         pod(f"{owner}-{i}", on="a", cpu="1", priority=priority, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
         for i, owner in enumerate(owners)
     ]
-    return NodeFleet.of([node("a", cpu=str(len(owners)))], running)
+    return NodeSnapshot.of([node("a", cpu=str(len(owners)))], running)
 
 
-def gently(asked: Pod, fleet: NodeFleet, burdens: Burdens, covers: list[Cover] | None = None) -> Preemption | Reason:
-    return preempt(asked, fleet, covers or [], TRIMTAB, burdens=burdens)
+def preempt_with_disruptions(
+    asked: Pod, fleet: NodeSnapshot, burdens: DisruptionsLookup, covers: list[PreemptionBudget] | None = None
+) -> Preemption | Reason:
+    return preempt(asked, fleet, covers or [], TRIMTAB, disruptions=burdens)
 
 
-def victims(answer: Preemption | Reason) -> list[str]:
+def victims_of(answer: Preemption | Reason) -> list[str]:
     assert isinstance(answer, Preemption), answer
-    return names(answer)
+    return victim_names(answer)
 
 
 def test_owner_without_a_budget_loses_a_tenth_at_once() -> None:
     asked = pod("p", cpu="2", priority=9)
-    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 10))), Reason)
-    assert victims(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11)))) == ["x-0", "x-1"]
-    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11, down=1))), Reason)
-    assert victims(gently(asked, owned_by("x", "y"), bearing(x=Burden("x", 10), y=Burden("y", 3)))) == ["x-0", "y-1"]
+    assert isinstance(
+        preempt_with_disruptions(asked, fleet_of_owners("x", "x"), disruptions_lookup(x=RecentDisruptions("x", 10))),
+        Reason,
+    )
+    assert victims_of(
+        preempt_with_disruptions(asked, fleet_of_owners("x", "x"), disruptions_lookup(x=RecentDisruptions("x", 11)))
+    ) == ["x-0", "x-1"]
+    assert isinstance(
+        preempt_with_disruptions(
+            asked, fleet_of_owners("x", "x"), disruptions_lookup(x=RecentDisruptions("x", 11, unreplaced=1))
+        ),
+        Reason,
+    )
+    assert victims_of(
+        preempt_with_disruptions(
+            asked,
+            fleet_of_owners("x", "y"),
+            disruptions_lookup(x=RecentDisruptions("x", 10), y=RecentDisruptions("y", 3)),
+        )
+    ) == ["x-0", "y-1"]
 
 
 def test_two_controllers_of_one_owner_share_one_limit() -> None:
-    same = bearing(x=Burden("top", 10), y=Burden("top", 10))
-    assert isinstance(gently(pod("p", cpu="2", priority=9), owned_by("x", "y"), same), Reason)
+    same = disruptions_lookup(x=RecentDisruptions("top", 10), y=RecentDisruptions("top", 10))
+    assert isinstance(preempt_with_disruptions(pod("p", cpu="2", priority=9), fleet_of_owners("x", "y"), same), Reason)
 
 
 def test_exhausted_owner_leads_to_another_victim() -> None:
-    burdens = bearing(x=Burden("x", 4, down=1))
+    burdens = disruptions_lookup(x=RecentDisruptions("x", 4, unreplaced=1))
     running = [
         pod("x-0", on="a", cpu="1", priority=0, owner="ReplicaSet/x"),
         pod("y-0", on="b", cpu="1", priority=3, owner="ReplicaSet/y"),
     ]
-    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
-    assert victims(gently(pod("p", cpu="1", priority=9), fleet, burdens)) == ["y-0"]
+    fleet = NodeSnapshot.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert victims_of(preempt_with_disruptions(pod("p", cpu="1", priority=9), fleet, burdens)) == ["y-0"]
 
 
 def test_pods_with_a_budget_are_not_limited_to_a_tenth() -> None:
-    burdens = bearing(x=Burden("x", 2, down=1))
-    covers = [Cover("default", WEB, 2)]
-    assert len(victims(gently(pod("p", cpu="2", priority=9), owned_by("x", "x"), burdens, covers))) == 2
+    burdens = disruptions_lookup(x=RecentDisruptions("x", 2, unreplaced=1))
+    covers = [PreemptionBudget("default", WEB, 2)]
+    assert (
+        len(
+            victims_of(
+                preempt_with_disruptions(pod("p", cpu="2", priority=9), fleet_of_owners("x", "x"), burdens, covers)
+            )
+        )
+        == 2
+    )
 
 
 def test_system_critical_pods_and_profile_upstream_ignore_the_limit_of_a_tenth() -> None:
-    burdens = bearing(x=Burden("x", 2, down=1))
+    burdens = disruptions_lookup(x=RecentDisruptions("x", 2, unreplaced=1))
     critical = pod("p", cpu="2", priority=2_000_000_000)
-    assert len(victims(gently(critical, owned_by("x", "x"), burdens))) == 2
-    answer = preempt(pod("p", cpu="2", priority=9), owned_by("x", "x"), [], UPSTREAM, burdens=burdens)
-    assert len(victims(answer)) == 2
+    assert len(victims_of(preempt_with_disruptions(critical, fleet_of_owners("x", "x"), burdens))) == 2
+    answer = preempt(pod("p", cpu="2", priority=9), fleet_of_owners("x", "x"), [], UPSTREAM, disruptions=burdens)
+    assert len(victims_of(answer)) == 2
 
 
 def test_owner_with_the_fewest_recent_disruptions_is_chosen_among_equals() -> None:
-    burdens = bearing(x=Burden("x", 20, lately=2), y=Burden("y", 4, lately=1), z=Burden("z", 2, lately=1))
+    burdens = disruptions_lookup(
+        x=RecentDisruptions("x", 20, recent=2),
+        y=RecentDisruptions("y", 4, recent=1),
+        z=RecentDisruptions("z", 2, recent=1),
+    )
     asked = pod("p", cpu="1", priority=9)
-    assert victims(gently(asked, owned_by("y", "x", "z"), burdens)) == ["x-1"]
+    assert victims_of(preempt_with_disruptions(asked, fleet_of_owners("y", "x", "z"), burdens)) == ["x-1"]
     running = [
         pod(f"{owner}-0", on=where, cpu="1", priority=1, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
         for owner, where in (("z", "a"), ("y", "b"), ("x", "c"))
     ]
-    fleet = NodeFleet.of([node(name, cpu="1") for name in "abc"], running)
-    assert victims(gently(asked, fleet, burdens)) == ["x-0"]
+    fleet = NodeSnapshot.of([node(name, cpu="1") for name in "abc"], running)
+    assert victims_of(preempt_with_disruptions(asked, fleet, burdens)) == ["x-0"]
 
 
 def test_younger_pod_is_evicted_unless_its_owner_had_more_disruptions() -> None:
@@ -277,59 +314,80 @@ def test_younger_pod_is_evicted_unless_its_owner_had_more_disruptions() -> None:
         pod("old", on="a", cpu="1", priority=1, owner="ReplicaSet/x", status={"startTime": NOON - timedelta(hours=2)}),
         pod("young", on="a", cpu="1", priority=1, owner="ReplicaSet/y", status={"startTime": NOON}),
     ]
-    fleet = NodeFleet.of([node("a", cpu="2")], running)
+    fleet = NodeSnapshot.of([node("a", cpu="2")], running)
     asked = pod("p", cpu="1", priority=9)
-    assert victims(gently(asked, fleet, bearing())) == ["young"]
-    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["old"]
+    assert victims_of(preempt_with_disruptions(asked, fleet, disruptions_lookup())) == ["young"]
+    assert victims_of(
+        preempt_with_disruptions(asked, fleet, disruptions_lookup(y=RecentDisruptions("y", 1, recent=1)))
+    ) == ["old"]
 
 
 def test_cached_candidates_follow_changed_disruptions() -> None:
-    fleet, asked = owned_by("x", "y"), pod("p", cpu="1", priority=9)
-    assert victims(gently(asked, fleet, bearing(x=Burden("x", 1, lately=1)))) == ["y-1"]
-    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["x-0"]
-    assert victims(gently(asked, fleet, bearing(x=Burden("x", 2), y=Burden("y", 2, down=1)))) == ["x-0"]
+    fleet, asked = fleet_of_owners("x", "y"), pod("p", cpu="1", priority=9)
+    assert victims_of(
+        preempt_with_disruptions(asked, fleet, disruptions_lookup(x=RecentDisruptions("x", 1, recent=1)))
+    ) == ["y-1"]
+    assert victims_of(
+        preempt_with_disruptions(asked, fleet, disruptions_lookup(y=RecentDisruptions("y", 1, recent=1)))
+    ) == ["x-0"]
+    assert victims_of(
+        preempt_with_disruptions(
+            asked, fleet, disruptions_lookup(x=RecentDisruptions("x", 2), y=RecentDisruptions("y", 2, unreplaced=1))
+        )
+    ) == ["x-0"]
 
 
 def test_exact_budget_honours_empty_selectors_and_pods_without_labels() -> None:
-    fleet = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0, metadata={"labels": {}})])
+    fleet = NodeSnapshot.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0, metadata={"labels": {}})])
     asked = pod("p", cpu="1", priority=9)
-    assert victims(preempt(asked, fleet, [Cover("default", Choice(), 0)], TRIMTAB)) == ["r"]
-    assert isinstance(preempt(asked, fleet, [Cover("default", Choice(), 0, exact=True)], TRIMTAB), Reason)
+    assert victims_of(preempt(asked, fleet, [PreemptionBudget("default", HashableSelector(), 0)], TRIMTAB)) == ["r"]
+    assert isinstance(
+        preempt(asked, fleet, [PreemptionBudget("default", HashableSelector(), 0, exact=True)], TRIMTAB), Reason
+    )
 
 
 def test_exact_budget_ignores_terminating_pods_and_unready_ones_it_does_not_protect() -> None:
     asked = pod("p", cpu="1", priority=9)
     ending = pod("r", on="a", cpu="1", priority=0, metadata={"deletionTimestamp": NOON})
-    strict = Cover("default", WEB, 0, exact=True)
-    assert victims(preempt(asked, NodeFleet.of([node("a", cpu="1")], [ending]), [strict], TRIMTAB)) == ["r"]
-    ill = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0)])
+    strict = PreemptionBudget("default", WEB, 0, exact=True)
+    assert victims_of(preempt(asked, NodeSnapshot.of([node("a", cpu="1")], [ending]), [strict], TRIMTAB)) == ["r"]
+    ill = NodeSnapshot.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0)])
     assert isinstance(preempt(asked, ill, [strict], TRIMTAB), Reason)
-    assert victims(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
+    assert victims_of(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
 
 
 def test_leaving_pods_are_not_counted_twice() -> None:
-    fleet = NodeFleet.of(
+    fleet = NodeSnapshot.of(
         [node("a", cpu="2")],
         [
             pod(f"x-{i}", on="a", cpu="1", priority=1, owner="ReplicaSet/x", metadata={"uid": f"x-{i}"})
             for i in range(2)
         ],
     )
-    asked, disrupted = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
-    assert isinstance(gently(asked, fleet, bearing(x=disrupted)), Reason)
-    assert len(victims(gently(asked, fleet, bearing(x=disrupted._replace(leaving=frozenset(["x-0"])))))) == 2
+    asked, disrupted = pod("p", cpu="2", priority=9), RecentDisruptions("x", 20, unreplaced=1)
+    assert isinstance(preempt_with_disruptions(asked, fleet, disruptions_lookup(x=disrupted)), Reason)
+    assert (
+        len(
+            victims_of(
+                preempt_with_disruptions(
+                    asked, fleet, disruptions_lookup(x=disrupted._replace(leaving=frozenset(["x-0"])))
+                )
+            )
+        )
+        == 2
+    )
 
 
-def crowd(*owners: str, size: int = 0, **more: Any) -> NodeFleet:
+def fleet_of_old_pods(*owners: str, size: int = 0, **more: Any) -> NodeSnapshot:
     """One node, full with one old pod of each of these owners, of the usual priority."""
     running = [
         pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO, **more)
         for i, owner in enumerate(owners)
     ]
-    return NodeFleet.of([node("a", cpu=str(size or len(owners)))], running)
+    return NodeSnapshot.of([node("a", cpu=str(size or len(owners)))], running)
 
 
-def fairly(asked: Pod, fleet: NodeFleet, fairness: Fairness = PATIENT) -> Preemption | Reason:
+def preempt_fairly(asked: Pod, fleet: NodeSnapshot, fairness: FairShareInput = LONG_WAITING) -> Preemption | Reason:
     return preempt(asked, fleet, [], TRIMTAB, fairness=fairness)
 
 
@@ -337,43 +395,45 @@ POOR = pod("poor-0", cpu="1", owner="ReplicaSet/poor")
 
 
 def test_pods_of_one_deployment_do_not_preempt_each_other() -> None:
-    both = PATIENT._replace(claimant=lambda _: Claimant("top"))
-    assert isinstance(fairly(POOR, crowd("old", "old", "old"), both), Reason)
+    both = LONG_WAITING._replace(claimant=lambda _: ShareOwner("top"))
+    assert isinstance(preempt_fairly(POOR, fleet_of_old_pods("old", "old", "old"), both), Reason)
 
 
 def test_owner_with_more_weight_may_have_a_larger_share() -> None:
-    heavy = PATIENT._replace(claimant=lambda uid: Claimant(uid, 3.0 if "rich" in uid else 1.0))
-    assert victims(fairly(POOR, crowd("rich", "rich", "rich"))) == ["rich-2"]
-    assert isinstance(fairly(POOR, crowd("rich", "rich", "rich"), heavy), Reason)
+    heavy = LONG_WAITING._replace(claimant=lambda uid: ShareOwner(uid, 3.0 if "rich" in uid else 1.0))
+    assert victims_of(preempt_fairly(POOR, fleet_of_old_pods("rich", "rich", "rich"))) == ["rich-2"]
+    assert isinstance(preempt_fairly(POOR, fleet_of_old_pods("rich", "rich", "rich"), heavy), Reason)
 
 
 def test_leaving_and_nominated_pods_count_as_done() -> None:
-    fleet = crowd("rich", "rich", "rich")
-    coming = resident(pod("poor-1", cpu="1", owner="ReplicaSet/poor"))
+    fleet = fleet_of_old_pods("rich", "rich", "rich")
+    coming = build_pod_info(pod("poor-1", cpu="1", owner="ReplicaSet/poor"))
     promised = fleet.with_nominated({"a": (coming,)})
-    assert isinstance(fairly(POOR, promised), Reason)
+    assert isinstance(preempt_fairly(POOR, promised), Reason)
     ending = pod(
         "rich-9", on="a", cpu="1", owner="ReplicaSet/rich", status=LONG_AGO, metadata={"deletionTimestamp": NOON}
     )
-    two = NodeFleet.of(
-        [node("a", cpu="3")], [ending, *(one.pod for one in crowd("rich", "x").hosts.targets[0].residents)]
+    two = NodeSnapshot.of(
+        [node("a", cpu="3")], [ending, *(one.pod for one in fleet_of_old_pods("rich", "x").nodes.targets[0].pods)]
     )
-    assert victims(fairly(POOR, two)) == ["rich-9"]
-    assert isinstance(fairly(pod("poor-0", cpu="2", owner="ReplicaSet/poor"), two), Reason)
+    assert victims_of(preempt_fairly(POOR, two)) == ["rich-9"]
+    assert isinstance(preempt_fairly(pod("poor-0", cpu="2", owner="ReplicaSet/poor"), two), Reason)
 
 
 def test_largest_owner_then_largest_service_loses_pods_first() -> None:
-    assert victims(fairly(POOR, crowd("rich", "rich", "rich", "some", "some", size=5))) == ["rich-2"]
+    assert victims_of(preempt_fairly(POOR, fleet_of_old_pods("rich", "rich", "rich", "some", "some", size=5))) == [
+        "rich-2"
+    ]
     running = [
         pod(f"{name}-{i}", on="a", cpu="1", app=app, owner=f"ReplicaSet/{name}", status=LONG_AGO)
         for name, app in (("small", "alone"), ("large", "shared"), ("other", "shared"))
         for i in range(2 if name != "other" else 1)
     ]
-    fleet = NodeFleet.of([node("a", cpu="5")], running)
-    grouped = PATIENT._replace(services={"default": [{"app": "alone"}, {"app": "shared"}]})
-    assert victims(fairly(POOR, fleet, grouped)) == ["large-1"]
-    swapped = PATIENT._replace(services={"default": [{"app": "alone"}]})
-    assert victims(fairly(POOR, fleet, swapped)) == ["small-1"]
+    fleet = NodeSnapshot.of([node("a", cpu="5")], running)
+    grouped = LONG_WAITING._replace(services={"default": [{"app": "alone"}, {"app": "shared"}]})
+    assert victims_of(preempt_fairly(POOR, fleet, grouped)) == ["large-1"]
+    swapped = LONG_WAITING._replace(services={"default": [{"app": "alone"}]})
+    assert victims_of(preempt_fairly(POOR, fleet, swapped)) == ["small-1"]
 
 
 def test_replacements_of_victims_are_predicted() -> None:
@@ -382,9 +442,9 @@ def test_replacements_of_victims_are_predicted() -> None:
         pod("small", on="a", cpu="1", priority=1, owner="ReplicaSet/y"),
         pod("lone", on="a", cpu="1", priority=1, owner=""),
     ]
-    fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="1")], running)
-    asked = resident(pod("p", cpu="4", priority=9))
-    outcomes = foretold(asked, found(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
+    fleet = NodeSnapshot.of([node("a", cpu="4"), node("b", cpu="1")], running)
+    asked = build_pod_info(pod("p", cpu="4", priority=9))
+    outcomes = predict_replacements(asked, run_preempt(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
     assert [(one.name, outcome) for one, outcome in outcomes] == [
         ("lone", "nothing replaces it"),
         ("large", "no node would take its replacement"),
@@ -393,11 +453,11 @@ def test_replacements_of_victims_are_predicted() -> None:
 
 
 def test_candidates_found_beside_a_nominated_pod_are_not_cached() -> None:
-    fleet = owned_by("x", "y")
-    asked, ahead = pod("p", cpu="1", priority=9), resident(pod("ahead", cpu="1", priority=9))
-    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
-    assert len(victims(preempt(asked, fleet, [], UPSTREAM))) == 1
-    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+    fleet = fleet_of_owners("x", "y")
+    asked, ahead = pod("p", cpu="1", priority=9), build_pod_info(pod("ahead", cpu="1", priority=9))
+    assert len(victims_of(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+    assert len(victims_of(preempt(asked, fleet, [], UPSTREAM))) == 1
+    assert len(victims_of(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
 
 
 @given(
@@ -422,7 +482,7 @@ def test_search_ends_with_enough_candidates_one_of_which_violates_no_budget(
             expected.append(f"n{i:03}")
         if len(expected) >= 100 and "free" in order[: i + 1]:
             break
-    answer = preempt(pod("p", cpu="1", priority=9), NodeFleet.of(nodes, running), CLOSED, UPSTREAM)
+    answer = preempt(pod("p", cpu="1", priority=9), NodeSnapshot.of(nodes, running), CLOSED, UPSTREAM)
     assert (expected == []) == isinstance(answer, Reason)
     if isinstance(answer, Preemption):
         assert [one.node for one in answer.candidates] == expected

@@ -9,46 +9,55 @@ from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 Labels = Mapping[str, str]
 
 
-class Choice(NamedTuple):
+class HashableSelector(NamedTuple):
     """A label selector that can be a key of a dict."""
 
     labels: tuple[tuple[str, str], ...] = ()
-    rules: tuple[LabelSelectorRequirement, ...] = ()
+    requirements: tuple[LabelSelectorRequirement, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
         for key, value in self.labels:
             if labels.get(key) != value:
                 return False
-        return all(rule.matches(labels) for rule in self.rules)
+        return all(rule.matches(labels) for rule in self.requirements)
 
     @property
-    def empty(self) -> bool:
-        return not self.labels and not self.rules
+    def is_empty(self) -> bool:
+        return not self.labels and not self.requirements
 
 
-def choice(
-    selector: LabelSelector | None, own: Labels, same: tuple[str, ...] = (), different: tuple[str, ...] = ()
-) -> Choice | None:
+def hashable_selector(
+    selector: LabelSelector | None,
+    pod_labels: Labels,
+    match_label_keys: tuple[str, ...] = (),
+    mismatch_label_keys: tuple[str, ...] = (),
+) -> HashableSelector | None:
     """Convert a selector; matchLabelKeys and mismatchLabelKeys add requirements with the values of the pod's labels."""
     if selector is None:
         return None
     rules = list(selector.match_expressions)
-    rules += [LabelSelectorRequirement(key=key, operator="In", values=(own[key],)) for key in same if key in own]
     rules += [
-        LabelSelectorRequirement(key=key, operator="NotIn", values=(own[key],)) for key in different if key in own
+        LabelSelectorRequirement(key=key, operator="In", values=(pod_labels[key],))
+        for key in match_label_keys
+        if key in pod_labels
     ]
-    return Choice(tuple(sorted(selector.match_labels.items())), tuple(rules))
+    rules += [
+        LabelSelectorRequirement(key=key, operator="NotIn", values=(pod_labels[key],))
+        for key in mismatch_label_keys
+        if key in pod_labels
+    ]
+    return HashableSelector(tuple(sorted(selector.match_labels.items())), tuple(rules))
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """The pods that an affinity term selects, and the node label that defines its topology domains."""
 
     topology_key: str
-    selector: Choice | None
+    selector: HashableSelector | None
     namespaces: frozenset[str]
-    namespace_selector: Choice | None
+    namespace_selector: HashableSelector | None
 
-    def covers(self, namespace: str, labels: Labels, namespaces: Mapping[str, Labels]) -> bool:
+    def matches(self, namespace: str, labels: Labels, namespaces: Mapping[str, Labels]) -> bool:
         if self.selector is None or not self.selector.matches(labels):
             return False
         if namespace in self.namespaces:
@@ -56,57 +65,61 @@ class Term(NamedTuple):
         return self.namespace_selector is not None and self.namespace_selector.matches(namespaces.get(namespace, {}))
 
 
-def resolved(term: Term, namespaces: Mapping[str, Labels]) -> Term:
+def with_resolved_namespaces(term: AffinityTerm, namespaces: Mapping[str, Labels]) -> AffinityTerm:
     """Resolve the namespace selector to names; an empty selector stays, because it selects all namespaces."""
     selector = term.namespace_selector
-    if selector is None or selector.empty:
+    if selector is None or selector.is_empty:
         return term
     named = frozenset(name for name, labels in namespaces.items() if selector.matches(labels))
     return term._replace(namespaces=term.namespaces | named, namespace_selector=None)
 
 
-class Carried(NamedTuple):
+class WeightedTerm(NamedTuple):
     """An affinity term of a pod: `weight` is 0 for a required one, negative for preferred anti-affinity."""
 
-    term: Term
+    term: AffinityTerm
     weight: int
-    repels: bool
+    is_anti_affinity: bool
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         return self.weight == 0
 
 
-def carried(spec: PodSpec, namespace: str, labels: Labels) -> tuple[Carried, ...]:
+def affinity_terms_of(spec: PodSpec, namespace: str, labels: Labels) -> tuple[WeightedTerm, ...]:
     """Return every affinity and anti-affinity term of a pod, in the order of its spec."""
     if spec.affinity is None:
         return ()
-    attracting = _side(spec.affinity.pod_affinity, namespace, labels, repels=False)
-    return attracting + _side(spec.affinity.pod_anti_affinity, namespace, labels, repels=True)
+    attracting = _terms_of(spec.affinity.pod_affinity, namespace, labels, is_anti_affinity=False)
+    return attracting + _terms_of(spec.affinity.pod_anti_affinity, namespace, labels, is_anti_affinity=True)
 
 
-def _side(affinity: PodAffinity | None, namespace: str, labels: Labels, *, repels: bool) -> tuple[Carried, ...]:
+def _terms_of(
+    affinity: PodAffinity | None, namespace: str, labels: Labels, *, is_anti_affinity: bool
+) -> tuple[WeightedTerm, ...]:
     if affinity is None:
         return ()
     required = tuple(
-        Carried(_written(term, namespace, labels), 0, repels)
+        WeightedTerm(_build_term(term, namespace, labels), 0, is_anti_affinity)
         for term in affinity.required_during_scheduling_ignored_during_execution
     )
-    sign = -1 if repels else 1
+    sign = -1 if is_anti_affinity else 1
     return required + tuple(
-        Carried(_written(weighted.pod_affinity_term, namespace, labels), sign * weighted.weight, repels)
+        WeightedTerm(
+            _build_term(weighted.pod_affinity_term, namespace, labels), sign * weighted.weight, is_anti_affinity
+        )
         for weighted in affinity.preferred_during_scheduling_ignored_during_execution
         if weighted.weight
     )
 
 
-def _written(term: PodAffinityTerm, namespace: str, labels: Labels) -> Term:
+def _build_term(term: PodAffinityTerm, namespace: str, labels: Labels) -> AffinityTerm:
     named = frozenset(term.namespaces)
     if not named and term.namespace_selector is None:
         named = frozenset((namespace,))
-    return Term(
+    return AffinityTerm(
         term.topology_key,
-        choice(term.label_selector, labels, term.match_label_keys, term.mismatch_label_keys),
+        hashable_selector(term.label_selector, labels, term.match_label_keys, term.mismatch_label_keys),
         named,
-        choice(term.namespace_selector, {}),
+        hashable_selector(term.namespace_selector, {}),
     )

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.affinity.affinity_terms import Choice, Labels, choice
+from trimtab.decide.pods.affinity.affinity_terms import HashableSelector, Labels, hashable_selector
 
 
-class Groups(NamedTuple):
+class SelectorGroups(NamedTuple):
     services: Mapping[str, Sequence[Labels]] = {}
     """The selectors of services, by namespace."""
     workloads: Mapping[str, LabelSelector] = {}
     """The selectors of ReplicaSets, StatefulSets and ReplicationControllers, by uid."""
 
-    def selector_for(self, pod: Pod) -> Choice | None:
+    def selector_for(self, pod: Pod) -> HashableSelector | None:
         """Combine the selectors of all services that select the pod and of its owner; None when there are none."""
         if not self.services and not self.workloads:
             return None
@@ -24,11 +24,11 @@ class Groups(NamedTuple):
                 labels |= selector
         owner = pod.controller
         owner_selector = self.workloads.get(owner.uid) if owner is not None else None
-        found = choice(owner_selector or LabelSelector(), {})
+        found = hashable_selector(owner_selector or LabelSelector(), {})
         if found is None:
             return None
         combined = found._replace(labels=tuple(sorted({**dict(found.labels), **labels}.items())))
-        return None if combined.empty else combined
+        return None if combined.is_empty else combined
 
 
-NO_GROUPS = Groups()
+NO_SELECTOR_GROUPS = SelectorGroups()

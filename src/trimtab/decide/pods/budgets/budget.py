@@ -8,11 +8,11 @@ from trimtab.api.value import IntOrString
 
 DELETION_DEADLINE = timedelta(minutes=2)
 """How long a granted disruption counts before the pod must be terminating."""
-IN_FLIGHT_AT_MOST = timedelta(minutes=10)
+MAX_IN_FLIGHT_TIME = timedelta(minutes=10)
 """How long a disruption without a replacement counts as in flight."""
 
 
-class Controller(NamedTuple):
+class OwnerController(NamedTuple):
     """An owner of pods that defines how many there should be."""
 
     uid: str
@@ -33,7 +33,7 @@ class CoveredPod(NamedTuple):
     controller_uid: str = ""
 
 
-class Limit(NamedTuple):
+class BudgetLimit(NamedTuple):
     """The limit of a budget; at most one of the two is set."""
 
     min_available: IntOrString | None = None
@@ -44,14 +44,14 @@ class Limit(NamedTuple):
         """Whether it counts against the replicas of the controllers, not against the existing pods."""
         return self.max_unavailable is not None or _is_percentage(self.min_available)
 
-    def desired(self, expected: int) -> int:
+    def desired_healthy(self, expected: int) -> int:
         """Return how many pods must stay healthy out of `expected`."""
         if self.max_unavailable is not None:
-            return max(0, expected - scaled(self.max_unavailable, expected))
-        return scaled(self.min_available, expected) if self.min_available is not None else 0
+            return max(0, expected - scaled_value(self.max_unavailable, expected))
+        return scaled_value(self.min_available, expected) if self.min_available is not None else 0
 
 
-class Strength(NamedTuple):
+class BudgetAssessment(NamedTuple):
     """The computed values of one budget at one moment."""
 
     expected: int
@@ -64,49 +64,49 @@ class Strength(NamedTuple):
     """When the first of them expires."""
 
 
-class Unknown(NamedTuple):
+class UnknownScale(NamedTuple):
     """The budget cannot be computed, so it allows nothing."""
 
     message: str
 
 
-class Rate(NamedTuple):
+class RateWindow(NamedTuple):
     """At most `disruptions` in any window of length `period`; `recent` are the accepted ones, oldest first."""
 
     disruptions: int
     period: timedelta
     recent: tuple[datetime, ...] = ()
 
-    def in_window(self, now: datetime) -> int:
-        now = self.moment(now)
+    def count_in_window(self, now: datetime) -> int:
+        now = self.monotonic_now(now)
         return sum(now - self.period < at for at in self.recent)
 
-    def left(self, now: datetime) -> int:
-        return max(0, self.disruptions - self.in_window(now))
+    def remaining(self, now: datetime) -> int:
+        return max(0, self.disruptions - self.count_in_window(now))
 
-    def next_allowed(self, now: datetime) -> datetime:
+    def next_allowed_at(self, now: datetime) -> datetime:
         """Return the first moment at which one more is allowed."""
-        if self.left(now) > 0:
+        if self.remaining(now) > 0:
             return now
         return self.recent[-self.disruptions] + self.period
 
-    def spent(self, now: datetime) -> "Rate":
+    def with_disruption(self, now: datetime) -> "RateWindow":
         """Return the rate after one more disruption; only the times that still matter are kept."""
-        return self._replace(recent=(*self.recent, self.moment(now))[-self.disruptions :])
+        return self._replace(recent=(*self.recent, self.monotonic_now(now))[-self.disruptions :])
 
-    def exhausted(self, now: datetime) -> "Rate":
+    def without_remaining(self, now: datetime) -> "RateWindow":
         """Return the rate after all disruptions that it allows now."""
         rate = self
-        while rate.left(now):
-            rate = rate.spent(now)
+        while rate.remaining(now):
+            rate = rate.with_disruption(now)
         return rate
 
-    def moment(self, now: datetime) -> datetime:
+    def monotonic_now(self, now: datetime) -> datetime:
         """Return the time for this rate, which never goes back: a clock that steps back must not open the window."""
         return max(now, self.recent[-1]) if self.recent else now
 
 
-def scaled(value: IntOrString, total: int) -> int:
+def scaled_value(value: IntOrString, total: int) -> int:
     """Return a count as it is, a percentage of `total` rounded up."""
     if isinstance(value, str) and _is_percentage(value):
         return -(-int(value[:-1]) * total // 100)
@@ -118,20 +118,20 @@ def _is_percentage(value: IntOrString | None) -> bool:
 
 
 def assess(
-    limit: Limit,
+    limit: BudgetLimit,
     pods: Sequence[CoveredPod],
-    controllers: Mapping[str, Controller],
+    controllers: Mapping[str, OwnerController],
     disrupted: Mapping[str, datetime],
     now: datetime,
-) -> Strength | Unknown:
+) -> BudgetAssessment | UnknownScale:
     """Compute what the budget allows; every pod it selects counts, whatever its phase."""
-    expected = _expected(limit, pods, controllers)
-    if isinstance(expected, Unknown):
+    expected = _expected_count(limit, pods, controllers)
+    if isinstance(expected, UnknownScale):
         return expected
-    desired = limit.desired(expected)
-    healthy = sum(_healthy(pod, disrupted, now) for pod in pods)
-    unexpired = _still_believed(pods, disrupted, now)
-    return Strength(
+    desired = limit.desired_healthy(expected)
+    healthy = sum(_is_healthy(pod, disrupted, now) for pod in pods)
+    unexpired = _unexpired_grants(pods, disrupted, now)
+    return BudgetAssessment(
         expected=expected,
         desired_healthy=desired,
         current_healthy=healthy,
@@ -141,13 +141,15 @@ def assess(
     )
 
 
-def _expected(limit: Limit, pods: Sequence[CoveredPod], controllers: Mapping[str, Controller]) -> int | Unknown:
+def _expected_count(
+    limit: BudgetLimit, pods: Sequence[CoveredPod], controllers: Mapping[str, OwnerController]
+) -> int | UnknownScale:
     if limit.follows_scale:
         return expected_pods(pods, controllers)
     return len(pods) if limit.min_available is not None else 0
 
 
-def expected_pods(pods: Iterable[CoveredPod], controllers: Mapping[str, Controller]) -> int | Unknown:
+def expected_pods(pods: Iterable[CoveredPod], controllers: Mapping[str, OwnerController]) -> int | UnknownScale:
     """Return the replicas of the distinct controllers of these pods; a pod without a controller adds none."""
     replicas: dict[str, int] = {}
     for pod in pods:
@@ -155,12 +157,12 @@ def expected_pods(pods: Iterable[CoveredPod], controllers: Mapping[str, Controll
             continue
         owner = scale_target(pod.controller_uid, controllers)
         if owner is None:
-            return Unknown(f'found no controllers for pod "{pod.name}" (it names {pod.controller})')
+            return UnknownScale(f'found no controllers for pod "{pod.name}" (it names {pod.controller})')
         replicas[owner.uid] = owner.replicas
     return sum(replicas.values())
 
 
-def scale_target(uid: str, controllers: Mapping[str, Controller]) -> Controller | None:
+def scale_target(uid: str, controllers: Mapping[str, OwnerController]) -> OwnerController | None:
     """Return the owner whose replicas count: the Deployment of a ReplicaSet, otherwise the controller itself."""
     owner = controllers.get(uid)
     if owner is not None and owner.kind == "ReplicaSet" and owner.controller_uid:
@@ -170,7 +172,7 @@ def scale_target(uid: str, controllers: Mapping[str, Controller]) -> Controller 
     return owner
 
 
-def _healthy(pod: CoveredPod, disrupted: Mapping[str, datetime], now: datetime) -> bool:
+def _is_healthy(pod: CoveredPod, disrupted: Mapping[str, datetime], now: datetime) -> bool:
     if not pod.ready or pod.terminating:
         return False
     granted = disrupted.get(pod.name)
@@ -178,7 +180,7 @@ def _healthy(pod: CoveredPod, disrupted: Mapping[str, datetime], now: datetime) 
     return granted is None or granted + DELETION_DEADLINE <= now
 
 
-def _still_believed(
+def _unexpired_grants(
     pods: Iterable[CoveredPod], disrupted: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
     not_terminating = {pod.name for pod in pods if not pod.terminating}

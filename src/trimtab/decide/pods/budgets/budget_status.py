@@ -17,15 +17,15 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisrupti
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
 from trimtab.decide.gate import Availability, budget_state, disruptions_within
-from trimtab.decide.pods.affinity.affinity_terms import choice
+from trimtab.decide.pods.affinity.affinity_terms import hashable_selector
 from trimtab.decide.pods.budgets.budget import (
     DELETION_DEADLINE,
-    IN_FLIGHT_AT_MOST,
-    Controller,
+    MAX_IN_FLIGHT_TIME,
+    BudgetAssessment,
+    BudgetLimit,
     CoveredPod,
-    Limit,
-    Strength,
-    Unknown,
+    OwnerController,
+    UnknownScale,
     assess,
     expected_pods,
 )
@@ -33,41 +33,41 @@ from trimtab.decide.pods.budgets.pod_budgets import (
     INSUFFICIENT,
     SUFFICIENT,
     SYNC_FAILED,
-    Guard,
+    GuardingBudget,
     PodBudget,
+    budget_snapshot,
     condition_of,
     rate_of,
     selects,
-    standing_of,
-    with_allowed,
+    with_allowed_condition,
 )
-from trimtab.decide.pods.preemption.preempt import Cover
+from trimtab.decide.pods.preemption.preempt import PreemptionBudget
 
-CAPPED = "CappedByPolicy"
+CAPPED_CONDITION = "CappedByPolicy"
 
 
-class Crew(NamedTuple):
+class NamespacePods(NamedTuple):
     """The pods of a budget's namespace and their controllers."""
 
     pods: Sequence[Pod]
-    controllers: Mapping[str, Controller]
+    controllers: Mapping[str, OwnerController]
 
 
 def next_status(
     budget: PodDisruptionBudget,
     pods: Iterable[Pod],
-    controllers: Mapping[str, Controller],
+    controllers: Mapping[str, OwnerController],
     now: datetime,
-    limit: Limit | None = None,
+    limit: BudgetLimit | None = None,
 ) -> PodDisruptionBudgetStatus:
     """Compute the status; equal to the present one when there is nothing to write."""
     spec, status = budget.spec, budget.status
-    limit = limit or Limit(spec.min_available, spec.max_unavailable)
-    covered = [covered_pod(pod) for pod in pods if selects(budget, pod)]
+    limit = limit or BudgetLimit(spec.min_available, spec.max_unavailable)
+    covered = [covered_pod_of(pod) for pod in pods if selects(budget, pod)]
     found = assess(limit, covered, controllers, status.disrupted_pods, now)
-    if isinstance(found, Unknown):
+    if isinstance(found, UnknownScale):
         return status.but(
-            disruptions_allowed=0, conditions=with_allowed(budget, SYNC_FAILED, now, message=found.message)
+            disruptions_allowed=0, conditions=with_allowed_condition(budget, SYNC_FAILED, now, message=found.message)
         )
     return PodDisruptionBudgetStatus(
         observed_generation=budget.metadata.generation,
@@ -76,11 +76,11 @@ def next_status(
         current_healthy=found.current_healthy,
         desired_healthy=found.desired_healthy,
         expected_pods=found.expected,
-        conditions=with_allowed(budget, SUFFICIENT if found.allowed > 0 else INSUFFICIENT, now),
+        conditions=with_allowed_condition(budget, SUFFICIENT if found.allowed > 0 else INSUFFICIENT, now),
     )
 
 
-def covered_pod(pod: Pod) -> CoveredPod:
+def covered_pod_of(pod: Pod) -> CoveredPod:
     owner = pod.controller
     return CoveredPod(
         name=pod.name,
@@ -91,20 +91,20 @@ def covered_pod(pod: Pod) -> CoveredPod:
     )
 
 
-def own_status(
-    budget: DisruptionBudget, crew: Crew, effective: EffectiveBudget, now: datetime
+def next_own_status(
+    budget: DisruptionBudget, namespace_pods: NamespacePods, effective: EffectiveBudget, now: datetime
 ) -> DisruptionBudgetStatus:
     """The same for a DisruptionBudget: adds rate, disruptions in flight, and voluntary and involuntary loss."""
-    limit = Limit(effective.min_available, effective.max_unavailable)
-    pods = [pod for pod in crew.pods if selects(budget, pod)]
-    covered = [covered_pod(pod) for pod in pods]
-    found = _assessed(limit, covered, crew.controllers, budget.status.disrupted_pods, now)
-    if isinstance(found, Unknown):
-        conditions = with_allowed(budget, SYNC_FAILED, now, message=found.message)
+    limit = BudgetLimit(effective.min_available, effective.max_unavailable)
+    pods = [pod for pod in namespace_pods.pods if selects(budget, pod)]
+    covered = [covered_pod_of(pod) for pod in pods]
+    found = _assess_or_unlimited(limit, covered, namespace_pods.controllers, budget.status.disrupted_pods, now)
+    if isinstance(found, UnknownScale):
+        conditions = with_allowed_condition(budget, SYNC_FAILED, now, message=found.message)
         return budget.status.but(disruptions_allowed=0, allowed_now=0, conditions=conditions)
-    desired = wanted_of(covered, crew.controllers)
+    desired = desired_pods(covered, namespace_pods.controllers)
     in_flight = tuple(
-        entry for entry in budget.status.in_flight if _is_flying(entry, pods, desired > found.current_healthy, now)
+        entry for entry in budget.status.in_flight if _is_in_flight(entry, pods, desired > found.current_healthy, now)
     )
     status = budget.status.but(
         observed_generation=budget.metadata.generation,
@@ -116,69 +116,69 @@ def own_status(
         expected_pods=found.expected,
         desired=desired,
         available=found.current_healthy,
-        down=down(pods, found, in_flight, desired),
+        down=count_down_pods(pods, found, in_flight, desired),
         in_flight=in_flight,
-        rate=_rate(budget, effective, now),
+        rate=_rate_status(budget, effective, now),
     )
-    return _with_allowance(budget.but(status=status), now)
+    return _with_allowed_now(budget.but(status=status), now)
 
 
-def _assessed(
-    limit: Limit,
+def _assess_or_unlimited(
+    limit: BudgetLimit,
     covered: Sequence[CoveredPod],
-    controllers: Mapping[str, Controller],
+    controllers: Mapping[str, OwnerController],
     disrupted: Mapping[str, datetime],
     now: datetime,
-) -> Strength | Unknown:
+) -> BudgetAssessment | UnknownScale:
     """As for a PodDisruptionBudget; with only a rate there is no minimum, and every healthy pod may be disrupted."""
-    if limit != Limit():
+    if limit != BudgetLimit():
         return assess(limit, covered, controllers, disrupted, now)
-    return assess(Limit(min_available=0), covered, controllers, disrupted, now)
+    return assess(BudgetLimit(min_available=0), covered, controllers, disrupted, now)
 
 
-def wanted_of(covered: Sequence[CoveredPod], controllers: Mapping[str, Controller]) -> int:
+def desired_pods(covered: Sequence[CoveredPod], controllers: Mapping[str, OwnerController]) -> int:
     """Return how many pods there should be: the replicas of their owners, and the pods without an owner."""
     found = expected_pods(covered, controllers)
     bare = sum(not pod.controller_uid for pod in covered)
-    return len(covered) if isinstance(found, Unknown) else found + bare
+    return len(covered) if isinstance(found, UnknownScale) else found + bare
 
 
-def _is_flying(entry: InFlightDisruption, pods: Iterable[Pod], missing: bool, now: datetime) -> bool:
+def _is_in_flight(entry: InFlightDisruption, pods: Iterable[Pod], has_missing_pods: bool, now: datetime) -> bool:
     """A disruption is over when its pod is gone and as many pods as desired are healthy again."""
     since = entry.since or now
-    if now - since >= IN_FLIGHT_AT_MOST:
+    if now - since >= MAX_IN_FLIGHT_TIME:
         return False
     pod = next((one for one in pods if one.name == entry.object), None)
     if pod is None:
-        return missing
+        return has_missing_pods
     created = pod.metadata.creation_timestamp
     if created is not None and created > since:
-        return missing
+        return has_missing_pods
     return pod.metadata.deletion_timestamp is not None or now - since < DELETION_DEADLINE
 
 
-def down(
-    pods: Iterable[Pod], found: Strength, flying: Sequence[InFlightDisruption], wanted: int
+def count_down_pods(
+    pods: Iterable[Pod], assessment: BudgetAssessment, in_flight: Sequence[InFlightDisruption], desired: int
 ) -> UnavailableReplicas:
     """Count pods that are unhealthy or missing, voluntary disruptions and failures separately."""
     unhealthy = [pod for pod in pods if not pod.is_ready or pod.metadata.deletion_timestamp is not None]
-    voluntary_unhealthy = sum(_was_meant(pod) or pod.name in found.disrupted for pod in unhealthy)
-    granted = sum(pod.name in found.disrupted for pod in pods if pod not in unhealthy)
+    voluntary_unhealthy = sum(_is_disruption_target(pod) or pod.name in assessment.disrupted for pod in unhealthy)
+    granted = sum(pod.name in assessment.disrupted for pod in pods if pod not in unhealthy)
     present = {pod.name for pod in pods}
-    missing = max(0, wanted - len(present))
-    lost = min(missing, sum(entry.object not in present for entry in flying))
+    missing = max(0, desired - len(present))
+    lost = min(missing, sum(entry.object not in present for entry in in_flight))
     arriving = min(
-        len(unhealthy) - voluntary_unhealthy, max(0, sum(entry.object not in present for entry in flying) - lost)
+        len(unhealthy) - voluntary_unhealthy, max(0, sum(entry.object not in present for entry in in_flight) - lost)
     )
     voluntary = voluntary_unhealthy + granted + lost + arriving
     return UnavailableReplicas(voluntary=voluntary, involuntary=max(0, len(unhealthy) + granted + missing - voluntary))
 
 
-def _was_meant(pod: Pod) -> bool:
+def _is_disruption_target(pod: Pod) -> bool:
     return any(one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions)
 
 
-def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -> RateStatus | None:
+def _rate_status(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -> RateStatus | None:
     if effective.rate is None:
         return None
     recent = budget.status.rate.recent if budget.status.rate is not None else ()
@@ -186,78 +186,80 @@ def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -
     return RateStatus(in_window=len(kept), limit=effective.rate.disruptions, recent=kept)
 
 
-def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudgetStatus:
+def _with_allowed_now(budget: DisruptionBudget, now: datetime) -> DisruptionBudgetStatus:
     """Add `allowedNow`, the time when it increases by itself, and the conditions that explain it."""
     status = budget.status
     rate = rate_of(budget)
     state = budget_state(budget, Availability(), now)
     limits = [status.disruptions_allowed]
-    limits += [limit for limit in (state.concurrent, rate.left(now) if rate else None) if limit is not None]
+    limits += [limit for limit in (state.concurrent, rate.remaining(now) if rate else None) if limit is not None]
     waits_until = [state.next_at] if state.next_at else []
-    if rate is not None and rate.left(now) == 0:
-        waits_until.append(rate.next_allowed(now))
+    if rate is not None and rate.remaining(now) == 0:
+        waits_until.append(rate.next_allowed_at(now))
     allowed = min(limits) if state.is_open else 0
     status = status.but(allowed_now=allowed, next_allowed_at=max(waits_until, default=None))
     budget = budget.but(status=status)
-    conditions = with_allowed(budget, SUFFICIENT if allowed > 0 else INSUFFICIENT, now, message=_why(budget, now))
+    conditions = with_allowed_condition(
+        budget, SUFFICIENT if allowed > 0 else INSUFFICIENT, now, message=_allowance_message(budget, now)
+    )
     return status.but(
-        conditions=with_capped(budget.but(status=status.but(conditions=conditions)), status.effective, now)
+        conditions=with_capped_condition(budget.but(status=status.but(conditions=conditions)), status.effective, now)
     )
 
 
-def _why(budget: DisruptionBudget, now: datetime) -> str:
+def _allowance_message(budget: DisruptionBudget, now: datetime) -> str:
     status = budget.status
-    snapshot = standing_of(Guard(budget), now)
+    snapshot = budget_snapshot(GuardingBudget(budget), now)
     parts = [f"{status.current_healthy} pods are healthy, {status.desired_healthy} must be"]
     if snapshot.rate is not None:
         parts.append(
-            f"{snapshot.rate.in_window(now)} of {snapshot.rate.disruptions} disruptions in {format_timedelta(snapshot.rate.period)}"
+            f"{snapshot.rate.count_in_window(now)} of {snapshot.rate.disruptions} disruptions in {format_timedelta(snapshot.rate.period)}"
         )
-    return "; ".join([*parts, *([snapshot.closed] if snapshot.closed else [])])
+    return "; ".join([*parts, *([snapshot.closed_reason] if snapshot.closed_reason else [])])
 
 
-def with_capped(budget: PodBudget, effective: EffectiveBudget | None, now: datetime) -> tuple[Condition, ...]:
+def with_capped_condition(budget: PodBudget, effective: EffectiveBudget | None, now: datetime) -> tuple[Condition, ...]:
     """Return the budget's conditions with CappedByPolicy when the policy allows more than the budget."""
     conditions = budget.status.conditions
-    others = tuple(one for one in conditions if one.type != CAPPED)
+    others = tuple(one for one in conditions if one.type != CAPPED_CONDITION)
     if effective is None or not effective.source:
         return others
-    before = condition_of(conditions, CAPPED)
+    before = condition_of(conditions, CAPPED_CONDITION)
     condition = Condition(
-        type=CAPPED,
+        type=CAPPED_CONDITION,
         status="True",
         reason="StricterThanPolicy",
-        message=f"the floors of {effective.source} allow more than this budget does: {_summed_up(effective)}",
+        message=f"the floors of {effective.source} allow more than this budget does: {_format_limits(effective)}",
         last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
     return (*others, condition)
 
 
-def _summed_up(effective: EffectiveBudget) -> str:
+def _format_limits(effective: EffectiveBudget) -> str:
     limits = {"minAvailable": effective.min_available, "maxUnavailable": effective.max_unavailable}
     parts = [f"{name} {value}" for name, value in limits.items() if value is not None]
     parts += [f"{effective.rate.disruptions} in {effective.rate.period}"] if effective.rate is not None else []
     return ", ".join(parts)
 
 
-def cover(budget: PodBudget, now: datetime | None = None) -> Cover:
+def preemption_budget(budget: PodBudget, now: datetime | None = None) -> PreemptionBudget:
     """Convert the budget for preemption; with a time, as an eviction at that time would be evaluated."""
-    result = Cover(
+    result = PreemptionBudget(
         namespace=budget.metadata.namespace,
-        selector=choice(budget.spec.selector, {}),
+        selector=hashable_selector(budget.spec.selector, {}),
         allowed=budget.status.disruptions_allowed,
         disrupted=frozenset(budget.status.disrupted_pods),
     )
     if now is None:
         return result
-    snapshot = standing_of(Guard(budget), now)
+    snapshot = budget_snapshot(GuardingBudget(budget), now)
     concurrent = budget_state(budget, Availability(), now).concurrent if isinstance(budget, DisruptionBudget) else None
-    limits = [concurrent, snapshot.rate.left(now) if snapshot.rate is not None else None]
+    limits = [concurrent, snapshot.rate.remaining(now) if snapshot.rate is not None else None]
     allowed = min([snapshot.disruptions_allowed, *(limit for limit in limits if limit is not None)])
     stale = snapshot.observed_generation < snapshot.generation
     return result._replace(
-        allowed=0 if snapshot.closed or stale else allowed,
+        allowed=0 if snapshot.closed_reason or stale else allowed,
         exact=True,
         spares_ill=not snapshot.exempts_unhealthy(),
     )

@@ -16,9 +16,9 @@ from trimtab.api.kinds.disruption import (
 )
 from trimtab.decide.gate import disruptions_within
 from trimtab.decide.pods.budgets import budget
-from trimtab.decide.pods.budgets.pod_budgets import Errand
+from trimtab.decide.pods.budgets.pod_budgets import DisruptionCause
 
-USUAL = (
+DEFAULT_QUOTAS = (
     ComponentQuota(component="rescheduler", rate=DisruptionRate(disruptions=20, period="10m"), max_in_flight=10),
     ComponentQuota(component="preemption", rate=DisruptionRate(disruptions=100, period="1m")),
     ComponentQuota(component="drain", max_in_flight=50),
@@ -26,7 +26,7 @@ USUAL = (
 """The quotas of components that the policy does not name."""
 
 
-class Exhausted(NamedTuple):
+class QuotaRefusal(NamedTuple):
     """Why the component must wait, and how long if only time has to pass."""
 
     message: str
@@ -40,69 +40,69 @@ def component_of(policy: DisruptionPolicy, user: str) -> str:
 
 def quotas_of(policy: DisruptionPolicy, component: str) -> list[ComponentQuota]:
     named = [quota for quota in policy.spec.component_quotas if quota.component == component]
-    return named or [quota for quota in USUAL if quota.component == component]
+    return named or [quota for quota in DEFAULT_QUOTAS if quota.component == component]
 
 
-def exhausted(
-    policy: DisruptionPolicy, errand: Errand, namespace: str, goes_on: Callable[[str], bool], now: datetime
-) -> Exhausted | None:
+def quota_refusal(
+    policy: DisruptionPolicy, cause: DisruptionCause, namespace: str, is_ongoing: Callable[[str], bool], now: datetime
+) -> QuotaRefusal | None:
     """Return why the quota is used up, if it is; `is_ongoing` says whether a disrupted pod is still terminating."""
     found = [
         refusal
-        for quota in quotas_of(policy, errand.by)
-        for refusal in _refusals(quota, _use(policy, quota, namespace), goes_on, now)
+        for quota in quotas_of(policy, cause.by)
+        for refusal in _refusals(quota, _use_of(policy, quota, namespace), is_ongoing, now)
     ]
     return max(found, key=lambda one: one.seconds, default=None)
 
 
 def _refusals(
-    quota: ComponentQuota, use: ComponentQuotaUse, goes_on: Callable[[str], bool], now: datetime
-) -> Iterator[Exhausted]:
+    quota: ComponentQuota, use: ComponentQuotaUse, is_ongoing: Callable[[str], bool], now: datetime
+) -> Iterator[QuotaRefusal]:
     subject = f"The quota of the component {quota.component}"
-    ongoing = sum(goes_on(entry.object) for entry in use.in_flight)
+    ongoing = sum(is_ongoing(entry.object) for entry in use.in_flight)
     if quota.max_in_flight is not None and ongoing >= quota.max_in_flight:
-        yield Exhausted(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are going on")
+        yield QuotaRefusal(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are going on")
     if quota.rate is not None:
         period = parse_duration(quota.rate.period)
         times = tuple(entry.at for entry in use.recent if entry.at is not None)
-        rate = budget.Rate(quota.rate.disruptions, period, times)
-        if rate.left(now) == 0:
-            wait = ceil((rate.next_allowed(now) - now).total_seconds())
-            yield Exhausted(
+        rate = budget.RateWindow(quota.rate.disruptions, period, times)
+        if rate.remaining(now) == 0:
+            wait = ceil((rate.next_allowed_at(now) - now).total_seconds())
+            yield QuotaRefusal(
                 f"{subject}, {quota.rate.disruptions} in {format_timedelta(period)}, is spent, the next in {wait} s",
                 wait,
             )
 
 
-def _place(quota: ComponentQuota, namespace: str) -> str:
+def _quota_namespace(quota: ComponentQuota, namespace: str) -> str:
     return namespace if quota.scope == "Namespace" else ""
 
 
-def _use(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentQuotaUse:
-    quota_namespace = _place(quota, namespace)
+def _use_of(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentQuotaUse:
+    quota_namespace = _quota_namespace(quota, namespace)
     uses = policy.status.components
     empty = ComponentQuotaUse(component=quota.component, namespace=quota_namespace)
     return next((use for use in uses if (use.component, use.namespace) == (quota.component, quota_namespace)), empty)
 
 
-def charged(
+def charge_quota(
     policy: DisruptionPolicy,
-    errand: Errand,
+    cause: DisruptionCause,
     pod: tuple[str, str],
-    goes_on: Callable[[str], bool],
+    is_ongoing: Callable[[str], bool],
     now: datetime,
 ) -> DisruptionPolicy:
     """Return the policy with one more disruption by the component; unchanged when it has no quota."""
     namespace, _ = pod
     name = "/".join(pod)
-    for quota in quotas_of(policy, errand.by):
-        use = _use(policy, quota, namespace)
+    for quota in quotas_of(policy, cause.by):
+        use = _use_of(policy, quota, namespace)
         recent = (
             disruptions_within(use.recent, parse_duration(quota.rate.period), now) if quota.rate is not None else ()
         )
-        disruption = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
-        in_flight = InFlightDisruption(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        ongoing = tuple(one for one in use.in_flight if goes_on(one.object))
+        disruption = RecentDisruption(object=name, at=now, by=cause.by, reason=cause.reason)
+        in_flight = InFlightDisruption(object=name, replicas=1, since=now, by=cause.by, reason=cause.reason)
+        ongoing = tuple(one for one in use.in_flight if is_ongoing(one.object))
         after = use.but(
             recent=(*recent, disruption) if quota.rate is not None else (),
             in_flight=(*ongoing, in_flight) if quota.max_in_flight is not None else (),

@@ -6,13 +6,13 @@ from math import ceil
 from typing import NamedTuple
 
 from trimtab.api.duration import format_timedelta
-from trimtab.decide.pods.budgets.budget import Rate
+from trimtab.decide.pods.budgets.budget import RateWindow
 
-TOO_MANY_UNCONFIRMED = 2000
+MAX_UNCONFIRMED = 2000
 """With more granted but unconfirmed disruptions than this, the budget refuses all evictions."""
 STALE_RETRY_SECONDS = 10
-VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
-SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+VIOLATES_BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
+SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
 class EvictedPod(NamedTuple):
@@ -26,16 +26,16 @@ class EvictedPod(NamedTuple):
     terminating: bool = False
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.phase in {"Succeeded", "Failed"}
 
     @property
-    def free(self) -> bool:
+    def is_exempt(self) -> bool:
         """Its eviction disrupts nothing: no budget is checked."""
-        return self.finished or self.terminating or self.phase == "Pending"
+        return self.is_finished or self.terminating or self.phase == "Pending"
 
 
-class Budget(NamedTuple):
+class BudgetSnapshot(NamedTuple):
     """A budget that selects the pod, with its current status."""
 
     name: str
@@ -50,8 +50,8 @@ class Budget(NamedTuple):
     condition_status: str = ""
     condition_reason: str = ""
     condition_message: str = ""
-    rate: Rate | None = None
-    closed: str = ""
+    rate: RateWindow | None = None
+    closed_reason: str = ""
     """Why it refuses all evictions whatever its health: no open window, too many disruptions in flight."""
     opens_at: datetime | None = None
     """When it opens by itself."""
@@ -69,7 +69,7 @@ class Preconditions(NamedTuple):
     resource_version: str = ""
 
 
-class Refusal(NamedTuple):
+class EvictionRefusal(NamedTuple):
     """A refusal as the API response reports it."""
 
     code: int
@@ -80,57 +80,59 @@ class Refusal(NamedTuple):
     retry_after_seconds: int = 0
 
 
-class Debit(NamedTuple):
+class BudgetCharge(NamedTuple):
     """The values of a budget after it was charged."""
 
     budget: str
     disruptions_allowed: int
-    rate: Rate | None
+    rate: RateWindow | None
     kind: str = ""
 
 
-class Verdict(NamedTuple):
+class EvictionVerdict(NamedTuple):
     """The response and the writes; charges are written even when the deletion then hits a conflict."""
 
-    refusal: Refusal | None
-    debits: tuple[Debit, ...] = ()
+    refusal: EvictionRefusal | None
+    charges: tuple[BudgetCharge, ...] = ()
     pinned_version: str = ""
     """The resourceVersion required for the deletion, before the condition write changes it."""
 
     @property
-    def allowed(self) -> bool:
+    def is_allowed(self) -> bool:
         return self.refusal is None
 
 
-def verdict(
+def eviction_verdict(
     pod: EvictedPod,
-    budgets: Sequence[Budget],
+    budgets: Sequence[BudgetSnapshot],
     preconditions: Preconditions,
     now: datetime,
     *,
     several_allowed: bool,
-) -> Verdict:
+) -> EvictionVerdict:
     """Evaluate `budgets`, which select the pod; with `several_allowed` all are checked where Kubernetes answers 500."""
-    conflict = _conflict(pod, preconditions)
+    conflict = _precondition_conflict(pod, preconditions)
     pinned_version = preconditions.resource_version
-    if pod.free:
-        if not pod.finished and not pod.terminating:
+    if pod.is_exempt:
+        if not pod.is_finished and not pod.terminating:
             pinned_version = pinned_version or pod.resource_version
-        return Verdict(conflict, (), "" if conflict else pinned_version)
+        return EvictionVerdict(conflict, (), "" if conflict else pinned_version)
     if len(budgets) > 1 and not several_allowed:
-        return Verdict(Refusal(500, "", SEVERAL))
+        return EvictionVerdict(EvictionRefusal(500, "", SEVERAL_BUDGETS))
     exempting = [budget for budget in budgets if not pod.ready and budget.exempts_unhealthy()]
     if exempting and not pinned_version:
         # The exemption holds only while the pod is unchanged: on a conflict the caller must retry.
         pinned_version = pod.resource_version
-        conflict = conflict and _still_processed(exempting[0])
+        conflict = conflict and _still_processed_refusal(exempting[0])
     charged = [budget for budget in budgets if budget not in exempting]
-    if refusals := [refusal for budget in charged if (refusal := _refusal(budget, now)) is not None]:
-        return Verdict(_joined(refusals))
-    return Verdict(conflict, tuple(_debit(budget, now) for budget in charged), "" if conflict else pinned_version)
+    if refusals := [refusal for budget in charged if (refusal := _budget_refusal(budget, now)) is not None]:
+        return EvictionVerdict(_join_refusals(refusals))
+    return EvictionVerdict(
+        conflict, tuple(_charge(budget, now) for budget in charged), "" if conflict else pinned_version
+    )
 
 
-def _conflict(pod: EvictedPod, preconditions: Preconditions) -> Refusal | None:
+def _precondition_conflict(pod: EvictedPod, preconditions: Preconditions) -> EvictionRefusal | None:
     """Return the conflict that the deletion hits at its end; budgets are checked and charged before."""
     if preconditions.uid and preconditions.uid != pod.uid:
         mismatch = (
@@ -144,51 +146,51 @@ def _conflict(pod: EvictedPod, preconditions: Preconditions) -> Refusal | None:
         )
     else:
         return None
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on Pod "{pod.name}": {mismatch}')
+    return EvictionRefusal(409, "Conflict", f'Operation cannot be fulfilled on Pod "{pod.name}": {mismatch}')
 
 
-def _still_processed(budget: Budget) -> Refusal:
+def _still_processed_refusal(budget: BudgetSnapshot) -> EvictionRefusal:
     cause = f"The disruption budget {budget.name} is still being processed by the server."
-    return Refusal(429, "TooManyRequests", VIOLATES, (cause,), STALE_RETRY_SECONDS)
+    return EvictionRefusal(429, "TooManyRequests", VIOLATES_BUDGET, (cause,), STALE_RETRY_SECONDS)
 
 
-def _refusal(budget: Budget, now: datetime) -> Refusal | None:
+def _budget_refusal(budget: BudgetSnapshot, now: datetime) -> EvictionRefusal | None:
     if budget.observed_generation < budget.generation:
-        return _still_processed(budget)
+        return _still_processed_refusal(budget)
     not_allowed = f"The disruption budget {budget.name} does not allow evicting pods currently"
     if budget.disruptions_allowed < 0:
-        return _forbidden(
+        return _forbidden_refusal(
             budget, "pdb disruptions allowed is negative", f"{not_allowed}: pdb disruptions allowed is negative"
         )
-    if budget.unconfirmed > TOO_MANY_UNCONFIRMED:
-        return _forbidden(
+    if budget.unconfirmed > MAX_UNCONFIRMED:
+        return _forbidden_refusal(
             budget,
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             f"{not_allowed}: too many pending evictions not confirmed by PDB controller",
         )
     causes, waits = [], [0]
     if budget.disruptions_allowed == 0:
-        causes.append(_exhausted(budget, not_allowed))
-    if budget.closed:
-        causes.append(budget.closed)
-        waits.append(_seconds(now, budget.opens_at))
-    if budget.rate is not None and budget.rate.left(now) == 0:
-        waits.append(_seconds(now, budget.rate.next_allowed(now)))
+        causes.append(_exhausted_message(budget, not_allowed))
+    if budget.closed_reason:
+        causes.append(budget.closed_reason)
+        waits.append(_seconds_until(now, budget.opens_at))
+    if budget.rate is not None and budget.rate.remaining(now) == 0:
+        waits.append(_seconds_until(now, budget.rate.next_allowed_at(now)))
         used_up = f"{budget.rate.disruptions} in {format_timedelta(budget.rate.period)} are spent"
         causes.append(f"{not_allowed}: {used_up}, the next in {waits[-1]} s")
-    return Refusal(429, "TooManyRequests", VIOLATES, tuple(causes), max(waits)) if causes else None
+    return EvictionRefusal(429, "TooManyRequests", VIOLATES_BUDGET, tuple(causes), max(waits)) if causes else None
 
 
-def _seconds(now: datetime, until: datetime | None) -> int:
+def _seconds_until(now: datetime, until: datetime | None) -> int:
     return ceil((until - now).total_seconds()) if until is not None else 0
 
 
-def _forbidden(budget: Budget, told: str, cause: str) -> Refusal:
-    message = f'poddisruptionbudget.policy "{budget.name}" is forbidden: {told}'
-    return Refusal(403, "Forbidden", message, (cause,))
+def _forbidden_refusal(budget: BudgetSnapshot, error: str, cause: str) -> EvictionRefusal:
+    message = f'poddisruptionbudget.policy "{budget.name}" is forbidden: {error}'
+    return EvictionRefusal(403, "Forbidden", message, (cause,))
 
 
-def _exhausted(budget: Budget, closed: str) -> str:
+def _exhausted_message(budget: BudgetSnapshot, closed: str) -> str:
     has_failed_condition = budget.condition_status == "False" and budget.condition_message
     if has_failed_condition and budget.condition_reason == "SyncFailed":
         return f"{closed} because it failed sync: {budget.condition_message}"
@@ -202,7 +204,7 @@ def _exhausted(budget: Budget, closed: str) -> str:
     return closed
 
 
-def _joined(refusals: Sequence[Refusal]) -> Refusal:
+def _join_refusals(refusals: Sequence[EvictionRefusal]) -> EvictionRefusal:
     """Combine the refusals of several budgets: the lowest code, every cause, the longest wait."""
     harshest = min(refusals, key=lambda refusal: refusal.code)
     return harshest._replace(
@@ -211,6 +213,6 @@ def _joined(refusals: Sequence[Refusal]) -> Refusal:
     )
 
 
-def _debit(budget: Budget, now: datetime) -> Debit:
-    rate = budget.rate.spent(now) if budget.rate else None
-    return Debit(budget.name, budget.disruptions_allowed - 1, rate, budget.kind)
+def _charge(budget: BudgetSnapshot, now: datetime) -> BudgetCharge:
+    rate = budget.rate.with_disruption(now) if budget.rate else None
+    return BudgetCharge(budget.name, budget.disruptions_allowed - 1, rate, budget.kind)

@@ -15,36 +15,43 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
 from trimtab.decide import gate
 from trimtab.decide.gate import Availability, budget_state
-from trimtab.decide.pods.budgets.budget import Rate
-from trimtab.decide.pods.budgets.eviction import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
+from trimtab.decide.pods.budgets.budget import RateWindow
+from trimtab.decide.pods.budgets.eviction import (
+    BudgetCharge,
+    BudgetSnapshot,
+    EvictedPod,
+    EvictionVerdict,
+    Preconditions,
+    eviction_verdict,
+)
 
 PodBudget: TypeAlias = PodDisruptionBudget | DisruptionBudget
-ALLOWED = "DisruptionAllowed"
+ALLOWED_CONDITION = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
-SUPERSEDED = "Superseded"
+SUPERSEDED_CONDITION = "Superseded"
 """Condition of a default budget that a user's budget replaces."""
-RATE = "trimtab.dev/disruption-rate"
+RATE_ANNOTATION = "trimtab.dev/disruption-rate"
 """On a PodDisruptionBudget: `1/1h` is at most one disruption in any hour."""
-EFFECTIVE_RATE = "trimtab.dev/effective-rate"
+EFFECTIVE_RATE_ANNOTATION = "trimtab.dev/effective-rate"
 """On a PodDisruptionBudget with a rate stricter than the floors of the policy: the effective rate."""
-RECENT = "trimtab.dev/recent-disruptions"
+RECENT_ANNOTATION = "trimtab.dev/recent-disruptions"
 """On a PodDisruptionBudget with a rate: the times of recent disruptions, which its status has no field for."""
 UNLIMITED = 1 << 30
 """What a budget without minAvailable and maxUnavailable allows."""
-_RATE = re.compile(r"([0-9]{1,4})/(.+)\Z")
+_RATE_PATTERN = re.compile(r"([0-9]{1,4})/(.+)\Z")
 
 
-class Errand(NamedTuple):
+class DisruptionCause(NamedTuple):
     """Which component disrupts a pod, and why."""
 
     by: str = ""
     reason: str = ""
 
 
-NOBODY = Errand()
+UNKNOWN_CAUSE = DisruptionCause()
 
 
-class Guard(NamedTuple):
+class GuardingBudget(NamedTuple):
     """A budget that selects the pod, with the current number of its healthy pods, if known."""
 
     budget: PodBudget
@@ -59,26 +66,26 @@ def selects(budget: PodBudget, pod: Pod) -> bool:
     return selector.matches(pod.metadata.labels)
 
 
-def guards(budget: PodBudget, pod: Pod, errand: Errand = NOBODY) -> bool:
+def guards_pod(budget: PodBudget, pod: Pod, cause: DisruptionCause = UNKNOWN_CAUSE) -> bool:
     """Return whether a disruption of the pod for this cause is charged to this budget."""
-    if isinstance(budget, DisruptionBudget) and not (over_pods(budget) and counts(budget, errand)):
+    if isinstance(budget, DisruptionBudget) and not (is_over_pods(budget) and counts_cause(budget, cause)):
         return False
     return selects(budget, pod)
 
 
-def over_pods(budget: DisruptionBudget) -> bool:
+def is_over_pods(budget: DisruptionBudget) -> bool:
     return budget.spec.target != "Workloads" and not any(
-        condition.type == SUPERSEDED and condition.status == "True" for condition in budget.status.conditions
+        condition.type == SUPERSEDED_CONDITION and condition.status == "True" for condition in budget.status.conditions
     )
 
 
-def counts(budget: DisruptionBudget, errand: Errand) -> bool:
-    return not budget.spec.reasons or not errand.reason or errand.reason in budget.spec.reasons
+def counts_cause(budget: DisruptionBudget, cause: DisruptionCause) -> bool:
+    return not budget.spec.reasons or not cause.reason or cause.reason in budget.spec.reasons
 
 
-def judge_eviction(
-    pod: Pod, budgets: Iterable[Guard], preconditions: Preconditions, now: datetime, *, several_allowed: bool
-) -> Verdict:
+def evaluate_eviction(
+    pod: Pod, budgets: Iterable[GuardingBudget], preconditions: Preconditions, now: datetime, *, several_allowed: bool
+) -> EvictionVerdict:
     """Return the verdict of the eviction subresource by the budgets that guard the pod."""
     evicted = EvictedPod(
         name=pod.name,
@@ -88,21 +95,21 @@ def judge_eviction(
         ready=pod.is_ready,
         terminating=pod.metadata.deletion_timestamp is not None,
     )
-    snapshots = [standing_of(guard, now) for guard in budgets]
-    return verdict(evicted, snapshots, preconditions, now, several_allowed=several_allowed)
+    snapshots = [budget_snapshot(guard, now) for guard in budgets]
+    return eviction_verdict(evicted, snapshots, preconditions, now, several_allowed=several_allowed)
 
 
-def standing_of(guard: Guard, now: datetime) -> Budget:
+def budget_snapshot(guard: GuardingBudget, now: datetime) -> BudgetSnapshot:
     """Return the current state of the budget for the verdict."""
     budget = guard.budget
     status, condition = budget.status, condition_of(budget.status.conditions)
-    closed, opens_at = _closed(budget, now)
-    unlimited = isinstance(budget, DisruptionBudget) and not _bounded(in_force(budget))
+    closed, opens_at = _closed_reason(budget, now)
+    unlimited = isinstance(budget, DisruptionBudget) and not _has_limit(with_effective_limits(budget))
     allowed, healthy = status.disruptions_allowed, status.current_healthy
     if guard.healthy is not None:
         healthy = min(healthy, guard.healthy)
         allowed = min(allowed, max(0, healthy - status.desired_healthy))
-    return Budget(
+    return BudgetSnapshot(
         name=budget.name,
         generation=budget.metadata.generation,
         observed_generation=status.observed_generation,
@@ -115,13 +122,13 @@ def standing_of(guard: Guard, now: datetime) -> Budget:
         condition_reason=condition.reason,
         condition_message=condition.message,
         rate=rate_of(budget),
-        closed=closed,
+        closed_reason=closed,
         opens_at=opens_at,
         kind=type(budget).__name__,
     )
 
 
-def in_force(budget: DisruptionBudget) -> DisruptionBudget:
+def with_effective_limits(budget: DisruptionBudget) -> DisruptionBudget:
     """Return the budget with the effective limits after the policy's floors, once its controller has written them."""
     effective = budget.status.effective
     if effective is None or budget.status.observed_generation < budget.metadata.generation:
@@ -132,17 +139,17 @@ def in_force(budget: DisruptionBudget) -> DisruptionBudget:
     return budget.but(spec=spec)
 
 
-def _bounded(budget: DisruptionBudget) -> bool:
+def _has_limit(budget: DisruptionBudget) -> bool:
     return budget.spec.min_available is not None or budget.spec.max_unavailable is not None
 
 
-def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
+def _closed_reason(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
     """Return why the budget refuses all evictions whatever the number of healthy pods, and when it opens by itself."""
     if isinstance(budget, PodDisruptionBudget):
-        text = budget.metadata.annotations.get(RATE)
-        if text is None or read_rate(text) is not None:
+        text = budget.metadata.annotations.get(RATE_ANNOTATION)
+        if text is None or parse_rate(text) is not None:
             return "", None
-        error = f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}"
+        error = f"The annotation {RATE_ANNOTATION} of the disruption budget {budget.name} cannot be read: {text}"
         return f"{error}; write for example 1/1h", None
     state = budget_state(budget, Availability(), now)._replace(
         rate=None, replicas=None, missing=0
@@ -151,85 +158,91 @@ def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
     return (refusal.message, refusal.until) if refusal is not None else ("", None)
 
 
-def rate_of(budget: PodBudget) -> Rate | None:
+def rate_of(budget: PodBudget) -> RateWindow | None:
     """Return the effective rate with its recorded disruptions."""
     if isinstance(budget, DisruptionBudget):
-        return gate.rate_of(in_force(budget))
+        return gate.rate_of(with_effective_limits(budget))
     annotations = budget.metadata.annotations
-    rate = read_rate(annotations.get(RATE, ""))
+    rate = parse_rate(annotations.get(RATE_ANNOTATION, ""))
     if rate is None:
         return None
-    return (read_rate(annotations.get(EFFECTIVE_RATE, "")) or rate)._replace(recent=_remembered(budget))
+    return (parse_rate(annotations.get(EFFECTIVE_RATE_ANNOTATION, "")) or rate)._replace(
+        recent=_recorded_disruptions(budget)
+    )
 
 
-def read_rate(text: str) -> Rate | None:
+def parse_rate(text: str) -> RateWindow | None:
     """Parse `1/1h`; None when it is invalid."""
-    found = _RATE.match(text)
+    found = _RATE_PATTERN.match(text)
     if found is None or not is_duration(found[2]) or not 1 <= int(found[1]) <= 1000:
         return None
-    return Rate(int(found[1]), parse_duration(found[2]))
+    return RateWindow(int(found[1]), parse_duration(found[2]))
 
 
 def annotated_rate(budget: PodDisruptionBudget) -> kinds.DisruptionRate | None:
     """Return the rate of the annotation as in a DisruptionBudget."""
-    text = budget.metadata.annotations.get(RATE, "")
-    if read_rate(text) is None:
+    text = budget.metadata.annotations.get(RATE_ANNOTATION, "")
+    if parse_rate(text) is None:
         return None
     disruptions, _, period = text.partition("/")
     return kinds.DisruptionRate(disruptions=int(disruptions), period=period)
 
 
-def _remembered(budget: PodDisruptionBudget) -> tuple[datetime, ...]:
+def _recorded_disruptions(budget: PodDisruptionBudget) -> tuple[datetime, ...]:
     try:
-        return tuple(msgspec.json.decode(budget.metadata.annotations.get(RECENT, "[]"), type=list[datetime]))
+        return tuple(msgspec.json.decode(budget.metadata.annotations.get(RECENT_ANNOTATION, "[]"), type=list[datetime]))
     except msgspec.DecodeError:
         return ()
 
 
-def condition_of(conditions: Sequence[Condition], type_: str = ALLOWED) -> Condition:
+def condition_of(conditions: Sequence[Condition], type_: str = ALLOWED_CONDITION) -> Condition:
     return next((one for one in conditions if one.type == type_), Condition(type=type_, status=""))
 
 
-def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: datetime) -> PodBudget:
+def charge_pod_budget(
+    budget: PodBudget, charge: BudgetCharge, pod: str, cause: DisruptionCause, now: datetime
+) -> PodBudget:
     """Return the budget charged for this pod; written in one transaction with the eviction."""
     disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
     if isinstance(budget, DisruptionBudget):
-        in_flight = InFlightDisruption(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        status = gate.charge_budget(in_force(budget), [in_flight], now).status
-        if _bounded(in_force(budget)):
-            status = status.but(disruptions_allowed=debit.disruptions_allowed)
-        remaining = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)
+        in_flight = InFlightDisruption(object=pod, replicas=1, since=now, by=cause.by, reason=cause.reason)
+        status = gate.charge_budget(with_effective_limits(budget), [in_flight], now).status
+        if _has_limit(with_effective_limits(budget)):
+            status = status.but(disruptions_allowed=charge.disruptions_allowed)
+        remaining = status.disruptions_allowed if charge.rate is None else charge.rate.remaining(now)
         return budget.but(
             status=status.but(disrupted_pods=disrupted, allowed_now=min(status.disruptions_allowed, remaining))
         )
-    return _paid(budget, debit, disrupted, now)
+    return _charge_pdb(budget, charge, disrupted, now)
 
 
-def _paid(
-    budget: PodDisruptionBudget, debit: Debit, disrupted: dict[str, datetime], now: datetime
+def _charge_pdb(
+    budget: PodDisruptionBudget, charge: BudgetCharge, disrupted: dict[str, datetime], now: datetime
 ) -> PodDisruptionBudget:
-    status = budget.status.but(disruptions_allowed=debit.disruptions_allowed, disrupted_pods=disrupted)
-    if debit.disruptions_allowed == 0:
-        status = status.but(conditions=with_allowed(budget, INSUFFICIENT, now))
-    if debit.rate is None:
+    status = budget.status.but(disruptions_allowed=charge.disruptions_allowed, disrupted_pods=disrupted)
+    if charge.disruptions_allowed == 0:
+        status = status.but(conditions=with_allowed_condition(budget, INSUFFICIENT, now))
+    if charge.rate is None:
         return budget.but(status=status)
-    times = msgspec.json.encode(debit.rate.recent).decode()
-    metadata = budget.metadata.but(annotations={**budget.metadata.annotations, RECENT: times})
+    times = msgspec.json.encode(charge.rate.recent).decode()
+    metadata = budget.metadata.but(annotations={**budget.metadata.annotations, RECENT_ANNOTATION: times})
     return budget.but(metadata=metadata, status=status)
 
 
-def with_allowed(budget: PodBudget, reason: str, now: datetime, *, message: str = "") -> tuple[Condition, ...]:
+def with_allowed_condition(
+    budget: PodBudget, reason: str, now: datetime, *, message: str = ""
+) -> tuple[Condition, ...]:
     """Return the budget's conditions with an updated DisruptionAllowed."""
     before = condition_of(budget.status.conditions)
     status = "True" if reason == SUFFICIENT else "False"
     now = now.replace(microsecond=0)
     after = Condition(
-        type=ALLOWED,
+        type=ALLOWED_CONDITION,
         status=status,
         observed_generation=budget.metadata.generation,
         last_transition_time=before.last_transition_time if before.status == status else now,
         reason=reason,
         message=message,
     )
-    others = tuple(condition for condition in budget.status.conditions if condition.type != ALLOWED)
+    others = tuple(condition for condition in budget.status.conditions if condition.type != ALLOWED_CONDITION)
     return (*others, after)

@@ -9,41 +9,41 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import ParsedSelector
 from trimtab.decide.fleet import MIN_TIME
 from trimtab.decide.pods.affinity.affinity_terms import Labels
-from trimtab.decide.pods.node_info import Host, Resident, resident
-from trimtab.decide.pods.node_snapshot import NodeFleet
-from trimtab.decide.pods.preemption.preempt import Cover
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo, build_pod_info
+from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.preemption.preempt import PreemptionBudget
 
-EVERY_NODE = ParsedSelector()
+ALL_NODES = ParsedSelector()
 
 
-class Scene:
+class ClusterView:
     """One snapshot; it does not change during a cycle."""
 
     def __init__(
         self,
-        fleet: NodeFleet,
-        finished: Mapping[str, tuple[Resident, ...]],
+        fleet: NodeSnapshot,
+        finished: Mapping[str, tuple[PodInfo, ...]],
         *,
-        homeless: tuple[Resident, ...] = (),
+        pending: tuple[PodInfo, ...] = (),
         now: datetime = MIN_TIME,
-        covers: tuple[Cover, ...] = (),
+        budgets: tuple[PreemptionBudget, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
         priorities: Mapping[str, int] | None = None,
-        nodes: ParsedSelector = EVERY_NODE,
+        node_selector: ParsedSelector = ALL_NODES,
     ) -> None:
         self.fleet = fleet
         self.finished = finished
         """Finished pods that still exist, by node."""
-        self.homeless = homeless
+        self.pending = pending
         """Pods without a node that are not finished."""
         self.now = now
-        self.covers = covers
+        self.budgets = budgets
         """Disruption budgets, for the protection PodsWithoutPDB."""
         self.storage_classes = storage_classes or {}
         """The storage class of each claim that can be resolved, by namespace and name."""
         self.priorities = priorities or {}
         """The value of each PriorityClass, by name."""
-        self.nodes = nodes
+        self.node_selector = node_selector
         """Selects the nodes that movers consider."""
 
     @staticmethod
@@ -53,84 +53,84 @@ class Scene:
         *,
         now: datetime = MIN_TIME,
         namespaces: Mapping[str, Labels] | None = None,
-        covers: tuple[Cover, ...] = (),
+        budgets: tuple[PreemptionBudget, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
         priorities: Mapping[str, int] | None = None,
-    ) -> "Scene":
+    ) -> "ClusterView":
         running: list[Pod] = []
-        pending: list[Resident] = []
-        finished: dict[str, list[Resident]] = {}
+        pending: list[PodInfo] = []
+        finished: dict[str, list[PodInfo]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
             if pod.is_terminal:
-                finished.setdefault(pod.spec.node_name, []).append(resident(pod))
+                finished.setdefault(pod.spec.node_name, []).append(build_pod_info(pod))
             elif not pod.spec.node_name:
-                pending.append(resident(pod))
+                pending.append(build_pod_info(pod))
             else:
                 running.append(pod)
-        fleet = NodeFleet.of(nodes, running, namespaces=namespaces, now=now)
+        fleet = NodeSnapshot.of(nodes, running, namespaces=namespaces, now=now)
         finished_by_node = {node: tuple(listed) for node, listed in finished.items()}
-        return Scene(
+        return ClusterView(
             fleet,
             finished_by_node,
-            homeless=tuple(pending),
+            pending=tuple(pending),
             now=now,
-            covers=covers,
+            budgets=budgets,
             storage_classes=storage_classes,
             priorities=priorities,
         )
 
     @cached_property
-    def hosts(self) -> tuple[Host, ...]:
+    def nodes(self) -> tuple[NodeInfo, ...]:
         """The selected nodes, without those known not to be ready."""
         return tuple(
             node_info
-            for node_info in self.fleet.hosts
-            if _may_be_ready(node_info.node) and self.nodes.matches(node_info.labels)
+            for node_info in self.fleet.nodes
+            if _may_be_ready(node_info.node) and self.node_selector.matches(node_info.labels)
         )
 
-    def among(self, nodes: ParsedSelector) -> "Scene":
+    def with_node_selector(self, selector: ParsedSelector) -> "ClusterView":
         """Return the same view, restricted to the nodes that the selector matches."""
-        return Scene(
+        return ClusterView(
             self.fleet,
             self.finished,
-            homeless=self.homeless,
+            pending=self.pending,
             now=self.now,
-            covers=self.covers,
+            budgets=self.budgets,
             storage_classes=self.storage_classes,
             priorities=self.priorities,
-            nodes=nodes,
+            node_selector=selector,
         )
 
-    def pods_on(self, node: str) -> list[Resident]:
+    def pods_on(self, node: str) -> list[PodInfo]:
         """Return the unfinished pods of a node, by namespace and name."""
         node_info = self.fleet.get(node)
-        return sorted(node_info.residents if node_info is not None else (), key=lambda one: one.key)
+        return sorted(node_info.pods if node_info is not None else (), key=lambda one: one.key)
 
-    def all_pods_on(self, node: str) -> list[Resident]:
+    def all_pods_on(self, node: str) -> list[PodInfo]:
         """Return every pod of a node, finished ones too, by namespace and name."""
         return sorted((*self.pods_on(node), *self.finished.get(node, ())), key=lambda one: one.key)
 
     @property
-    def everyone(self) -> Iterator[Resident]:
+    def all_pods(self) -> Iterator[PodInfo]:
         """Every pod of the cluster, whatever its node and phase."""
-        yield from self.homeless
-        for node_info in self.fleet.hosts:
-            yield from node_info.residents
-        for listed in (*self.finished.values(), *self.fleet.strays.values()):
+        yield from self.pending
+        for node_info in self.fleet.nodes:
+            yield from node_info.pods
+        for listed in (*self.finished.values(), *self.fleet.pods_of_missing_nodes.values()):
             yield from listed
 
     @cached_property
-    def siblings(self) -> Mapping[str, int]:
+    def pods_per_owner(self) -> Mapping[str, int]:
         """The number of pods per only owner, whatever their phase and with or without a node."""
-        return _by_owner(self.everyone)
+        return _count_by_owner(self.all_pods)
 
     @cached_property
-    def ready_siblings(self) -> Mapping[str, int]:
+    def ready_pods_per_owner(self) -> Mapping[str, int]:
         """The number of those that are ready and not terminating."""
-        return _by_owner(one for one in self.everyone if one.pod.is_ready and not one.terminating)
+        return _count_by_owner(one for one in self.all_pods if one.pod.is_ready and not one.is_terminating)
 
 
-def _by_owner(pods: Iterable[Resident]) -> Mapping[str, int]:
+def _count_by_owner(pods: Iterable[PodInfo]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for one in pods:
         counts[one.traits.owner_uid] = counts.get(one.traits.owner_uid, 0) + 1

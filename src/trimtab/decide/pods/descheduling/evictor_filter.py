@@ -9,8 +9,8 @@ import msgspec
 from trimtab.api.profile import Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Value
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.node_info import PodInfo
 from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
 from trimtab.errors import InputFault
 
@@ -63,15 +63,15 @@ class EvictorArgs(Value):
     node_selector: str = ""
     """The nodes that count as destinations; all when empty."""
 
-    def complaint(self) -> str:
+    def validation_error(self) -> str:
         """Return what is wrong with these arguments; empty when they are valid."""
         chosen, threshold = self.pod_protections, self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             return "priorityThreshold takes a value or a name, not both"
         if self.no_eviction_policy not in EVICTION_POLICIES:
             return f"noEvictionPolicy {self.no_eviction_policy!r} is neither Preferred nor Mandatory"
-        if (chosen.extra_enabled or chosen.default_disabled) and self._old_switches:
-            return f"podProtections cannot be mixed with {self._old_switches[0]}"
+        if (chosen.extra_enabled or chosen.default_disabled) and self._deprecated_switches:
+            return f"podProtections cannot be mixed with {self._deprecated_switches[0]}"
         if unknown := set(chosen.extra_enabled) - EXTRA_PROTECTIONS:
             return f"podProtections.extraEnabled: there is no {min(unknown)}; there are {', '.join(sorted(EXTRA_PROTECTIONS))}"
         if unknown := set(chosen.default_disabled) - DEFAULT_PROTECTIONS:
@@ -82,7 +82,7 @@ class EvictorArgs(Value):
         return ""
 
     @property
-    def _old_switches(self) -> list[str]:
+    def _deprecated_switches(self) -> list[str]:
         switches = {
             "evictLocalStoragePods": self.evict_local_storage_pods,
             "evictDaemonSetPods": self.evict_daemon_set_pods,
@@ -110,53 +110,55 @@ class EvictorArgs(Value):
         }
 
 
-Rule = Callable[[Resident], bool]
+PodPredicate = Callable[[PodInfo], bool]
 
 
-def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
+def protection_check(args: EvictorArgs, cluster_view: ClusterView, profile: Profile) -> PodPredicate:
     """Return a check whether an active protection applies to a pod; inactive ones cost nothing."""
     active = args.protections()
-    rules: list[Rule] = []
+    rules: list[PodPredicate] = []
     if args.no_eviction_policy == "Mandatory":
-        rules.append(_reluctant)
-    threshold = _threshold(args.priority_threshold, scene)
+        rules.append(_prefers_no_eviction)
+    threshold = _priority_threshold(args.priority_threshold, cluster_view)
     if "SystemCriticalPods" in active:
         # upstream reads the threshold only while system-critical pods are protected
-        rules.append(_at_least(SYSTEM_CRITICAL if threshold is None else min(threshold, SYSTEM_CRITICAL)))
+        rules.append(_has_min_priority(SYSTEM_CRITICAL if threshold is None else min(threshold, SYSTEM_CRITICAL)))
     elif threshold is not None and profile.descheduler_simulates_moves:
-        rules.append(_at_least(threshold))
-    rules.append(_bare if "FailedBarePods" in active else _bare_unless_failed)
+        rules.append(_has_min_priority(threshold))
+    rules.append(_has_no_owner if "FailedBarePods" in active else _has_no_owner_and_not_failed)
     if "PodsWithLocalStorage" in active:
-        rules.append(_local)
+        rules.append(_has_local_storage)
     if "DaemonSetPods" in active:
-        rules.append(_daemon)
+        rules.append(_is_daemon)
     if "PodsWithPVC" in active:
-        rules.append(_claiming(args, scene))
+        rules.append(_volume_claim_check(args, cluster_view))
     if "PodsWithoutPDB" in active:
-        rules.append(lambda pod: not any(cover.covers(pod) for cover in scene.covers))
+        rules.append(lambda pod: not any(cover.protects(pod) for cover in cluster_view.budgets))
     if "PodsWithResourceClaims" in active:
-        rules.append(_claims_devices)
+        rules.append(_has_resource_claims)
     if args.label_selector is not None:
         selector = args.label_selector
         rules.append(lambda pod: not selector.matches(pod.labels))
     if args.min_replicas > 1:
-        counted = scene.ready_siblings if profile.descheduler_simulates_moves else scene.siblings
-        rules.append(_too_few(args.min_replicas, counted))
+        counted = (
+            cluster_view.ready_pods_per_owner if profile.descheduler_simulates_moves else cluster_view.pods_per_owner
+        )
+        rules.append(_has_too_few_replicas(args.min_replicas, counted))
     if args.min_pod_age:
-        rules.append(_too_young(elapsed(args.min_pod_age), scene))
-    return _any_of(tuple(rules))
+        rules.append(_is_too_young(parse_go_duration(args.min_pod_age), cluster_view))
+    return _any_matches(tuple(rules))
 
 
-def _threshold(given: PriorityThreshold | None, scene: Scene) -> int | None:
-    if given is None or not given.name:
-        return None if given is None else given.value
-    if given.name not in scene.priorities:
-        raise InputFault(f"priorityThreshold names the PriorityClass {given.name}, which does not exist")
-    return scene.priorities[given.name]
+def _priority_threshold(threshold: PriorityThreshold | None, cluster_view: ClusterView) -> int | None:
+    if threshold is None or not threshold.name:
+        return None if threshold is None else threshold.value
+    if threshold.name not in cluster_view.priorities:
+        raise InputFault(f"priorityThreshold names the PriorityClass {threshold.name}, which does not exist")
+    return cluster_view.priorities[threshold.name]
 
 
-def _any_of(rules: tuple[Rule, ...]) -> Rule:
-    def protected(pod: Resident) -> bool:
+def _any_matches(rules: tuple[PodPredicate, ...]) -> PodPredicate:
+    def protected(pod: PodInfo) -> bool:
         for rule in rules:  # noqa: SIM110  a plain loop is faster, and this runs for every pod of a cluster
             if rule(pod):
                 return True
@@ -165,60 +167,60 @@ def _any_of(rules: tuple[Rule, ...]) -> Rule:
     return protected
 
 
-def _reluctant(pod: Resident) -> bool:
-    return pod.traits.reluctant
+def _prefers_no_eviction(pod: PodInfo) -> bool:
+    return pod.traits.prefers_no_eviction
 
 
-def _bare(pod: Resident) -> bool:
-    return pod.traits.owners == 0
+def _has_no_owner(pod: PodInfo) -> bool:
+    return pod.traits.owner_count == 0
 
 
-def _bare_unless_failed(pod: Resident) -> bool:
-    return pod.traits.owners == 0 and pod.pod.status.phase != "Failed"
+def _has_no_owner_and_not_failed(pod: PodInfo) -> bool:
+    return pod.traits.owner_count == 0 and pod.pod.status.phase != "Failed"
 
 
-def _local(pod: Resident) -> bool:
-    return pod.traits.local_storage
+def _has_local_storage(pod: PodInfo) -> bool:
+    return pod.traits.has_local_storage
 
 
-def _daemon(pod: Resident) -> bool:
-    return pod.traits.daemon
+def _is_daemon(pod: PodInfo) -> bool:
+    return pod.traits.is_daemon
 
 
-def _at_least(priority: int) -> Rule:
+def _has_min_priority(priority: int) -> PodPredicate:
     return lambda pod: pod.traits.order[0] and pod.priority >= priority
 
 
-def _claiming(args: EvictorArgs, scene: Scene) -> Rule:
+def _volume_claim_check(args: EvictorArgs, cluster_view: ClusterView) -> PodPredicate:
     config = args.pod_protections.config
     classes = config.pods_with_pvc.protected_storage_classes if config and config.pods_with_pvc else ()
     if not classes:
-        return lambda pod: bool(pod.traits.claims)
+        return lambda pod: bool(pod.traits.volume_claims)
     names = {entry.name for entry in classes}
-    known = scene.storage_classes
+    known = cluster_view.storage_classes
 
-    def protected(pod: Resident) -> bool:
-        found = [known.get((pod.namespace, claim)) for claim in pod.traits.claims]
+    def protected(pod: PodInfo) -> bool:
+        found = [known.get((pod.namespace, claim)) for claim in pod.traits.volume_claims]
         return any(name is None or name in names for name in found)  # a claim that cannot be resolved is protected
 
     return protected
 
 
-def _claims_devices(pod: Resident) -> bool:
-    return pod.traits.resource_claims
+def _has_resource_claims(pod: PodInfo) -> bool:
+    return pod.traits.has_resource_claims
 
 
-def _too_few(wanted: int, siblings: Mapping[str, int]) -> Rule:
-    def protected(pod: Resident) -> bool:
-        return bool(pod.traits.owner_uid) and siblings.get(pod.traits.owner_uid, 0) < wanted
+def _has_too_few_replicas(min_replicas: int, pods_per_owner: Mapping[str, int]) -> PodPredicate:
+    def protected(pod: PodInfo) -> bool:
+        return bool(pod.traits.owner_uid) and pods_per_owner.get(pod.traits.owner_uid, 0) < min_replicas
 
     return protected
 
 
-def _too_young(age: timedelta, scene: Scene) -> Rule:
-    def protected(pod: Resident) -> bool:
+def _is_too_young(age: timedelta, cluster_view: ClusterView) -> PodPredicate:
+    def protected(pod: PodInfo) -> bool:
         started = pod.pod.status.start_time
-        return started is None or scene.now - started < age
+        return started is None or cluster_view.now - started < age
 
     return protected
 
@@ -226,7 +228,7 @@ def _too_young(age: timedelta, scene: Scene) -> Rule:
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-def elapsed(text: str) -> timedelta:
+def parse_go_duration(text: str) -> timedelta:
     """Parse a duration as Go writes it: `1h30m`, `90s`."""
     parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
     if "".join(number + unit for number, unit in parts) != text:

@@ -5,15 +5,15 @@ import msgspec
 from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
 from trimtab.api.value import Raw, Value
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction, Limits
-from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs, elapsed
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import CycleLimits, DeschedulingCycle, PlannedEviction
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs, parse_go_duration
 from trimtab.decide.pods.descheduling.movers import movers, run_mover
-from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.metrics.utilisation import KUBERNETES_METRICS, PROMETHEUS
 from trimtab.errors import InputFault
 
-EVICTOR = "DefaultEvictor"
+DEFAULT_EVICTOR = "DefaultEvictor"
 
 
 class PluginConfig(Value):
@@ -25,7 +25,7 @@ class PluginSet(Value):
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
 
-    def chosen(self) -> list[str]:
+    def active_plugins(self) -> list[str]:
         return [name for name in self.enabled if name not in self.disabled]
 
 
@@ -65,22 +65,22 @@ class DeschedulerPolicy(Value):
     metrics_collector: MetricsCollector = MetricsCollector()
 
     @property
-    def measures(self) -> bool:
+    def uses_metrics(self) -> bool:
         """Whether a plugin of the policy uses metrics."""
         return any(
-            msgspec.convert(profile.arguments(name), movers[name].args, strict=False).measured
+            msgspec.convert(profile.arguments(name), movers[name].args, strict=False).uses_metrics
             for profile in self.profiles
-            for name in (*profile.plugins.deschedule.chosen(), *profile.plugins.balance.chosen())
+            for name in (*profile.plugins.deschedule.active_plugins(), *profile.plugins.balance.active_plugins())
         )
 
-    def complaint(self) -> str:
+    def validation_error(self) -> str:
         """Return what is wrong with its metrics providers; empty when they are valid."""
         sources = [one.source for one in self.metrics_providers]
         if unknown := set(sources) - {KUBERNETES_METRICS, PROMETHEUS}:
             return f"metricsProviders: there is no source {min(unknown)!r}"
         if duplicate := next((one for one in sources if sources.count(one) > 1), ""):
             return f"metricsProviders: {duplicate} is there twice"
-        if self.measures and KUBERNETES_METRICS not in sources and not self.metrics_collector.enabled:
+        if self.uses_metrics and KUBERNETES_METRICS not in sources and not self.metrics_collector.enabled:
             return f"metricsUtilization needs an entry in metricsProviders with the source {KUBERNETES_METRICS}"
         return ""
 
@@ -92,48 +92,55 @@ def read_policy(raw: Raw) -> DeschedulerPolicy:
     try:
         policy = msgspec.convert(raw, DeschedulerPolicy, strict=False)
         for profile in policy.profiles:
-            _check(profile)
-        if problem := policy.complaint():
+            _validate_profile(profile)
+        if problem := policy.validation_error():
             raise InputFault(problem)
     except msgspec.ValidationError as error:
         raise InputFault(f"the DeschedulerPolicy cannot be read: {error}") from error
     return policy
 
 
-def _check(profile: PolicyProfile) -> None:
-    evictor = msgspec.convert(profile.arguments(EVICTOR), EvictorArgs, strict=False)
-    if problem := evictor.complaint():
-        raise InputFault(f"profile {profile.name}: {EVICTOR}: {problem}")
+def _validate_profile(profile: PolicyProfile) -> None:
+    evictor = msgspec.convert(profile.arguments(DEFAULT_EVICTOR), EvictorArgs, strict=False)
+    if problem := evictor.validation_error():
+        raise InputFault(f"profile {profile.name}: {DEFAULT_EVICTOR}: {problem}")
     if evictor.min_pod_age:
-        elapsed(evictor.min_pod_age)
+        parse_go_duration(evictor.min_pod_age)
     for plugins, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
-        for name in plugins.chosen():
+        for name in plugins.active_plugins():
             if name not in movers or movers[name].balances != balances:
                 point = "balance" if balances else "deschedule"
                 raise InputFault(f"profile {profile.name}: there is no {point} plugin {name}")
-            if problem := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).complaint():
+            if problem := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).validation_error():
                 raise InputFault(f"profile {profile.name}: {name}: {problem}")
 
 
-def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> list[Eviction]:
+def planned_evictions(
+    policy: DeschedulerPolicy, cluster_view: ClusterView, profile: Profile = UPSTREAM
+) -> list[PlannedEviction]:
     """Return the evictions of one cycle."""
-    return cycle(policy, scene, profile).evictions
+    return run_cycle(policy, cluster_view, profile).evictions
 
 
-def cycle(
-    policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM, measures: Measures | None = None
-) -> Cycle:
+def run_cycle(
+    policy: DeschedulerPolicy,
+    cluster_view: ClusterView,
+    profile: Profile = UPSTREAM,
+    metrics: UsageMetrics | None = None,
+) -> DeschedulingCycle:
     """Run one cycle of a policy: first the deschedule plugins of all profiles, then the balance plugins."""
-    limits = Limits(
+    limits = CycleLimits(
         policy.max_no_of_pods_to_evict_per_node,
         policy.max_no_of_pods_to_evict_per_namespace,
         policy.max_no_of_pods_to_evict_total,
     )
-    selected = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
-    current = Cycle(selected, profile, limits, measures)
+    selected = (
+        cluster_view.with_node_selector(parse_selector(policy.node_selector)) if policy.node_selector else cluster_view
+    )
+    current = DeschedulingCycle(selected, profile, limits, metrics)
     for balances in (False, True):
         for one in policy.profiles:
-            evictor = msgspec.convert(one.arguments(EVICTOR), EvictorArgs, strict=False)
-            for name in (one.plugins.balance if balances else one.plugins.deschedule).chosen():
+            evictor = msgspec.convert(one.arguments(DEFAULT_EVICTOR), EvictorArgs, strict=False)
+            for name in (one.plugins.balance if balances else one.plugins.deschedule).active_plugins():
                 run_mover(name, one.arguments(name), current, evictor)
     return current

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 
 from trimtab.api.kinds.native.node import Taint
 from trimtab.api.kinds.native.pod import NodeSelector, NodeSelectorTerm, PodSpec, Toleration
-from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_info import NodeInfo
 
 REPELLING = frozenset(("NoSchedule", "NoExecute"))
 
@@ -19,11 +19,11 @@ def node_requirements(spec: PodSpec) -> Hashable:
     return tuple(sorted(spec.node_selector.items())), required_selector(spec)
 
 
-def wants(spec: PodSpec) -> Callable[[Host], bool]:
+def required_node_matcher(spec: PodSpec) -> Callable[[NodeInfo], bool]:
     """Return a check whether a node matches the pod's node selector and required node affinity."""
     labels, required = tuple(spec.node_selector.items()), required_selector(spec)
 
-    def check(node_info: Host) -> bool:
+    def check(node_info: NodeInfo) -> bool:
         for key, value in labels:
             if node_info.labels.get(key) != value:
                 return False
@@ -32,11 +32,13 @@ def wants(spec: PodSpec) -> Callable[[Host], bool]:
     return check
 
 
-def prefers(term: NodeSelectorTerm) -> Callable[[Host], bool]:
+def preferred_node_matcher(term: NodeSelectorTerm) -> Callable[[NodeInfo], bool]:
     return lambda node_info: term.matches(node_info.labels, {"metadata.name": node_info.name})
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]) -> Taint | None:
+def first_untolerated_taint(
+    taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]
+) -> Taint | None:
     """Return the first taint with one of these effects that no toleration matches."""
     for taint in taints:
         if taint.effect in effects and not any(toleration.tolerates(taint) for toleration in tolerations):

@@ -10,7 +10,7 @@ from trimtab.api.value import QuantityText
 Amounts = dict[str, int]
 """Resource to amount: CPU in millicores, everything else in whole units."""
 
-ASSUMED: Amounts = {"cpu": 100, "memory": 200 << 20}
+ASSUMED_REQUESTS: Amounts = {"cpu": 100, "memory": 200 << 20}
 """Requests that scoring assumes for a container without requests."""
 
 
@@ -29,7 +29,7 @@ class HostPort(NamedTuple):
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104  it is compared, never bound
 
 
-class Demand(NamedTuple):
+class PodResources(NamedTuple):
     requests: Amounts
     """Actual requests; a resource that is not requested is absent."""
     assumed_cpu: int
@@ -37,26 +37,28 @@ class Demand(NamedTuple):
     ports: tuple[HostPort, ...]
 
 
-def amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
+def parse_amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
     return {name: milli_value(value) if name == "cpu" else int_value(value) for name, value in quantities.items()}
 
 
-def demand(pod: Pod) -> Demand:
+def pod_resources_of(pod: Pod) -> PodResources:
     """Parse requests once; the assumed amounts differ only for containers without requests."""
     spec = pod.spec
-    requested = [amounts(container.resources.requests) for container in spec.containers]
+    requested = [parse_amounts(container.resources.requests) for container in spec.containers]
     if spec.init_containers or spec.overhead or spec.resources is not None:
-        init = [(amounts(one.resources.requests), one.restart_policy == "Always") for one in spec.init_containers]
-        requests = _total(spec, requested, init)
-        assumed = _total(spec, [ASSUMED | one for one in requested], [(ASSUMED | one, side) for one, side in init])
+        init = [(parse_amounts(one.resources.requests), one.restart_policy == "Always") for one in spec.init_containers]
+        requests = _total_requests(spec, requested, init)
+        assumed = _total_requests(
+            spec, [ASSUMED_REQUESTS | one for one in requested], [(ASSUMED_REQUESTS | one, side) for one, side in init]
+        )
         cpu, memory = assumed.get("cpu", 0), assumed.get("memory", 0)
     else:
         requests = requested[0] if len(requested) == 1 else _sum(requested)
-        cpu = sum(one.get("cpu", ASSUMED["cpu"]) for one in requested)
-        memory = sum(one.get("memory", ASSUMED["memory"]) for one in requested)
+        cpu = sum(one.get("cpu", ASSUMED_REQUESTS["cpu"]) for one in requested)
+        memory = sum(one.get("memory", ASSUMED_REQUESTS["memory"]) for one in requested)
     if not all(requests.values()):
         requests = {name: amount for name, amount in requests.items() if amount}
-    return Demand(requests, cpu, memory, host_ports(spec))
+    return PodResources(requests, cpu, memory, host_ports(spec))
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -65,12 +67,12 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple(HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port) for port in listening)
 
 
-def images(spec: PodSpec) -> tuple[str, ...]:
+def image_names(spec: PodSpec) -> tuple[str, ...]:
     """Return every image of the pod, with a tag as nodes report it."""
-    return tuple(_tagged(container.image) for container in (*spec.init_containers, *spec.containers))
+    return tuple(_with_tag(container.image) for container in (*spec.init_containers, *spec.containers))
 
 
-def _tagged(image: str) -> str:
+def _with_tag(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
@@ -81,13 +83,13 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> Amounts:
     return total
 
 
-def _total(spec: PodSpec, containers: Iterable[Amounts], init: Iterable[tuple[Amounts, bool]]) -> Amounts:
+def _total_requests(spec: PodSpec, containers: Iterable[Amounts], init: Iterable[tuple[Amounts, bool]]) -> Amounts:
     """Return the larger of the sum of containers and the peak during initialisation, plus the pod overhead."""
     running = _sum(containers)
     _raise_to_peak(running, init)
     if spec.resources is not None:
-        running.update(amounts(spec.resources.requests))
-    _add(running, amounts(spec.overhead))
+        running.update(parse_amounts(spec.resources.requests))
+    _add(running, parse_amounts(spec.overhead))
     return running
 
 

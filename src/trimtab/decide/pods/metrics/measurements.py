@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from trimtab.decide.pods.fit.requests import Amounts
 
-MEASURED = ("cpu", "memory")
-KEPT = 0.9
+METRIC_RESOURCES = ("cpu", "memory")
+SMOOTHING_FACTOR = 0.9
 """The weight of the old average when a new measurement arrives."""
 
 
-class Measures(NamedTuple):
+class UsageMetrics(NamedTuple):
     """CPU in millicores, memory in bytes."""
 
     nodes: Mapping[str, Amounts] = {}
@@ -19,7 +19,7 @@ class Measures(NamedTuple):
     averages: Mapping[str, Amounts] = {}
     """Smoothed usage of nodes; nodes without an average are missing."""
 
-    def steady(self, node: str) -> Amounts | None:
+    def smoothed_usage(self, node: str) -> Amounts | None:
         """Return the smoothed usage of a node, or its current usage without an average; None without metrics."""
         return self.averages.get(node, self.nodes.get(node))
 
@@ -27,12 +27,12 @@ class Measures(NamedTuple):
         return self.pods.get(pod, {}).get("cpu", 0)
 
 
-def averaged(before: Mapping[str, Amounts], now: Mapping[str, Amounts]) -> dict[str, Amounts]:
+def update_averages(before: Mapping[str, Amounts], now: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Return the averages after a new measurement; a new node starts with its current usage."""
-    return {name: _smoothed(before[name], used) if name in before else used for name, used in now.items()}
+    return {name: _smooth(before[name], used) if name in before else used for name, used in now.items()}
 
 
-def shifted(averages: Mapping[str, Amounts], used: Amounts, source: str, target: str) -> dict[str, Amounts]:
+def shift_averages(averages: Mapping[str, Amounts], used: Amounts, source: str, target: str) -> dict[str, Amounts]:
     """Return the averages expected after a move: otherwise pods would be evicted until the average drops."""
     found = dict(averages)
     for node, sign in ((source, -1), (target, 1)):
@@ -41,5 +41,8 @@ def shifted(averages: Mapping[str, Amounts], used: Amounts, source: str, target:
     return found
 
 
-def _smoothed(before: Amounts, now: Amounts) -> Amounts:
-    return {what: floor(KEPT * before.get(what, amount) + (1 - KEPT) * amount + 0.5) for what, amount in now.items()}
+def _smooth(before: Amounts, now: Amounts) -> Amounts:
+    return {
+        what: floor(SMOOTHING_FACTOR * before.get(what, amount) + (1 - SMOOTHING_FACTOR) * amount + 0.5)
+        for what, amount in now.items()
+    }

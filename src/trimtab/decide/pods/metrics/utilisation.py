@@ -8,28 +8,28 @@ import numpy as np
 
 from trimtab.api.value import Raw, Value
 from trimtab.decide.fleet import Array
-from trimtab.decide.pods.descheduling.cluster_view import Scene
-from trimtab.decide.pods.descheduling.evictor import Answer, Round
-from trimtab.decide.pods.descheduling.movers import Namespaces
-from trimtab.decide.pods.fit.requests import Amounts, amounts
-from trimtab.decide.pods.metrics.measurements import MEASURED, Measures
-from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.descheduling.cluster_view import ClusterView
+from trimtab.decide.pods.descheduling.evictor import EvictionOutcome, MoverRun
+from trimtab.decide.pods.descheduling.movers import NamespaceFilter
+from trimtab.decide.pods.fit.requests import Amounts, parse_amounts
+from trimtab.decide.pods.metrics.measurements import METRIC_RESOURCES, UsageMetrics
+from trimtab.decide.pods.node_info import NodeInfo, PodInfo
 
-BASIC = ("cpu", "memory", "pods")
+BASIC_RESOURCES = ("cpu", "memory", "pods")
 KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"
-FULL = 100.0
-ORDER = attrgetter("traits.order")
+FULL_PERCENT = 100.0
+EVICTION_ORDER = attrgetter("traits.order")
 
-Limits = dict[str, float]
+ResourceThresholds = dict[str, float]
 """Percent per resource."""
 
 
-def bad_limits(limits: Limits, what: str) -> str:
+def thresholds_error(thresholds: ResourceThresholds, field: str) -> str:
     """Return what is wrong with thresholds in percent; empty when they are valid."""
-    if not limits:
-        return f"{what}: no resource is named"
-    wrong = next((name for name, percent in limits.items() if not 0 <= percent <= FULL), None)
-    return f"{what}: {wrong} must be between 0 and 100" if wrong else ""
+    if not thresholds:
+        return f"{field}: no resource is named"
+    wrong = next((name for name, percent in thresholds.items() if not 0 <= percent <= FULL_PERCENT), None)
+    return f"{field}: {wrong} must be between 0 and 100" if wrong else ""
 
 
 class EvictionLimits(Value):
@@ -45,10 +45,10 @@ class MetricsUtilization(Value):
     prometheus: Raw = {}
 
     @property
-    def measured(self) -> bool:
+    def uses_metrics(self) -> bool:
         return self.metrics_server or self.source == KUBERNETES_METRICS
 
-    def complaint(self) -> str:
+    def validation_error(self) -> str:
         if self.source == PROMETHEUS:
             return "metricsUtilization: Prometheus is not asked; what metrics.k8s.io serves can be (source: KubernetesMetrics)"
         if self.source not in ("", KUBERNETES_METRICS):
@@ -58,28 +58,28 @@ class MetricsUtilization(Value):
         return "metricsUtilization: prometheus belongs to the source Prometheus" if self.prometheus else ""
 
 
-def bad_metrics(metrics: MetricsUtilization | None, limits: Limits) -> str:
+def metrics_error(metrics: MetricsUtilization | None, thresholds: ResourceThresholds) -> str:
     """Return what is wrong with the metrics settings; empty when they are valid."""
-    if metrics is None or not metrics.measured:
-        return metrics.complaint() if metrics is not None else ""
-    unknown = next((name for name in limits if name not in BASIC), None)
+    if metrics is None or not metrics.uses_metrics:
+        return metrics.validation_error() if metrics is not None else ""
+    unknown = next((name for name in thresholds if name not in BASIC_RESOURCES), None)
     if unknown is not None:
-        return f"metricsUtilization: nobody measures {unknown}, only {', '.join(BASIC)}"
-    return metrics.complaint()
+        return f"metricsUtilization: nobody measures {unknown}, only {', '.join(BASIC_RESOURCES)}"
+    return metrics.validation_error()
 
 
-class Usage(NamedTuple):
+class NodeUsage(NamedTuple):
     """Requested or used amounts and sizes of all nodes, per resource; columns as in `ClusterView.nodes`."""
 
     used: dict[str, Array]
     size: dict[str, Array]
-    having: dict[str, Array]
+    is_reported: dict[str, Array]
     """Whether the node reports the resource at all."""
 
     def percent(self, resource: str) -> Array:
         size = self.size[resource]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(size > 0, self.used[resource] / size * FULL, 0.0)
+            return np.where(size > 0, self.used[resource] / size * FULL_PERCENT, 0.0)
 
     def total(self) -> Array:
         """Millicores plus bytes plus pods: memory dominates, which is how the descheduler sorts nodes."""
@@ -87,134 +87,143 @@ class Usage(NamedTuple):
         return total
 
 
-def usage(scene: Scene, resources: Iterable[str]) -> Usage:
+def requested_usage(cluster_view: ClusterView, resources: Iterable[str]) -> NodeUsage:
     used, size, having = {}, {}, {}
-    sizes = [node_info.allocatable or amounts(node_info.node.status.capacity) for node_info in scene.hosts]
+    sizes = [node_info.allocatable or parse_amounts(node_info.node.status.capacity) for node_info in cluster_view.nodes]
     for resource in resources:
         if resource == "pods":
-            numbers = [len(node_info.residents) for node_info in scene.hosts]
+            numbers = [len(node_info.pods) for node_info in cluster_view.nodes]
         else:
-            numbers = [node_info.used.get(resource, 0) for node_info in scene.hosts]
+            numbers = [node_info.used.get(resource, 0) for node_info in cluster_view.nodes]
         used[resource] = np.array(numbers, dtype=np.int64)
         size[resource] = np.array([one.get(resource, 0) for one in sizes], dtype=np.int64)
         having[resource] = np.array([resource in one for one in sizes], dtype=bool)
-    return Usage(used, size, having)
+    return NodeUsage(used, size, having)
 
 
-def really_used(scene: Scene, resources: Iterable[str], measures: Measures | None) -> Usage | str:
+def measured_usage(
+    cluster_view: ClusterView, resources: Iterable[str], metrics: UsageMetrics | None
+) -> NodeUsage | str:
     """Return the measured usage of every node instead of its requests; or why it is unknown."""
-    if measures is None:
+    if metrics is None:
         return "it counts what is really used, and nothing tells that here (metrics.k8s.io)"
     without_metrics = next(
-        (node_info.name for node_info in scene.hosts if not _is_told(measures.steady(node_info.name))), None
+        (
+            node_info.name
+            for node_info in cluster_view.nodes
+            if not _has_all_metrics(metrics.smoothed_usage(node_info.name))
+        ),
+        None,
     )
     if without_metrics is not None:
         return f"it counts what is really used, and nothing tells what {without_metrics} uses"
-    requested = usage(scene, resources)
-    smoothed = [measures.steady(node_info.name) or {} for node_info in scene.hosts]
-    used = {what: np.array([one[what] for one in smoothed], dtype=np.int64) for what in MEASURED}
+    requested = requested_usage(cluster_view, resources)
+    smoothed = [metrics.smoothed_usage(node_info.name) or {} for node_info in cluster_view.nodes]
+    used = {what: np.array([one[what] for one in smoothed], dtype=np.int64) for what in METRIC_RESOURCES}
     return requested._replace(used={**requested.used, **used})
 
 
-def _is_told(amounts_: Amounts | None) -> bool:
-    return amounts_ is not None and all(what in amounts_ for what in MEASURED)
+def _has_all_metrics(amounts_: Amounts | None) -> bool:
+    return amounts_ is not None and all(what in amounts_ for what in METRIC_RESOURCES)
 
 
-def resources_of(limits: Limits) -> tuple[str, ...]:
+def resources_of(thresholds: ResourceThresholds) -> tuple[str, ...]:
     """Return the evaluated resources: those with thresholds, and always cpu, memory and pods."""
-    return tuple(dict.fromkeys((*limits, *BASIC)))
+    return tuple(dict.fromkeys((*thresholds, *BASIC_RESOURCES)))
 
 
-def below(measured: Usage, limits: Limits) -> Array:
+def nodes_below(usage: NodeUsage, thresholds: ResourceThresholds) -> Array:
     """Return nodes at or below every threshold."""
-    mask = np.ones(len(next(iter(measured.used.values()))), dtype=bool)
-    for resource, limit in limits.items():
-        mask &= measured.percent(resource) <= limit
+    mask = np.ones(len(next(iter(usage.used.values()))), dtype=bool)
+    for resource, limit in thresholds.items():
+        mask &= usage.percent(resource) <= limit
     return mask
 
 
-def above(measured: Usage, limits: Limits) -> Array:
+def nodes_above(usage: NodeUsage, thresholds: ResourceThresholds) -> Array:
     """Return nodes above at least one threshold."""
-    mask = np.zeros(len(next(iter(measured.used.values()))), dtype=bool)
-    for resource, limit in limits.items():
-        mask |= measured.percent(resource) > limit
+    mask = np.zeros(len(next(iter(usage.used.values()))), dtype=bool)
+    for resource, limit in thresholds.items():
+        mask |= usage.percent(resource) > limit
     return mask
 
 
-def schedulable(scene: Scene) -> Array:
-    return np.array([not node_info.node.spec.unschedulable for node_info in scene.hosts], dtype=bool)
+def schedulable_mask(cluster_view: ClusterView) -> Array:
+    return np.array([not node_info.node.spec.unschedulable for node_info in cluster_view.nodes], dtype=bool)
 
 
-class Drain(NamedTuple):
+class NodeRebalancer(NamedTuple):
     """Evicts pods from source nodes so that they run on target nodes."""
 
-    round_: Round
-    targets: Sequence[Host]
-    names: frozenset[str]
+    mover_run: MoverRun
+    targets: Sequence[NodeInfo]
+    target_names: frozenset[str]
     """The names of the targets."""
     available: dict[str, int]
     """What the targets can still take, per resource; it shrinks with every eviction."""
-    namespaces: Namespaces
-    limit: int | None
+    namespaces: NamespaceFilter
+    max_pods_per_node: int | None
     """The maximum number of evictions per node."""
     reason: str
-    untainted: bool
+    has_untainted_target: bool
     """Whether a target has no taints, so that every pod tolerates it."""
-    meant: Callable[[Resident], bool] | None = None
+    pod_filter: Callable[[PodInfo], bool] | None = None
     """Selects the pods to consider; all pods by default."""
-    measures: Measures | None = None
+    metrics: UsageMetrics | None = None
     """When set, the measured usage of a pod counts instead of its requests."""
 
-    def run(self, sources: Iterable[tuple[Host, dict[str, int]]]) -> None:
+    def run(self, sources: Iterable[tuple[NodeInfo, dict[str, int]]]) -> None:
         """Evict pods from these nodes in order; each comes with the amounts above its threshold."""
         for node_info, excess in sources:
-            if self._drain(node_info, excess) is Answer.TOTAL_LIMIT:
+            if self._evict_from_node(node_info, excess) is EvictionOutcome.TOTAL_LIMIT:
                 return
 
-    def _drain(self, here: Host, excess: dict[str, int]) -> Answer:
+    def _evict_from_node(self, node_info: NodeInfo, excess: dict[str, int]) -> EvictionOutcome:
         """`excess` is the amount above the threshold, per resource; the node is done when none is above 0."""
-        if not self._goes_on(excess):
-            return Answer.EVICTED
+        if not self._should_continue(excess):
+            return EvictionOutcome.EVICTED
         evicted = 0
-        for pod in sorted(here.residents, key=ORDER):
-            if (self.meant is not None and not self.meant(pod)) or not self.round_.evictable(pod):
+        for pod in sorted(node_info.pods, key=EVICTION_ORDER):
+            if (self.pod_filter is not None and not self.pod_filter(pod)) or not self.mover_run.is_evictable(pod):
                 continue
-            if self.limit is not None and evicted >= self.limit:
+            if self.max_pods_per_node is not None and evicted >= self.max_pods_per_node:
                 break
-            if not self._wanted_elsewhere(pod):
+            if not self._fits_on_targets(pod):
                 continue
-            amounts_ = self._amounts(pod)
+            amounts_ = self._amounts_of(pod)
             if amounts_ is None:
-                self.round_.spare(pod, "there are no metrics of its usage")
+                self.mover_run.reject(pod, "there are no metrics of its usage")
                 continue
-            outcome = self.round_.evict(pod, self.reason)
-            if outcome is Answer.NODE_LIMIT or outcome is Answer.TOTAL_LIMIT:
+            outcome = self.mover_run.evict(pod, self.reason)
+            if outcome is EvictionOutcome.NODE_LIMIT or outcome is EvictionOutcome.TOTAL_LIMIT:
                 return outcome
-            if outcome is Answer.EVICTED:
+            if outcome is EvictionOutcome.EVICTED:
                 evicted += 1
-                self._pay(amounts_, excess)
-                if not self._goes_on(excess):
+                self._subtract_amounts(amounts_, excess)
+                if not self._should_continue(excess):
                     break
-        return Answer.EVICTED
+        return EvictionOutcome.EVICTED
 
-    def _goes_on(self, excess: dict[str, int]) -> bool:
+    def _should_continue(self, excess: dict[str, int]) -> bool:
         return max(excess.values()) > 0 and min(self.available.values()) > 0
 
-    def _wanted_elsewhere(self, pod: Resident) -> bool:
-        if not self.namespaces.admit(pod.namespace):
+    def _fits_on_targets(self, pod: PodInfo) -> bool:
+        if not self.namespaces.selects(pod.namespace):
             return False
-        if not self.round_.profile.descheduler_simulates_moves:
-            return self._tolerates_some(pod) and self.round_.ready_to_go(pod)
-        if not self.round_.ready_to_go(pod):
+        if not self.mover_run.profile.descheduler_simulates_moves:
+            return self._tolerates_a_target(pod) and self.mover_run.passes_pre_eviction_filter(pod)
+        if not self.mover_run.passes_pre_eviction_filter(pod):
             return False
-        if self.round_.cycle.room.expects(pod) in self.names or self.round_.fits_among(pod, self.names):
+        if self.mover_run.cycle.node_fit.expected_node(pod) in self.target_names or self.mover_run.fits_among(
+            pod, self.target_names
+        ):
             return True
-        self.round_.spare(pod, "it fits on none of the target nodes")
+        self.mover_run.reject(pod, "it fits on none of the target nodes")
         return False
 
-    def _tolerates_some(self, pod: Resident) -> bool:
+    def _tolerates_a_target(self, pod: PodInfo) -> bool:
         """Return whether the pod tolerates all taints of a target (any effect), with at least as many tolerations."""
-        if self.untainted:
+        if self.has_untainted_target:
             return True
         tolerations = pod.pod.spec.tolerations
         return any(
@@ -223,14 +232,14 @@ class Drain(NamedTuple):
             for taints in (node_info.node.spec.taints for node_info in self.targets)
         )
 
-    def _amounts(self, pod: Resident) -> Amounts | None:
+    def _amounts_of(self, pod: PodInfo) -> Amounts | None:
         """Return the amounts that move with the pod; None when unknown."""
-        if self.measures is None:
-            return pod.demand.requests
-        used = self.measures.pods.get(pod.key)
-        return used if _is_told(used) else None
+        if self.metrics is None:
+            return pod.resources.requests
+        used = self.metrics.pods.get(pod.key)
+        return used if _has_all_metrics(used) else None
 
-    def _pay(self, amounts_: Amounts, excess: dict[str, int]) -> None:
+    def _subtract_amounts(self, amounts_: Amounts, excess: dict[str, int]) -> None:
         for resource in self.available:
             amount = 1 if resource == "pods" else amounts_.get(resource, 0)
             excess[resource] -= amount
