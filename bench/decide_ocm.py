@@ -19,7 +19,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
-from trimtab.controllers.contract import Wish
+from trimtab.controllers.contract import Effect
 from trimtab.controllers.ocm.placement import place as reconcile_placement
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.request import OcmRequest
@@ -138,7 +138,7 @@ def passes(snapshots: PlacementSnapshotCache, variant: str) -> dict[str, float]:
     return {"nothing to write": best, "with writes": rate(count, writing)}
 
 
-def wished(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime) -> Iterable[Wish]:
+def wished(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime) -> Iterable[Effect]:
     return reconcile_placement(placement, cast("Any", Looking(snapshots, now)))
 
 

@@ -99,10 +99,10 @@ def cluster_policy(name: str = "cpp", **spec: Any) -> ClusterPropagationPolicy:
     )
 
 
-def claimed(template: Raw, by: PropagationPolicy) -> Raw:
+def claimed_template(template: Raw, by: PropagationPolicy) -> Raw:
     labels = {well_known.PP_ID: by.metadata.labels[well_known.PP_ID]}
     annotations = {well_known.PP_NAMESPACE: by.namespace, well_known.PP_NAME: by.name}
-    return well_known.remarked(template, labels=labels, annotations=annotations)
+    return well_known.with_metadata(template, labels=labels, annotations=annotations)
 
 
 def binding(name: str = "web", *, clusters: dict[str, int] | None = None, **fields: Any) -> ResourceBinding:
@@ -135,7 +135,7 @@ def binding(name: str = "web", *, clusters: dict[str, int] | None = None, **fiel
     )
 
 
-def item(cluster: str, health: str = "Healthy", **fields: Any) -> AggregatedStatusItem:
+def status_item(cluster: str, health: str = "Healthy", **fields: Any) -> AggregatedStatusItem:
     return AggregatedStatusItem(cluster_name=cluster, applied=True, health=health).but(**fields)
 
 
@@ -152,10 +152,10 @@ def cluster(name: str, *taints: str, ready: str = "True", **spec: Any) -> Cluste
     )
 
 
-def raw_of(thing: Any) -> Raw:
+def wire_form(thing: Any) -> Raw:
     return to_wire(thing)
 
 
-def works(effects: list[Any]) -> dict[str, Work]:
+def works_by_cluster(effects: list[Any]) -> dict[str, Work]:
     """The Works among the effects, by cluster."""
     return {well_known.cluster_of(effect.namespace): effect for effect in effects if isinstance(effect, Work)}

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from trimtab.api.kind import find_kind, to_wire
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
-from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
+from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 T = TypeVar("T", bound=Object)
@@ -19,24 +19,24 @@ class FakeView:
 
     def __init__(
         self,
-        things: Iterable[Object] = (),
+        objects: Iterable[Object] = (),
         *,
         now: datetime = NOON,
         profile: Profile = TRIMTAB,
         settings: Mapping[str, Any] | None = None,
-        fault: Fault | None = None,
+        fault: ReconcileFault | None = None,
         parts: Mapping[str, Any] | None = None,
         members: Mapping[tuple[str, Ref], Raw | None] | None = None,
         raws: Iterable[Raw] = (),
     ) -> None:
-        self.things = sorted(things, key=lambda thing: (thing.namespace, thing.name))
+        self.objects = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
         self.now = now
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
-        self.parts = {"atlas": PlacementSnapshotCache(self.things), "cel": None, **(parts or {})}
+        self.parts = {"atlas": PlacementSnapshotCache(self.objects), "cel": None, **(parts or {})}
         self.members = members or {}
-        self.untyped = list(raws)
+        self.raw_objects = list(raws)
         self.memory: dict[tuple[str, Hashable], Any] = {}
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
@@ -45,11 +45,11 @@ class FakeView:
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
         return [
             thing
-            for thing in self.things
+            for thing in self.objects
             if isinstance(thing, type_) and (namespace is None or thing.namespace == namespace)
         ]
 
-    def having(self, index: Index[T], value: str) -> Sequence[T]:
+    def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return [thing for thing in self.all(index.type) if value in index.values(thing)]
 
     def raw(self, ref: Ref) -> Raw | None:
@@ -57,7 +57,7 @@ class FakeView:
         return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
 
     def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
-        known = [to_wire(thing) for thing in self.things] + self.untyped
+        known = [to_wire(thing) for thing in self.objects] + self.raw_objects
         return [
             raw
             for raw in known
@@ -65,8 +65,8 @@ class FakeView:
             and (namespace is None or raw["metadata"].get("namespace", "") == namespace)
         ]
 
-    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
-        return self.members.get((cluster, ref), UNSEEN)
+    def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
+        return self.members.get((cluster, ref), NOT_FETCHED)
 
     def key(self, ref: Ref) -> Key | None:
         kind = find_kind(ref.api_version, ref.kind)

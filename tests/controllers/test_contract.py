@@ -9,8 +9,8 @@ from builders import NOON, binding, cluster
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.controllers.contract import (
     Controller,
-    MemberWake,
-    Wake,
+    MemberTrigger,
+    Trigger,
     controller,
     spec_changed,
     spec_differs,
@@ -20,16 +20,16 @@ from trimtab.registry import Registry
 
 def test_function_name_is_the_controller_name_and_must_be_unique() -> None:
     registry: Registry[Controller] = Registry("controller")
-    trigger, member_trigger = Wake(Cluster, lambda *_: ()), MemberWake(lambda *_: ())
+    trigger, member_trigger = Trigger(Cluster, lambda *_: ()), MemberTrigger(lambda *_: ())
 
     def example(subject: Cluster, view: Any) -> Iterator[Any]:
         yield from ()
 
-    register = controller(Cluster, writes=["status"], wakes=[trigger, member_trigger], registry=registry)
+    register = controller(Cluster, writes=["status"], triggers=[trigger, member_trigger], registry=registry)
     assert register(example) is example
     entry = registry["example"]
     assert (entry.subjects, entry.writes) == ((Cluster,), ("status",))
-    assert (entry.wakes, entry.member_wakes) == ((trigger,), (member_trigger,))
+    assert (entry.triggers, entry.member_triggers) == ((trigger,), (member_trigger,))
     with pytest.raises(ValueError, match="example"):
         register(example)
 

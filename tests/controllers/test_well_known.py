@@ -45,12 +45,12 @@ def test_cluster_name_is_the_suffix_of_its_execution_namespace() -> None:
 
 def test_namespace_of_work_is_that_of_its_binding() -> None:
     work = {"metadata": {"namespace": "karmada-es-m1", "annotations": {well_known.RB_NAMESPACE: "demo"}}}
-    assert well_known.home_of(work) == "demo"
-    assert well_known.home_of({"metadata": {"namespace": "demo"}}) == "demo"
+    assert well_known.profile_namespace(work) == "demo"
+    assert well_known.profile_namespace({"metadata": {"namespace": "demo"}}) == "demo"
 
 
 def test_labels_and_annotations_with_none_are_removed() -> None:
     raw = {"metadata": {"labels": {"a": "1", "b": "2"}}}
-    changed = well_known.remarked(raw, labels={"a": None, "c": "3"}, annotations={})
+    changed = well_known.with_metadata(raw, labels={"a": None, "c": "3"}, annotations={})
     assert changed == {"metadata": {"labels": {"b": "2", "c": "3"}}}
     assert raw == {"metadata": {"labels": {"a": "1", "b": "2"}}}

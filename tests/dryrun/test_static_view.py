@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Meta
-from trimtab.controllers.contract import UNSEEN, Ref
+from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.dryrun.documents import Document
 from trimtab.dryrun.manifests import Item
 from trimtab.dryrun.static_view import Shelf
@@ -41,4 +41,4 @@ def test_untyped_objects_are_found_by_kind_and_namespace() -> None:
 
 
 def test_members_are_not_visible() -> None:
-    assert VIEW.member("a", Ref("v1", "ConfigMap", "two", "x")) is UNSEEN
+    assert VIEW.member("a", Ref("v1", "ConfigMap", "two", "x")) is NOT_FETCHED

@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.controllers.contract import UNSEEN, Ref
+from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.errors import InputFault, NotFound
 from trimtab.members.roster import FOREIGN_SECONDS, Roster
 from trimtab.runtime.cache import Cache
@@ -108,11 +108,11 @@ def test_managed_objects_are_watched_and_reported() -> None:
         await harness.join("east")
         member = harness.roster.get("east")
         assert member is not None
-        assert member.seen(MANAGED) is UNSEEN
+        assert member.seen(MANAGED) is NOT_FETCHED
         await member.resource("v1", "ConfigMap")
         await harness.put(MANAGED, **{"karmada.io/managed": "true"})
         await harness.put(UNMANAGED)
-        assert member.seen(MANAGED) is UNSEEN
+        assert member.seen(MANAGED) is NOT_FETCHED
         await asyncio.sleep(1)
         assert member.seen(MANAGED)["metadata"]["name"] == "ours"
         assert member.seen(UNMANAGED) is None

@@ -23,14 +23,14 @@ from trimtab.api.kinds.work import (
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Gone, Remember, Steps
+from trimtab.controllers.contract import Delete, RememberInProcess, WriteSequence
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.budget import budget as keep_budget
 from trimtab.controllers.movement.graceful_eviction import evict
 from trimtab.controllers.movement.move_log import journal
 from trimtab.controllers.movement.replacement_hold import hold
 from trimtab.controllers.movement.taint_eviction import leave
-from trimtab.controllers.propagation.dispatch import targets
+from trimtab.controllers.propagation.dispatch import targets_of
 from trimtab.controllers.propagation.schedule import schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
@@ -98,7 +98,7 @@ class Toy:
         """Members follow the bindings, and the bindings get the statuses of the members."""
         for app in APPS:
             binding = self.binding(app)
-            wanted = {target.name: target.replicas for target in targets(binding)}
+            wanted = {target.name: target.replicas for target in targets_of(binding)}
             wanted |= {
                 task.from_cluster: task.replicas or 0
                 for task in binding.spec.graceful_eviction_tasks
@@ -135,11 +135,11 @@ class Toy:
     def grant(self, effects: Iterator[Any]) -> None:
         touched: set[tuple[type, str, str]] = set()
         for effect in list(effects):
-            if isinstance(effect, Remember):
+            if isinstance(effect, RememberInProcess):
                 self.memory[effect.topic, effect.key] = effect.value
-            elif isinstance(effect, Gone):
+            elif isinstance(effect, Delete):
                 self.objects.pop((type(effect.target), effect.target.namespace, effect.target.name), None)
-            elif isinstance(effect, Steps):
+            elif isinstance(effect, WriteSequence):
                 for step in effect.steps:
                     self.write(step, touched)
             elif isinstance(effect, Object):

@@ -12,7 +12,7 @@ from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import Clock, LoopClock, WallClock, run_virtually
-from trimtab.controllers.contract import Controller, Gone, View, Wake, Wish, controller
+from trimtab.controllers.contract import Controller, Delete, Effect, Trigger, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
@@ -33,10 +33,10 @@ class NoMembers:
         return None
 
 
-def new_controller(reconcile: Callable[..., Iterator[Wish]], *writes: str, wakes=(), **more) -> Controller:
+def new_controller(reconcile: Callable[..., Iterator[Effect]], *writes: str, wakes=(), **more) -> Controller:
     """A controller of ConfigMaps that is in no registry but its own."""
     registry: Registry[Controller] = Registry("controller")
-    controller(ConfigMap, writes=writes, wakes=wakes, registry=registry, name="copier", **more)(reconcile)
+    controller(ConfigMap, writes=writes, triggers=wakes, registry=registry, name="copier", **more)(reconcile)
     return registry["copier"]
 
 
@@ -111,7 +111,7 @@ def new_secret(name: str, text: str) -> Secret:
     return Secret(metadata=Meta(namespace="default", name=name), type="Opaque", data={"copy": text})
 
 
-def copy(source: ConfigMap, view: View) -> Iterator[Wish]:
+def copy(source: ConfigMap, view: View) -> Iterator[Effect]:
     """Keeps a Secret with the text of each ConfigMap that has one, and annotates the ConfigMap."""
     text = (source.data or {}).get("text")
     if text is None:
@@ -121,9 +121,9 @@ def copy(source: ConfigMap, view: View) -> Iterator[Wish]:
     yield source.but(metadata=source.metadata.but(annotations={**source.metadata.annotations, "copied": text}))
 
 
-def source_deleted(key: Key, view: View) -> Iterator[Wish]:
+def source_deleted(key: Key, view: View) -> Iterator[Effect]:
     if existing := view.get(Secret, key.namespace, key.name):
-        yield Gone(existing)
+        yield Delete(existing)
 
 
 def source_of(old: Secret | None, new: Secret | None, view: View) -> Iterator[Key]:
@@ -131,4 +131,4 @@ def source_of(old: Secret | None, new: Secret | None, view: View) -> Iterator[Ke
     yield Key(kind_of(ConfigMap).id, meta.namespace, meta.name)
 
 
-COPIER = new_controller(copy, "Secret", "metadata.annotations", wakes=[Wake(Secret, source_of)], gone=source_deleted)
+COPIER = new_controller(copy, "Secret", "metadata.annotations", wakes=[Trigger(Secret, source_of)], gone=source_deleted)

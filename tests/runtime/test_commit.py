@@ -1,7 +1,7 @@
 """Patches contain only what changed, and only declared fields."""
 
 import pytest
-from builders import NOON, binding, item
+from builders import NOON, binding, status_item
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +56,9 @@ STATES = [
     PLACED.but(status=PLACED.status.but(conditions=(SCHEDULED,), scheduler_observed_generation=2)),
     PLACED.but(metadata=PLACED.metadata.but(labels={}, annotations={"a": "b"}, finalizers=())),
     PLACED.but(spec=PLACED.spec.but(placement=None, replicas=0, propagate_deps=True)),
-    PLACED.but(status=PLACED.status.but(last_scheduled_time=NOON, aggregated_status=(item("m1", status={"x": 1}),))),
+    PLACED.but(
+        status=PLACED.status.but(last_scheduled_time=NOON, aggregated_status=(status_item("m1", status={"x": 1}),))
+    ),
 ]
 
 

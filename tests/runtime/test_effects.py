@@ -16,18 +16,18 @@ from trimtab.api.value import Condition, Key, Raw
 from trimtab.client.client import EVENTS, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import (
-    Again,
+    CheckAccess,
     Controller,
-    Gone,
-    Inquire,
-    Look,
-    Make,
-    Note,
+    Delete,
+    Effect,
+    Ensure,
+    Fetch,
+    InCluster,
+    RecordEvent,
     Ref,
-    Remember,
+    RememberInProcess,
+    RequeueAfter,
     View,
-    Wish,
-    Within,
     controller,
 )
 from trimtab.errors import NotFound
@@ -86,9 +86,9 @@ def test_conflict_is_retried_and_keeps_the_write_of_the_other_client() -> None:
 
 
 def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
-    def write_undeclared(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def write_undeclared(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "b":
-            yield Remember("seen", source.name, value=True)
+            yield RememberInProcess("seen", source.name, value=True)
         elif source.name == "a":
             yield source.but(data={"taken": "over"})
 
@@ -104,11 +104,11 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
 
 
 def test_repeated_event_is_counted_and_not_recorded_twice() -> None:
-    def record(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def record(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a":
             about = Ref("v1", "ConfigMap", "default", "a", source.metadata.uid)
-            yield Note(about, "Seen", "the map was looked at", "copier", "Warning")
-            yield Again(10)
+            yield RecordEvent(about, "Seen", "the map was looked at", "copier", "Warning")
+            yield RequeueAfter(10)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
@@ -120,7 +120,7 @@ def test_repeated_event_is_counted_and_not_recorded_twice() -> None:
     run_scenario(new_controller(record, "status"), scenario)
 
 
-def place_binding(binding: ResourceBinding, _: View) -> Iterator[Wish]:
+def place_binding(binding: ResourceBinding, _: View) -> Iterator[Effect]:
     """Sets clusters and the Scheduled condition at once."""
     if not binding.spec.clusters:
         spec = binding.spec.but(clusters=(TargetCluster(name="m1"),))
@@ -191,15 +191,15 @@ class CountingClient(LocalClient):
         return await super().create_together(resource, objects, **more)
 
 
-def create_three(source: ConfigMap, view: View) -> Iterator[Wish]:
+def create_three(source: ConfigMap, view: View) -> Iterator[Effect]:
     """Creates three Secrets once, then records that all exist, or the fault."""
     if view.fault is not None:
-        yield Note(Ref("v1", "ConfigMap", "default", source.name), "Failed", view.fault.message, "us")
-        yield Again(3600)
+        yield RecordEvent(Ref("v1", "ConfigMap", "default", source.name), "Failed", view.fault.message, "us")
+        yield RequeueAfter(3600)
         return
     if view.get(Secret, "default", f"{source.name}0") is None:
         yield from (new_secret(f"{source.name}{number}", "") for number in range(3))
-    yield Note(Ref("v1", "ConfigMap", "default", source.name), "Complete", "all are there", "us")
+    yield RecordEvent(Ref("v1", "ConfigMap", "default", source.name), "Complete", "all are there", "us")
 
 
 async def event_messages(harness: Harness) -> list[str]:
@@ -270,12 +270,12 @@ class OneMember:
 class MemberRun:
     """Carries out one effect in a fleet of one member, in which ConfigMaps with these names exist."""
 
-    def __init__(self, effect: Wish, *existing: str, client: type[LocalClient] = LocalClient) -> None:
+    def __init__(self, effect: Effect, *existing: str, client: type[LocalClient] = LocalClient) -> None:
         self.requeued: list[Key] = []
         self.fault: MemberFault | None = None
         run_virtually(self._run(effect, existing, client))
 
-    async def _run(self, effect: Wish, existing: tuple[str, ...], client: type[LocalClient]) -> None:
+    async def _run(self, effect: Effect, existing: tuple[str, ...], client: type[LocalClient]) -> None:
         server = ApiServer(Store(), Settings(clock=LoopClock()))
         await server.start()
         for name in existing:
@@ -300,7 +300,7 @@ def new_map(name: str, **data: str) -> Raw:
 
 
 def test_object_written_in_a_member_is_cached_at_once() -> None:
-    run = MemberRun(Within("m1", Make(new_map("a", k="v"))))
+    run = MemberRun(InCluster("m1", Ensure(new_map("a", k="v"))))
     written = run.member.cached["a"]
     assert written is not None
     assert written["data"] == {"k": "v"}
@@ -308,26 +308,28 @@ def test_object_written_in_a_member_is_cached_at_once() -> None:
 
 
 def test_existing_member_object_is_cached_so_that_the_next_reconcile_sees_it() -> None:
-    run = MemberRun(Within("m1", Make(new_map("a"))), "a")
+    run = MemberRun(InCluster("m1", Ensure(new_map("a"))), "a")
     assert run.fault is not None
     assert (run.fault.cluster, run.fault.fault.reason) == ("m1", "AlreadyExists")
     assert run.member.cached["a"] is not None
 
 
 def test_deletion_of_a_missing_member_object_is_no_fault() -> None:
-    run = MemberRun(Within("m1", Gone(REF)))
+    run = MemberRun(InCluster("m1", Delete(REF)))
     assert (run.fault, run.member.cached) == (None, {"a": None})
 
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_fetched_object_is_cached_and_its_key_is_queued_again(exists: bool) -> None:
-    run = MemberRun(Look("m1", REF), *(["a"] if exists else []))
+    run = MemberRun(Fetch("m1", REF), *(["a"] if exists else []))
     assert (run.member.cached["a"] is not None) is exists
     assert run.requeued == [KEY]
 
 
-@pytest.mark.parametrize("effect", [Look("m2", REF), Within("m2", Gone(REF)), Inquire("m2", "u", REF, ("get",))])
-def test_effect_in_a_cluster_that_is_not_joined_is_a_fault_of_that_cluster(effect: Wish) -> None:
+@pytest.mark.parametrize(
+    "effect", [Fetch("m2", REF), InCluster("m2", Delete(REF)), CheckAccess("m2", "u", REF, ("get",))]
+)
+def test_effect_in_a_cluster_that_is_not_joined_is_a_fault_of_that_cluster(effect: Effect) -> None:
     run = MemberRun(effect)
     assert run.fault is not None
     assert (run.fault.cluster, run.fault.fault.message) == ("m2", "cluster m2 is not joined")
@@ -339,6 +341,6 @@ class UnreachableClient(LocalClient):
 
 
 def test_connection_failure_is_a_fault_of_the_member() -> None:
-    run = MemberRun(Look("m1", REF), client=UnreachableClient)
+    run = MemberRun(Fetch("m1", REF), client=UnreachableClient)
     assert run.fault is not None
     assert (run.fault.cluster, run.fault.fault.message) == ("m1", "connection reset")

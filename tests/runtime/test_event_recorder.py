@@ -9,7 +9,7 @@ from trimtab.api.kinds.native import codec
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Resource
 from trimtab.clock import run_virtually
-from trimtab.controllers.contract import Note, Ref
+from trimtab.controllers.contract import RecordEvent, Ref
 from trimtab.errors import Unavailable
 from trimtab.runtime import event_recorder
 from trimtab.runtime.event_recorder import Recorder, event_for
@@ -21,8 +21,8 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
-def new_effect(name: str = "web", message: str = "all is well", namespace: str = "shop") -> Note:
-    return Note(Ref("apps/v1", "Deployment", namespace, name, f"uid-{name}"), "Settled", message, "trimtab-test")
+def new_effect(name: str = "web", message: str = "all is well", namespace: str = "shop") -> RecordEvent:
+    return RecordEvent(Ref("apps/v1", "Deployment", namespace, name, f"uid-{name}"), "Settled", message, "trimtab-test")
 
 
 class FaultyClient(LocalClient):

@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Raw
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.controllers.contract import Controller, Remember, View, Wish, controller
+from trimtab.controllers.contract import Controller, Effect, RememberInProcess, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
@@ -35,7 +35,7 @@ def test_metrics_count_reconciles_and_writes() -> None:
 def test_key_is_queued_for_the_named_controller_only() -> None:
     reconciled: list[str] = []
 
-    def reconcile(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def reconcile(source: ConfigMap, view: View) -> Iterator[Effect]:
         reconciled.append(source.name)
         yield from ()
 
@@ -57,8 +57,8 @@ def new_template_controller() -> Controller:
     """A controller of every propagatable kind."""
     registry: Registry[Controller] = Registry("controller")
 
-    def reconcile(template: Raw, view: View) -> Iterator[Wish]:
-        yield Remember("templates", template["metadata"]["name"], value=True)
+    def reconcile(template: Raw, view: View) -> Iterator[Effect]:
+        yield RememberInProcess("templates", template["metadata"]["name"], value=True)
 
     controller(writes=["status"], registry=registry, name="templates")(reconcile)
     return registry["templates"]

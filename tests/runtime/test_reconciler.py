@@ -22,7 +22,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap, Secret
 from trimtab.api.value import Key
 from trimtab.client.client import EVENTS
-from trimtab.controllers.contract import Again, Note, Ref, Remember, View, Wake, Wish, never
+from trimtab.controllers.contract import Effect, RecordEvent, Ref, RememberInProcess, RequeueAfter, Trigger, View, never
 
 
 async def lifecycle(harness: Harness) -> None:
@@ -58,14 +58,14 @@ def test_controller_restores_what_it_wants_over_tls(tmp_path: Path) -> None:
 def test_fault_is_visible_to_the_next_reconcile_and_cleared_by_a_success() -> None:
     faults: list[tuple[str, int] | None] = []
 
-    def fails_first(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def fails_first(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name != "a":
             return
         faults.append((view.fault.reason, view.fault.attempts) if view.fault else None)
         if len(faults) < 3:
             yield new_secret("Not A Name", "")
         else:
-            yield Again(60)
+            yield RequeueAfter(60)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
@@ -76,10 +76,10 @@ def test_fault_is_visible_to_the_next_reconcile_and_cleared_by_a_success() -> No
 
 
 def test_exception_in_a_controller_affects_only_its_key(caplog) -> None:
-    def fails_on_a(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def fails_on_a(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a":
             raise ZeroDivisionError
-        yield Remember("seen", source.name, value=True)
+        yield RememberInProcess("seen", source.name, value=True)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
@@ -94,10 +94,10 @@ def test_exception_in_a_controller_affects_only_its_key(caplog) -> None:
 def test_requeue_after_reconciles_again_at_the_requested_time() -> None:
     times = []
 
-    def requeue(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def requeue(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a":
             times.append(view.now)
-            yield Again(600)
+            yield RequeueAfter(600)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
@@ -108,10 +108,10 @@ def test_requeue_after_reconciles_again_at_the_requested_time() -> None:
 
 
 def test_value_remembered_first_is_visible_to_the_next_reconcile() -> None:
-    def take_number(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def take_number(source: ConfigMap, view: View) -> Iterator[Effect]:
         if "number" not in (source.data or {}) and view.get(ConfigMap, "default", "go") is not None:
             last = view.recall("number", "last") or 0
-            yield Remember("number", "last", last + 1)
+            yield RememberInProcess("number", "last", last + 1)
             yield source.but(data={"number": str(last + 1)})
 
     async def scenario(harness: Harness) -> None:
@@ -129,12 +129,12 @@ def test_value_remembered_first_is_visible_to_the_next_reconcile() -> None:
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_subjects_are_reconciled_one_by_one_or_in_batches(batch: int) -> None:
-    def reconcile_one(source: ConfigMap, view: View) -> Iterator[Wish]:
-        yield Remember("seen", source.name, value=True)
+    def reconcile_one(source: ConfigMap, view: View) -> Iterator[Effect]:
+        yield RememberInProcess("seen", source.name, value=True)
 
-    def reconcile_batch(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Wish]]:
+    def reconcile_batch(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Effect]]:
         for source in sources:
-            yield source, Remember("seen", source.name, value=True)
+            yield source, RememberInProcess("seen", source.name, value=True)
 
     async def scenario(harness: Harness) -> None:
         for name in "abc":
@@ -149,10 +149,10 @@ def test_subjects_are_reconciled_one_by_one_or_in_batches(batch: int) -> None:
 def test_deleted_subject_is_reconciled_only_by_controllers_that_handle_deletion(handles_deletion: bool) -> None:
     deleted: list[str] = []
 
-    def reconcile(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def reconcile(source: ConfigMap, view: View) -> Iterator[Effect]:
         yield from ()
 
-    def subject_deleted(key: Key, view: View) -> Iterator[Wish]:
+    def subject_deleted(key: Key, view: View) -> Iterator[Effect]:
         deleted.append(key.name)
         yield from ()
 
@@ -169,8 +169,8 @@ def test_deleted_subject_is_reconciled_only_by_controllers_that_handle_deletion(
 
 
 def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> None:
-    def remember_name(source: ConfigMap, view: View) -> Iterator[Wish]:
-        yield Remember("seen", source.name, value=True)
+    def remember_name(source: ConfigMap, view: View) -> Iterator[Effect]:
+        yield RememberInProcess("seen", source.name, value=True)
 
     def same_name(old: Secret | None, new: Secret | None, view: View) -> Iterator[Key]:
         if new is not None:
@@ -184,20 +184,20 @@ def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> No
         await asyncio.sleep(1)
         assert [key for topic, key in harness.manager.around.memory if topic == "seen"] == ["a"]
 
-    run_scenario(new_controller(remember_name, "status", changed=never, wakes=[Wake(Secret, same_name)]), scenario)
+    run_scenario(new_controller(remember_name, "status", changed=never, wakes=[Trigger(Secret, same_name)]), scenario)
 
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_routine_events_are_not_recorded_unless_the_profile_says_so(batch: int) -> None:
-    def events_of(source: ConfigMap) -> Iterator[Note]:
+    def events_of(source: ConfigMap) -> Iterator[RecordEvent]:
         about = Ref("v1", "ConfigMap", "default", source.name, source.metadata.uid)
-        yield Note(about, "Looked", "as always", "copier", routine=True)
-        yield Note(about, "Found", "something", "copier")
+        yield RecordEvent(about, "Looked", "as always", "copier", routine=True)
+        yield RecordEvent(about, "Found", "something", "copier")
 
-    def reconcile_one(source: ConfigMap, view: View) -> Iterator[Wish]:
+    def reconcile_one(source: ConfigMap, view: View) -> Iterator[Effect]:
         yield from events_of(source)
 
-    def reconcile_batch(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Wish]]:
+    def reconcile_batch(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Effect]]:
         for source in sources:
             yield from ((source, event) for event in events_of(source))
 

@@ -10,7 +10,7 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.controllers.contract import UNSEEN, Index, Ref
+from trimtab.controllers.contract import NOT_FETCHED, Index, Ref
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.view import LiveView, Onlooker, Surroundings
 from trimtab.server.apiserver import ApiServer, Settings
@@ -82,7 +82,7 @@ def test_view_reads_typed_raw_and_indexed_objects() -> None:
         await asyncio.sleep(1)
         view = LiveView(state)
         assert [one.name for one in view.all(ConfigMap, "default")] == ["a", "b", "c"]
-        assert [one.name for one in view.having(BY_COLOUR, "red")] == ["a", "b"]
+        assert [one.name for one in view.by_index(BY_COLOUR, "red")] == ["a", "b"]
         assert view.get(ConfigMap, "default", "nonesuch") is None
         ref = Ref("v1", "ConfigMap", "default", "c")
         assert (view.raw(ref) or {})["metadata"]["labels"] == {"colour": "blue"}
@@ -96,6 +96,6 @@ def test_view_reads_typed_raw_and_indexed_objects() -> None:
 
 def test_object_in_a_cluster_that_is_not_joined_is_unseen() -> None:
     async def scenario(client: LocalClient, state: Surroundings) -> None:
-        assert LiveView(state).member("m1", Ref("v1", "ConfigMap", "default", "a")) is UNSEEN
+        assert LiveView(state).member("m1", Ref("v1", "ConfigMap", "default", "a")) is NOT_FETCHED
 
     run_scenario(scenario)

@@ -29,13 +29,13 @@ class Ref(NamedTuple):
     uid: str = ""
 
 
-class Again(NamedTuple):
+class RequeueAfter(NamedTuple):
     """Reconcile this key again after this many seconds."""
 
     seconds: float
 
 
-class Gone(NamedTuple):
+class Delete(NamedTuple):
     """Delete this object, provided it is still the one in the view (same uid)."""
 
     target: Object | Ref
@@ -43,7 +43,7 @@ class Gone(NamedTuple):
     """When set, delete only if the object still has this resourceVersion."""
 
 
-class Make(NamedTuple):
+class Ensure(NamedTuple):
     """Create or update an object of any kind to equal `wanted`; `seen` is its state in the view (None: create it)."""
 
     wanted: Raw
@@ -57,7 +57,7 @@ class Make(NamedTuple):
     """With `apply_as`: take fields over from other managers."""
 
 
-class Note(NamedTuple):
+class RecordEvent(NamedTuple):
     """Record a Kubernetes Event about an object."""
 
     about: Ref
@@ -69,7 +69,7 @@ class Note(NamedTuple):
     """The event reports an expected step that needs no action; it is recorded only where the profile says so."""
 
 
-class Steps(NamedTuple):
+class WriteSequence(NamedTuple):
     """Write one object several times in order; a crash leaves the object as one of the steps describes it.
 
     This makes a status visible before the spec changes: otherwise the status of an object is written after its spec.
@@ -78,21 +78,21 @@ class Steps(NamedTuple):
     steps: tuple[Object, ...]
 
 
-class Within(NamedTuple):
+class InCluster(NamedTuple):
     """Carry out the effect in a member cluster instead of the host."""
 
     cluster: str
-    wish: "Make | Gone"
+    effect: "Ensure | Delete"
 
 
-class Look(NamedTuple):
+class Fetch(NamedTuple):
     """Fetch this object from the member and reconcile again; the view does not contain it yet."""
 
     cluster: str
     ref: Ref
 
 
-class Inquire(NamedTuple):
+class CheckAccess(NamedTuple):
     """Send SubjectAccessReviews to a member for these verbs of a user on an object, and reconcile again.
 
     `View.recall("allowed", this)` is then (time of the review, whether all verbs are allowed).
@@ -104,7 +104,7 @@ class Inquire(NamedTuple):
     verbs: tuple[str, ...]
 
 
-class Remember(NamedTuple):
+class RememberInProcess(NamedTuple):
     """Keep this value in memory for `View.recall`; a restart loses it, so correctness may not depend on it."""
 
     topic: str
@@ -112,10 +112,21 @@ class Remember(NamedTuple):
     value: Any
 
 
-Wish: TypeAlias = Object | Steps | Make | Gone | Again | Note | Within | Look | Inquire | Remember
+Effect: TypeAlias = (
+    Object
+    | WriteSequence
+    | Ensure
+    | Delete
+    | RequeueAfter
+    | RecordEvent
+    | InCluster
+    | Fetch
+    | CheckAccess
+    | RememberInProcess
+)
 
 
-class Fault(NamedTuple):
+class ReconcileFault(NamedTuple):
     """Why the last attempt to carry out the effects of this key failed."""
 
     code: int
@@ -134,14 +145,14 @@ class Index(NamedTuple, Generic[T]):
     values: Callable[[T], Iterable[str]]
 
 
-class Unseen:
+class NotFetched:
     """The member object has not been fetched yet, so it is not known whether it exists."""
 
     def __bool__(self) -> bool:
         return False
 
 
-UNSEEN = Unseen()
+NOT_FETCHED = NotFetched()
 
 
 class View(Protocol):
@@ -157,7 +168,7 @@ class View(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
 
     @property
-    def fault(self) -> Fault | None:
+    def fault(self) -> ReconcileFault | None:
         """Why the last attempt for this key failed; None after a success."""
         ...
 
@@ -167,7 +178,7 @@ class View(Protocol):
         """All objects of the type (in the namespace when given), sorted by namespace and name."""
         ...
 
-    def having(self, index: Index[T], value: str) -> Sequence[T]:
+    def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         """The objects with this value in the index, sorted by namespace and name."""
         ...
 
@@ -177,7 +188,7 @@ class View(Protocol):
 
     def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]: ...
 
-    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+    def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         """The object in a member as last fetched or watched."""
         ...
 
@@ -192,7 +203,7 @@ class View(Protocol):
     def recall(self, topic: str, key: Hashable) -> Any: ...
 
 
-class Wake(NamedTuple):
+class Trigger(NamedTuple):
     """Maps a change of an object of `type` to the keys of the controller's own kind that are reconciled again.
 
     `keys(old, new, view)`: old is None at creation (and at start-up), new is None at deletion.
@@ -202,7 +213,7 @@ class Wake(NamedTuple):
     keys: Callable[[Any, Any, View], Iterable[Key]]
 
 
-class MemberWake(NamedTuple):
+class MemberTrigger(NamedTuple):
     """The same for objects in members: `keys(cluster, old, new, view)` gets raw objects of every watched kind."""
 
     keys: Callable[[str, Raw | None, Raw | None, View], Iterable[Key]]
@@ -220,16 +231,16 @@ class Controller(NamedTuple):
     subjects: tuple[type[Object], ...]
     """Empty: every propagatable kind on the host, with or without a class here; the controller gets `Raw`."""
     writes: tuple[str, ...]
-    wakes: tuple[Wake, ...]
-    member_wakes: tuple[MemberWake, ...]
-    changed: Callable[[Any, Any], bool]
+    triggers: tuple[Trigger, ...]
+    member_triggers: tuple[MemberTrigger, ...]
+    predicate: Callable[[Any, Any], bool]
     """Whether a change of the subject itself causes a reconcile (old is None when the object is new to the cache)."""
     batch: int
     """More than 1: `reconcile(objects, view)` gets up to this many objects at once and yields `(object, effect)`."""
     priority: Callable[[Any], int]
-    gone: Callable[..., Iterator[Wish]] | None
+    on_deleted: Callable[..., Iterator[Effect]] | None
     """Called with (key, view) when the subject no longer exists."""
-    alone: bool = False
+    serial: bool = False
     """Reconcile one key after the other, so that each reconcile sees the writes of the one before."""
 
 
@@ -258,19 +269,19 @@ def spec_differs(old: Any, new: Any) -> bool:
     return old is None or new is None or old.spec != new.spec
 
 
-def same_rank(subject: Any) -> int:
+def equal_priority(subject: Any) -> int:
     return 0
 
 
 def controller(
     *subjects: type[Object],
     writes: Sequence[str],
-    wakes: Sequence[Wake | MemberWake] = (),
-    changed: Callable[[Any, Any], bool] = always,
+    triggers: Sequence[Trigger | MemberTrigger] = (),
+    predicate: Callable[[Any, Any], bool] = always,
     batch: int = 1,
-    priority: Callable[[Any], int] = same_rank,
-    gone: Callable[..., Iterator[Wish]] | None = None,
-    alone: bool = False,
+    priority: Callable[[Any], int] = equal_priority,
+    on_deleted: Callable[..., Iterator[Effect]] | None = None,
+    serial: bool = False,
     name: str = "",
     registry: Registry[Controller] = controllers,
 ) -> Callable[[Reconcile], Reconcile]:
@@ -286,13 +297,13 @@ def controller(
             reconcile,
             subjects,
             tuple(writes),
-            tuple(w for w in wakes if isinstance(w, Wake)),
-            tuple(w for w in wakes if isinstance(w, MemberWake)),
-            changed,
+            tuple(w for w in triggers if isinstance(w, Trigger)),
+            tuple(w for w in triggers if isinstance(w, MemberTrigger)),
+            predicate,
             batch,
             priority,
-            gone,
-            alone,
+            on_deleted,
+            serial,
         )
         registry.add(entry.name, entry)
         return reconcile

@@ -51,10 +51,10 @@ APPLIED_CLUSTER_OVERRIDES = "policy.karmada.io/applied-cluster-overrides"
 DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
 TAINT_MANAGER = "TaintManager"
 """The producer of eviction tasks for untolerated taints."""
-DIRECTLY = ("Directly", "Immediately")
+IMMEDIATE_PURGE_MODES = ("Directly", "Immediately")
 """Purge modes, of the old and the new API, that delete the old copy immediately."""
 DEPENDED_BY = "resourcebinding.karmada.io/depended-by-"
-ASKED_BY = "trimtab.dev/asked-by"
+REQUESTED_BY = "trimtab.dev/asked-by"
 """On a binding: the cause of its last reschedule request, the time of the request, and the rebalancer."""
 MOVE_MODE = "trimtab.dev/move-mode"
 """On a template: ReplacementFirst or AtOnce, for moves of every cause."""
@@ -72,14 +72,14 @@ WORK_FINALIZER = "karmada.io/execution-controller"
 CLUSTER_FINALIZER = "karmada.io/cluster-controller"
 DEPENDENCIES_FINALIZER = "karmada.io/binding-dependencies-distributor"
 
-EXECUTION = "karmada-es-"
+EXECUTION_PREFIX = "karmada-es-"
 BINDINGS = (ResourceBinding, ClusterResourceBinding)
 POLICIES = (PropagationPolicy, ClusterPropagationPolicy)
 POLICY_ID_LABELS = (PP_ID, CPP_ID)
 
-_IDS = uuid.UUID("6a1d7a39-5c7b-4f0e-9c53-0c2a3f0f8d11").bytes
+_ID_NAMESPACE = uuid.UUID("6a1d7a39-5c7b-4f0e-9c53-0c2a3f0f8d11").bytes
 _VERSION_AND_VARIANT = (0xF << 76) | (0x3 << 62)
-_NAMED_OF_RFC_4122 = (0x5 << 76) | (0x2 << 62)
+_VERSION_5_OF_RFC_4122 = (0x5 << 76) | (0x2 << 62)
 
 
 def permanent_id(*parts: str) -> str:
@@ -87,26 +87,26 @@ def permanent_id(*parts: str) -> str:
 
     `uuid.uuid5` takes several times as long, and every Work needs one.
     """
-    named = hashlib.sha1(_IDS + "/".join(parts).encode(), usedforsecurity=False).digest()
-    bits = int.from_bytes(named[:16]) & ~_VERSION_AND_VARIANT | _NAMED_OF_RFC_4122
+    named = hashlib.sha1(_ID_NAMESPACE + "/".join(parts).encode(), usedforsecurity=False).digest()
+    bits = int.from_bytes(named[:16]) & ~_VERSION_AND_VARIANT | _VERSION_5_OF_RFC_4122
     digits = f"{bits:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def execution_namespace(cluster: str) -> str:
-    return EXECUTION + cluster
+    return EXECUTION_PREFIX + cluster
 
 
 def cluster_of(namespace: str) -> str:
     """The cluster whose execution namespace this is; empty for any other namespace."""
-    return namespace.removeprefix(EXECUTION) if namespace.startswith(EXECUTION) else ""
+    return namespace.removeprefix(EXECUTION_PREFIX) if namespace.startswith(EXECUTION_PREFIX) else ""
 
 
 def binding_id(binding: Binding) -> str:
-    return binding.metadata.labels.get(CRB_ID if cluster_wide(binding) else RB_ID, "")
+    return binding.metadata.labels.get(CRB_ID if is_cluster_scoped(binding) else RB_ID, "")
 
 
-def cluster_wide(binding: Binding) -> bool:
+def is_cluster_scoped(binding: Binding) -> bool:
     return isinstance(binding, ClusterResourceBinding)
 
 
@@ -125,12 +125,12 @@ def binding_key_of_work(work: Work) -> Key | None:
     return None
 
 
-def qualified_name(thing: Object | Ref) -> str:
+def qualified_name(subject: Object | Ref) -> str:
     """`namespace/name`, or the name alone for cluster-wide objects."""
-    return f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name
+    return f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
 
 
-def binding_text(binding: Binding) -> str:
+def format_binding(binding: Binding) -> str:
     """The binding as upstream's events name it."""
     return f"{kind_of(binding).name}({qualified_name(binding)})"
 
@@ -140,9 +140,9 @@ def template_ref(binding: Binding) -> Ref:
     return Ref(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
 
 
-def ref_of(thing: Object) -> Ref:
-    kind = kind_of(thing)
-    return Ref(kind.api_version, kind.name, thing.namespace, thing.name, thing.metadata.uid)
+def ref_of(subject: Object) -> Ref:
+    kind = kind_of(subject)
+    return Ref(kind.api_version, kind.name, subject.namespace, subject.name, subject.metadata.uid)
 
 
 def ref_of_raw(raw: Raw) -> Ref:
@@ -150,7 +150,7 @@ def ref_of_raw(raw: Raw) -> Ref:
     return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
 
 
-def place_of_raw(raw: Raw) -> Ref:
+def ref_without_uid(raw: Raw) -> Ref:
     """A reference by name only, so that a recreated object has the same reference."""
     metadata = raw["metadata"]
     return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"])
@@ -164,22 +164,22 @@ def annotations_of(raw: Raw) -> dict[str, str]:
     return raw["metadata"].get("annotations") or {}
 
 
-def home_of(raw: Raw) -> str:
+def profile_namespace(raw: Raw) -> str:
     """The namespace whose profile applies: for a Work that of its binding, not the execution namespace."""
     return annotations_of(raw).get(RB_NAMESPACE) or raw["metadata"].get("namespace", "")
 
 
-def remarked(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:
+def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:
     """The object with these labels and annotations set, or removed where the value is None."""
     metadata = dict(raw["metadata"])
     for section, changes in (("labels", labels), ("annotations", annotations)):
-        entries = merged(metadata.get(section) or {}, changes)
+        entries = with_changes(metadata.get(section) or {}, changes)
         if entries or section in metadata:
             metadata[section] = entries
     return {**raw, "metadata": metadata}
 
 
-def merged(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """Labels or annotations with some entries set, or removed where the value is None."""
     after = {key: value for key, value in entries.items() if changes.get(key, "") is not None}
     after.update({key: value for key, value in changes.items() if value is not None})
@@ -206,18 +206,18 @@ def clusters_of_binding(binding: Binding) -> Iterable[str]:
     return names | {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
 
 
-BOUND_BY_POLICY = Index("bindings of a policy", ResourceBinding, policy_ids_of_binding)
-BOUND_BY_CLUSTER_POLICY = Index("cluster bindings of a policy", ClusterResourceBinding, policy_ids_of_binding)
-IN_CLUSTER = Index("bindings in a cluster", ResourceBinding, clusters_of_binding)
-CLUSTER_WIDE_IN_CLUSTER = Index("cluster bindings in a cluster", ClusterResourceBinding, clusters_of_binding)
+BINDINGS_BY_POLICY = Index("bindings of a policy", ResourceBinding, policy_ids_of_binding)
+CLUSTER_BINDINGS_BY_POLICY = Index("cluster bindings of a policy", ClusterResourceBinding, policy_ids_of_binding)
+BINDINGS_BY_CLUSTER = Index("bindings in a cluster", ResourceBinding, clusters_of_binding)
+CLUSTER_BINDINGS_BY_CLUSTER = Index("cluster bindings in a cluster", ClusterResourceBinding, clusters_of_binding)
 
 
 def bindings_of_policy(view: View, id_: str) -> list[Binding]:
-    return [*view.having(BOUND_BY_POLICY, id_), *view.having(BOUND_BY_CLUSTER_POLICY, id_)]
+    return [*view.by_index(BINDINGS_BY_POLICY, id_), *view.by_index(CLUSTER_BINDINGS_BY_POLICY, id_)]
 
 
-def bindings_in(view: View, cluster: str) -> list[Binding]:
-    return [*view.having(IN_CLUSTER, cluster), *view.having(CLUSTER_WIDE_IN_CLUSTER, cluster)]
+def bindings_in_cluster(view: View, cluster: str) -> list[Binding]:
+    return [*view.by_index(BINDINGS_BY_CLUSTER, cluster), *view.by_index(CLUSTER_BINDINGS_BY_CLUSTER, cluster)]
 
 
 def all_bindings(view: View) -> list[Binding]:

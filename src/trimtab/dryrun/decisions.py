@@ -29,15 +29,15 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.ocm.placement import question
 from trimtab.controllers.ocm.placement_decisions import new_decision
 from trimtab.controllers.propagation.detect import (
-    RESERVED,
-    Unready,
+    RESERVED_NAMESPACES,
+    BindingNotReady,
+    best_policy,
     binding_for,
-    chosen,
-    claimant,
+    claiming_policy,
+    merge_binding,
     missing_overrides,
-    updated,
 )
-from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
+from trimtab.controllers.propagation.schedule import SchedulingIntent, adjust_to_intent, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, explain
 from trimtab.decide.fleet import Fleet
@@ -158,7 +158,7 @@ class Case(NamedTuple):
 
     binding: Binding
     by: str
-    intent: Intent | None
+    intent: SchedulingIntent | None
 
 
 def workload_verdicts(
@@ -175,7 +175,7 @@ def workload_verdicts(
         if isinstance(found, Case):
             cases.append(found)
     intents_to_decide = [case.intent for case in cases if case.intent is not None]
-    decisions, _ = karmada.decide_all([intent.ask for intent in intents_to_decide], fleet, profile)
+    decisions, _ = karmada.decide_all([intent.request for intent in intents_to_decide], fleet, profile)
     remaining = iter(decisions)
     decided_cases = iter([told_case(case, next(remaining) if case.intent is not None else None) for case in cases])
     return [verdict if verdict is not None else next(decided_cases) for verdict in results]
@@ -218,16 +218,16 @@ SUPPORTING = (Namespace, PriorityClass)
 
 def case_of(item: Item, view: Shelf, fleet: Fleet[Cluster]) -> Case | Verdict | None:
     template = item.raw
-    policy, _ = claimant(template, view)
-    policy = policy or chosen(template, view)
-    if policy is None or RESERVED.fullmatch(template["metadata"].get("namespace", "")):
+    policy, _ = claiming_policy(template, view)
+    policy = policy or best_policy(template, view)
+    if policy is None or RESERVED_NAMESPACES.fullmatch(template["metadata"].get("namespace", "")):
         return None if isinstance(item.typed, SUPPORTING) else unplaced(item, "", "no policy selects it")
     by = called({"kind": kind_of(policy).name, "metadata": {"name": policy.name, "namespace": policy.namespace}})
     if missing := missing_overrides(policy, view):
         return unplaced(item, by, f"the policy depends on override policies that are missing: {', '.join(missing)}")
     try:
         binding = wanted(template, policy, view)
-    except Unready as reason:
+    except BindingNotReady as reason:
         return unplaced(item, by, str(reason))
     return Case(binding, by, intent_of(binding, fleet, feature_gates(view), view))
 
@@ -239,7 +239,7 @@ def unplaced(item: Item, by: str, why: str) -> Verdict:
 def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
     new = binding_for(template, policy, view)
     existing = well_known.binding_at(view, new.namespace, new.name)
-    return new if existing is None else updated(existing, new)
+    return new if existing is None else merge_binding(existing, new)
 
 
 def told_case(case: Case, decision: karmada.BindingDecision | None) -> Verdict:
@@ -252,7 +252,7 @@ def told_case(case: Case, decision: karmada.BindingDecision | None) -> Verdict:
         )
         text = "unchanged: neither placement nor replicas have changed"
         return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current)
-    decision = as_intended(case.binding, decision, case.intent)
+    decision = adjust_to_intent(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [
         Target(

@@ -22,7 +22,7 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import Outset, options_for, outset
 from trimtab.controllers.movement.rebalance import binding_of, meant
 from trimtab.controllers.propagation.detect import selectors_of
-from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
+from trimtab.controllers.propagation.schedule import SchedulingIntent, adjust_to_intent, intent_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide_all
 from trimtab.decide.ocm.snapshot import external_value_of, score_key
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     name: str
     binding: Binding
-    intent: Intent
+    intent: SchedulingIntent
 
 
 async def forecast(client: Client, spec: Raw, now: datetime, profile: Profile = TRIMTAB) -> str:
@@ -117,9 +117,9 @@ def slashed(*parts: str) -> str:
 
 
 def thought_through(cases: Sequence[Case], fleet: Fleet[Cluster], view: Shelf) -> dict[str, Sequence[str]]:
-    decisions, _ = decide_all([case.intent.ask for case in cases], fleet, view.profile)
+    decisions, _ = decide_all([case.intent.request for case in cases], fleet, view.profile)
     return {
-        case.name: told(case, as_intended(case.binding, decision, case.intent), view)
+        case.name: told(case, adjust_to_intent(case.binding, decision, case.intent), view)
         for case, decision in zip(cases, decisions, strict=True)
     }
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from trimtab.api.kind import find_kind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Object, Raw
-from trimtab.controllers.contract import UNSEEN, Index, Ref, Unseen
+from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, Ref
 from trimtab.dryrun.manifests import Item
 
 T = TypeVar("T", bound=Object)
@@ -41,7 +41,7 @@ class Shelf:
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
         return [t for t in self._things if isinstance(t, type_) and (namespace is None or t.namespace == namespace)]
 
-    def having(self, index: Index[T], value: str) -> Sequence[T]:
+    def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return [thing for thing in self.all(index.type) if value in index.values(thing)]
 
     def raw(self, ref: Ref) -> Raw | None:
@@ -56,8 +56,8 @@ class Shelf:
             and (namespace is None or raw["metadata"].get("namespace", "") == namespace)
         ]
 
-    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
-        return UNSEEN
+    def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
+        return NOT_FETCHED
 
     def key(self, ref: Ref) -> Key | None:
         kind = find_kind(ref.api_version, ref.kind)

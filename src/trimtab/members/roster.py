@@ -10,7 +10,7 @@ from typing import cast
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.controllers.contract import UNSEEN, Ref, Unseen
+from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
 from trimtab.errors import InputFault, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 
@@ -42,17 +42,17 @@ class MemberHandle:
     def _changed(self, heard: Heard, old: Entry | None, new: Entry | None) -> None:
         heard(self.name, old.raw if old else None, new.raw if new else None)
 
-    def seen(self, ref: Ref) -> Raw | Unseen | None:
+    def seen(self, ref: Ref) -> Raw | NotFetched | None:
         resource = self._resources.get((ref.api_version, ref.kind))
         if resource is None:
-            return UNSEEN
+            return NOT_FETCHED
         table = self._ours.table(resource)
         name = (ref.namespace if resource.namespaced else "", ref.name)
         if (entry := table.entries.get(name)) is not None:
             return entry.raw
         if (found := self._foreign_at(resource, *name)) is not None:
             return found
-        return None if table.synced.is_set() else UNSEEN
+        return None if table.synced.is_set() else NOT_FETCHED
 
     def _foreign_at(self, resource: Resource, namespace: str, name: str) -> Raw | None:
         cached = self._foreign.get((resource.id, namespace, name))

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 from trimtab.controllers.well_known import ref_of_raw
 from trimtab.decide.pods.avoid_list import (
     AVOID_PODS_ANNOTATION,
@@ -70,10 +70,12 @@ class AvoidLists:
         await self._client.patch(NODES, "", node, body, manager=WRITER)
 
 
-def _list_full_event(node: Raw, forgotten: AvoidEntry) -> Note:
+def _list_full_event(node: Raw, forgotten: AvoidEntry) -> RecordEvent:
     whose = forgotten.pod_signature.pod_controller
     message = f"{MAX_ENTRIES} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
-    return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning")
+    return RecordEvent(
+        ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning"
+    )
 
 
 def _owner_exists(entry: AvoidEntry, owners: set[str]) -> bool:

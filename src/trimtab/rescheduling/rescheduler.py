@@ -18,7 +18,7 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
-from trimtab.controllers.contract import Note, Ref
+from trimtab.controllers.contract import RecordEvent, Ref
 from trimtab.controllers.well_known import ref_of_raw
 from trimtab.decide.pods.descheduling.policy import DeschedulerPolicy, read_policy, run_cycle
 from trimtab.decide.pods.fit.requests import Amounts
@@ -319,7 +319,7 @@ class Rescheduler:
         """Record an event on the owner, which outlives the pod."""
         if (owner := pod.controller) is not None:
             about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
-            self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
+            self._recorder.tell(RecordEvent(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
     def _record_frozen_owners(self, snapshot: ReschedulingSnapshot) -> None:
         """Record an event on owners that were moved in vain too often and are no longer moved."""
@@ -333,7 +333,7 @@ class Rescheduler:
     def _record_event(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
-        note = Note(ref_of_raw(about), reason, message, COMPONENT, kind)
+        note = RecordEvent(ref_of_raw(about), reason, message, COMPONENT, kind)
         self._recorder.tell(note, self._clock.now())
 
     # history

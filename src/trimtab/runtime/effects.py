@@ -18,18 +18,18 @@ from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import (
-    Again,
+    CheckAccess,
     Controller,
-    Gone,
-    Inquire,
-    Look,
-    Make,
-    Note,
+    Delete,
+    Effect,
+    Ensure,
+    Fetch,
+    InCluster,
+    RecordEvent,
     Ref,
-    Remember,
-    Steps,
-    Wish,
-    Within,
+    RememberInProcess,
+    RequeueAfter,
+    WriteSequence,
 )
 from trimtab.controllers.well_known import ref_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
@@ -72,7 +72,7 @@ class EffectExecutor:
         self._requeue = requeue
         self.writes = 0
 
-    async def execute_all(self, key: Key, effects: list[Wish]) -> None:
+    async def execute_all(self, key: Key, effects: list[Effect]) -> None:
         """Carry out the effects in their order; consecutive new objects of one kind in one request where possible."""
         for type_, group in itertools.groupby(effects, _type_to_create):
             batch = list(group)
@@ -80,28 +80,28 @@ class EffectExecutor:
                 for effect in batch:
                     await self._execute(key, effect)
 
-    async def _execute(self, key: Key, effect: Wish) -> None:
+    async def _execute(self, key: Key, effect: Effect) -> None:
         match effect:
-            case Again():
+            case RequeueAfter():
                 return
-            case Note():
+            case RecordEvent():
                 self._state.recorder.tell(effect, self._state.clock.now())
-            case Remember(topic, at, value):
+            case RememberInProcess(topic, at, value):
                 self._state.memory.keep(topic, at, value)
-            case Within(cluster, inner):
+            case InCluster(cluster, inner):
                 await self._execute_in_cluster(cluster, inner)
-            case Look(cluster, ref):
+            case Fetch(cluster, ref):
                 await self._fetch(cluster, ref)
                 self._requeue(key)
-            case Inquire():
+            case CheckAccess():
                 allowed = (self._state.clock.now(), await self._is_access_allowed(effect))
                 self._state.memory.keep("allowed", effect, allowed)
                 self._requeue(key)
-            case Make():
+            case Ensure():
                 await self._ensure(self._state.client, effect)
-            case Gone():
+            case Delete():
                 await self._delete(effect)
-            case Steps(steps):
+            case WriteSequence(steps):
                 await self._write(*steps)
             case _:
                 await self._write(effect)
@@ -190,7 +190,7 @@ class EffectExecutor:
         if status and kind_of(wanted).status:
             table.put(await self._send_patch(table.resource, created, Write("status", {"status": status})))
 
-    async def _ensure(self, client: Client, effect: Make) -> None:
+    async def _ensure(self, client: Client, effect: Ensure) -> None:
         """Make an object of any kind on the host as wanted."""
         resource = self._state.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
         if resource is None:
@@ -200,7 +200,7 @@ class EffectExecutor:
         if table is not None and written is not None:
             table.put(written)
 
-    async def _send(self, client: Client, resource: Resource, effect: Make) -> Raw | None:
+    async def _send(self, client: Client, resource: Resource, effect: Ensure) -> Raw | None:
         """Apply, create, replace or patch the object; `None` if nothing differs."""
         metadata = effect.wanted["metadata"]
         namespace = metadata.get("namespace", "")
@@ -236,7 +236,7 @@ class EffectExecutor:
             manager=self._field_manager,
         )
 
-    async def _delete(self, effect: Gone) -> None:
+    async def _delete(self, effect: Delete) -> None:
         ref = _ref_of_target(effect)
         resource = self._state.resource(ref.api_version, ref.kind)
         if resource is None:
@@ -255,14 +255,14 @@ class EffectExecutor:
             raise NotFound(f"cluster {cluster} is not joined")
         return member
 
-    async def _execute_in_cluster(self, cluster: str, effect: Make | Gone) -> None:
+    async def _execute_in_cluster(self, cluster: str, effect: Ensure | Delete) -> None:
         with member_faults(cluster):
-            if isinstance(effect, Make):
+            if isinstance(effect, Ensure):
                 await self._ensure_in_member(self._member(cluster), effect)
             else:
                 await self._delete_in_member(self._member(cluster), effect)
 
-    async def _ensure_in_member(self, member: Member, effect: Make) -> None:
+    async def _ensure_in_member(self, member: Member, effect: Ensure) -> None:
         resource = await member.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
         metadata = effect.wanted["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -278,7 +278,7 @@ class EffectExecutor:
         if written is not None:
             member.learn(resource, namespace, name, written)
 
-    async def _delete_in_member(self, member: Member, effect: Gone) -> None:
+    async def _delete_in_member(self, member: Member, effect: Delete) -> None:
         ref = _ref_of_target(effect)
         resource = await member.resource(ref.api_version, ref.kind)
         self.writes += 1
@@ -298,7 +298,7 @@ class EffectExecutor:
             except NotFound:
                 member.learn(resource, ref.namespace, ref.name, None)
 
-    async def _is_access_allowed(self, effect: Inquire) -> bool:
+    async def _is_access_allowed(self, effect: CheckAccess) -> bool:
         """Whether the member allows the user every verb on the object."""
         with member_faults(effect.cluster):
             member = self._member(effect.cluster)
@@ -310,7 +310,7 @@ class EffectExecutor:
         return True
 
 
-def access_review(effect: Inquire, resource: Resource, verb: str) -> Raw:
+def access_review(effect: CheckAccess, resource: Resource, verb: str) -> Raw:
     """The SubjectAccessReview for one verb."""
     account = effect.user.removeprefix("system:serviceaccount:").partition(":")[0]
     return {
@@ -331,10 +331,10 @@ def access_review(effect: Inquire, resource: Resource, verb: str) -> Raw:
     }
 
 
-def _ref_of_target(effect: Gone) -> Ref:
+def _ref_of_target(effect: Delete) -> Ref:
     return effect.target if isinstance(effect.target, Ref) else ref_of(effect.target)
 
 
-def _type_to_create(effect: Wish) -> type[Object] | None:
+def _type_to_create(effect: Effect) -> type[Object] | None:
     """The type of an object that does not exist yet; `None` for every other effect."""
     return type(effect) if isinstance(effect, Object) and not effect.metadata.resource_version else None

@@ -10,7 +10,7 @@ from datetime import datetime
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Client
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 from trimtab.errors import ApiFault, NotFound
 
 REMEMBERED = 8192
@@ -27,11 +27,11 @@ class Recorder:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._told: OrderedDict[Note, tuple[str, int]] = OrderedDict()
-        self._waiting: list[tuple[Note, datetime]] = []
+        self._told: OrderedDict[RecordEvent, tuple[str, int]] = OrderedDict()
+        self._waiting: list[tuple[RecordEvent, datetime]] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def tell(self, effect: Note, now: datetime) -> None:
+    def tell(self, effect: RecordEvent, now: datetime) -> None:
         """Queue an event. Never raises: a lost event must not fail the reconcile that it reports."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting.append((effect, now))
@@ -62,9 +62,9 @@ class Recorder:
         finally:
             self._writer = None
 
-    async def _write(self, batch: Sequence[tuple[Note, datetime]]) -> None:
+    async def _write(self, batch: Sequence[tuple[RecordEvent, datetime]]) -> None:
         new: dict[str, Raw] = {}
-        repeated: dict[str, tuple[Note, datetime]] = {}
+        repeated: dict[str, tuple[RecordEvent, datetime]] = {}
         for effect, now in batch:
             name, count = self._told.get(effect, ("", 0))
             if not name:
@@ -83,7 +83,7 @@ class Recorder:
             patches = (self._raise_count(effect, name, now) for name, (effect, now) in repeated.items())
             await asyncio.gather(*map(_attempted, patches))
 
-    async def _raise_count(self, effect: Note, name: str, now: datetime) -> None:
+    async def _raise_count(self, effect: RecordEvent, name: str, now: datetime) -> None:
         count = self._told[effect][1] if effect in self._told else 1
         try:
             await self._client.patch(EVENTS, namespace_of(effect), name, _repeated(count, now), manager=effect.source)
@@ -92,7 +92,7 @@ class Recorder:
             self._keep(effect, event["metadata"]["name"], 1)
             await self._client.record([event])
 
-    def _keep(self, effect: Note, name: str, count: int) -> None:
+    def _keep(self, effect: RecordEvent, name: str, count: int) -> None:
         self._told[effect] = (name, count)
         self._told.move_to_end(effect)
         if len(self._told) > REMEMBERED:
@@ -109,11 +109,11 @@ def _repeated(count: int, now: datetime) -> Raw:
     return {"count": count, "lastTimestamp": timestamp(now)}
 
 
-def namespace_of(effect: Note) -> str:
+def namespace_of(effect: RecordEvent) -> str:
     return effect.about.namespace or "default"
 
 
-def event_for(effect: Note, now: datetime) -> Raw:
+def event_for(effect: RecordEvent, now: datetime) -> Raw:
     """The complete Event as Kubernetes writes it, including empty fields."""
     about, at = effect.about, timestamp(now)
     identity = (

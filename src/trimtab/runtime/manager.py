@@ -32,7 +32,7 @@ class Manager:
     ) -> None:
         self.around = around
         self.beats = [Beat(controller, around) for controller in controllers]
-        self.looking_afar = [reconciler for reconciler in self.beats if reconciler.controller.member_wakes]
+        self.looking_afar = [reconciler for reconciler in self.beats if reconciler.controller.member_triggers]
         """The reconcilers that changes in members trigger."""
         self._propagatable = propagatable
         self._tasks: list[asyncio.Task[None]] = []

@@ -38,15 +38,25 @@ from typing import Any, TypeAlias, cast
 
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Raw
-from trimtab.controllers.contract import Again, Controller, Fault, Note, Remember, Wake, Wish, never, same_rank
-from trimtab.controllers.well_known import home_of
+from trimtab.controllers.contract import (
+    Controller,
+    Effect,
+    ReconcileFault,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    equal_priority,
+    never,
+)
+from trimtab.controllers.well_known import profile_namespace
 from trimtab.errors import ApiFault, Conflict
 from trimtab.runtime.cache import Entry, Table
 from trimtab.runtime.effects import EffectExecutor, MemberFault
 from trimtab.runtime.queue import WorkQueue
 from trimtab.runtime.view import LiveView, Onlooker, Surroundings
 
-ReconcileResult: TypeAlias = tuple[Key, list[Wish] | Exception]
+ReconcileResult: TypeAlias = tuple[Key, list[Effect] | Exception]
 """A key and its effects, or the exception that the controller raised."""
 MAX_CONCURRENT_KEYS = 16
 MAX_CONCURRENT_KEYS_IN_MEMBERS = 64
@@ -65,8 +75,8 @@ class Beat:
         self.controller = controller
         self._state = state
         self._max_concurrent = _max_concurrent_keys(controller)
-        self._faults: dict[Key, Fault] = {}
-        self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is same_rank else self._rank)
+        self._faults: dict[Key, ReconcileFault] = {}
+        self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is equal_priority else self._rank)
         self._effects = EffectExecutor(controller, state, self.queue.add)
         self._trigger_view = Onlooker(state)
         self.beats = 0
@@ -87,7 +97,7 @@ class Beat:
         return LiveView(self._state, self._faults.get(key), self._profile_of(key, entry))
 
     def _profile_of(self, key: Key, entry: Entry | None) -> Profile:
-        return self._state.profile_in(home_of(entry.raw) if entry is not None else key.namespace)
+        return self._state.profile_in(profile_namespace(entry.raw) if entry is not None else key.namespace)
 
     def watch(self) -> None:
         """Start to queue keys for changes of the subjects and of the objects that the wakes name."""
@@ -95,12 +105,12 @@ class Beat:
             self._state.cache.follow(self._watch_template_table)
         for subject in self.controller.subjects:
             table = self._state.cache.table_of(subject)
-            if self.controller.changed is not never or self.controller.gone is not None:
+            if self.controller.predicate is not never or self.controller.on_deleted is not None:
                 table.listen(partial(self._subject_changed, table.resource.id))
-        for wake in self.controller.wakes:
+        for wake in self.controller.triggers:
             self._state.cache.table_of(wake.type).listen(partial(self._related_changed, wake))
 
-    def _related_changed(self, wake: Wake, old: Entry | None, new: Entry | None) -> None:
+    def _related_changed(self, wake: Trigger, old: Entry | None, new: Entry | None) -> None:
         self._enqueue(wake.keys(old.typed if old else None, new.typed if new else None, self._trigger_view))
 
     def look_at_everything(self) -> None:
@@ -123,13 +133,13 @@ class Beat:
 
     def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:
         if new is None:
-            if self.controller.gone is not None:
+            if self.controller.on_deleted is not None:
                 self.queue.add(Key(id_, *cast("Entry", old).name))
-        elif self.controller.changed(_subject(old, self.controller), _subject(new, self.controller)):
+        elif self.controller.predicate(_subject(old, self.controller), _subject(new, self.controller)):
             self.queue.add(Key(id_, *new.name))
 
     def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
-        for wake in self.controller.member_wakes:
+        for wake in self.controller.member_triggers:
             self._enqueue(wake.keys(cluster, old, new, self._trigger_view))
 
     def _enqueue(self, keys: Iterable[Key]) -> None:
@@ -173,12 +183,16 @@ class Beat:
             return [(key, exception) for key in keys]
         return [(key, self._reconcile_one(key)) for key in keys]
 
-    def _reconcile_one(self, key: Key) -> list[Wish] | Exception:
+    def _reconcile_one(self, key: Key) -> list[Effect] | Exception:
         entry = self._find(key)
         try:
             if entry is None:
                 self._faults.pop(key, None)
-                return list(self.controller.gone(key, self._view_of(key, None))) if self.controller.gone else []
+                return (
+                    list(self.controller.on_deleted(key, self._view_of(key, None)))
+                    if self.controller.on_deleted
+                    else []
+                )
             view = self._view_of(key, entry)
             effects = self.controller.reconcile(_subject(entry, self.controller), view)
             return (
@@ -191,7 +205,7 @@ class Beat:
 
     def _reconcile_batch(self, keys: list[Key]) -> list[ReconcileResult]:
         """Call the controller once per profile, with all subjects of that profile."""
-        effects: dict[Key, list[Wish]] = {key: [] for key in keys}
+        effects: dict[Key, list[Effect]] = {key: [] for key in keys}
         by_profile: dict[str, tuple[Profile, list[Any]]] = {}
         by_subject = {}
         for key in keys:
@@ -207,7 +221,7 @@ class Beat:
                     effects[by_subject[id(subject)]].append(effect)
         return list(effects.items())
 
-    def _finish_without_writes(self, key: Key, effects: list[Wish] | Exception) -> bool:
+    def _finish_without_writes(self, key: Key, effects: list[Effect] | Exception) -> bool:
         """Finish a key whose effects need no write, so that it needs no task; returns whether it is finished.
 
         `RememberInProcess` effects at the head of the list take effect now: the next reconcile runs before the first
@@ -215,19 +229,19 @@ class Beat:
         """
         if isinstance(effects, Exception):
             return False
-        while effects and isinstance(effects[0], Remember):
+        while effects and isinstance(effects[0], RememberInProcess):
             self._state.memory.keep(*cast("Remember", effects.pop(0)))
-        if not all(isinstance(effect, Again) for effect in effects):
+        if not all(isinstance(effect, RequeueAfter) for effect in effects):
             return False
         self._record_success(key, effects)
         self.queue.done(key)
         return True
 
-    def _record_success(self, key: Key, effects: list[Wish]) -> None:
+    def _record_success(self, key: Key, effects: list[Effect]) -> None:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
         self._faults.pop(key, None)
         self.queue.succeeded(key)
-        delays = [effect.seconds for effect in effects if isinstance(effect, Again)]
+        delays = [effect.seconds for effect in effects if isinstance(effect, RequeueAfter)]
         if delays:
             self.queue.add_after(key, min(delays))
 
@@ -237,7 +251,7 @@ class Beat:
     async def _execute_all(self, results: list[ReconcileResult]) -> None:
         await asyncio.gather(*(self._execute_one(*result) for result in results))
 
-    async def _execute_one(self, key: Key, effects: list[Wish] | Exception) -> None:
+    async def _execute_one(self, key: Key, effects: list[Effect] | Exception) -> None:
         """Carry out the effects of one key and record the result."""
         if isinstance(effects, Exception):
             log.error("%s failed on %s", self.controller.name, key, exc_info=effects)
@@ -268,7 +282,7 @@ class Beat:
     def _record_fault(self, key: Key, fault: ApiFault, cluster: str) -> None:
         """Keep the fault for the next reconcile of the key, and retry it."""
         earlier = self._faults.get(key)
-        self._faults[key] = Fault(
+        self._faults[key] = ReconcileFault(
             fault.code, fault.reason, fault.message, cluster, (earlier.attempts if earlier else 0) + 1
         )
         if fault.retry_after:
@@ -278,14 +292,14 @@ class Beat:
 
 
 def _max_concurrent_keys(controller: Controller) -> int:
-    if controller.alone:
+    if controller.serial:
         return 1
-    return MAX_CONCURRENT_KEYS_IN_MEMBERS if controller.member_wakes else MAX_CONCURRENT_KEYS
+    return MAX_CONCURRENT_KEYS_IN_MEMBERS if controller.member_triggers else MAX_CONCURRENT_KEYS
 
 
-def _is_routine(effect: Wish) -> bool:
+def _is_routine(effect: Effect) -> bool:
     """Whether this is an event that is recorded only if the profile says so."""
-    return isinstance(effect, Note) and effect.routine
+    return isinstance(effect, RecordEvent) and effect.routine
 
 
 def _subject(entry: Entry | None, controller: Controller) -> Any:

@@ -9,7 +9,7 @@ from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import Clock
-from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
+from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.controllers.well_known import PROFILE, annotations_of
 from trimtab.runtime.cache import Cache, Table
 from trimtab.runtime.event_recorder import Recorder
@@ -25,7 +25,7 @@ class Member(Protocol):
     @property
     def client(self) -> Client: ...
 
-    def seen(self, ref: Ref) -> Raw | Unseen | None:
+    def seen(self, ref: Ref) -> Raw | NotFetched | None:
         """The cached object; `None` means it does not exist, `UNSEEN` that it was never read."""
         ...
 
@@ -95,7 +95,9 @@ class LiveView:
 
     __slots__ = ("_now", "_state", "fault", "profile")
 
-    def __init__(self, state: Surroundings, fault: Fault | None = None, profile: Profile | None = None) -> None:
+    def __init__(
+        self, state: Surroundings, fault: ReconcileFault | None = None, profile: Profile | None = None
+    ) -> None:
         self._state = state
         self._now: datetime | None = None
         self.fault = fault
@@ -122,7 +124,7 @@ class LiveView:
             cast("T", table.entries[name].typed) for name in table.names() if namespace is None or name[0] == namespace
         ]
 
-    def having(self, index: Index[T], value: str) -> Sequence[T]:
+    def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return self._state.cache.table_of(index.type).having(index, value)
 
     def raw(self, ref: Ref) -> Raw | None:
@@ -140,9 +142,9 @@ class LiveView:
         resource = self._state.resource(api_version, kind)
         return self._state.cache.known(resource.id) if resource else None
 
-    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+    def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         member = self._state.members.get(cluster)
-        return member.seen(ref) if member else UNSEEN
+        return member.seen(ref) if member else NOT_FETCHED
 
     def key(self, ref: Ref) -> Key | None:
         resource = self._state.resource(ref.api_version, ref.kind)

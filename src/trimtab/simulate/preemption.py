@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.network import Service
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.clock import Clock
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 from trimtab.decide.pods.budgets.budget_status import preemption_budget
 from trimtab.decide.pods.budgets.pod_budgets import DisruptionCause, counts_cause, is_over_pods
 from trimtab.decide.pods.node_info import PodInfo
@@ -82,7 +82,7 @@ class Preemptor:
             self._ledger.give_back(charged)
             raise
         if self._profile.preemption_spreads_disruptions:
-            event = Note(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
+            event = RecordEvent(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
             self._recorder.tell(event, planned.decided_at)
 
     async def _evict(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:

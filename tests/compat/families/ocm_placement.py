@@ -15,7 +15,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet, Ma
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
-from trimtab.controllers.contract import Gone, Note, Wish
+from trimtab.controllers.contract import Delete, Effect, RecordEvent
 from trimtab.controllers.ocm.placement import place as reconcile_placement
 from trimtab.decide.ocm.decision import OcmDecision
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
@@ -66,14 +66,14 @@ def judge(case: dict[str, Any]) -> Iterator[str]:
         yield from told(recorded, done(placement, things, effects, decision))
 
 
-def unwritten(effects: list[Wish]) -> Iterator[str]:
-    written = [effect for effect in effects if isinstance(effect, Object | Gone | Note)]
+def unwritten(effects: list[Effect]) -> Iterator[str]:
+    written = [effect for effect in effects if isinstance(effect, Object | Delete | RecordEvent)]
     if written:
         yield f"expected no writes, ours: {written!r}"
 
 
-def unmoved(effects: list[Wish]) -> Iterator[str]:
-    moved = [effect for effect in effects if isinstance(effect, PlacementDecision | Gone)]
+def unmoved(effects: list[Effect]) -> Iterator[str]:
+    moved = [effect for effect in effects if isinstance(effect, PlacementDecision | Delete)]
     if moved:
         yield f"expected no changed decision, ours: {moved!r}"
 
@@ -100,7 +100,7 @@ def thought(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, Any
     }
 
 
-def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], decision: OcmDecision) -> dict[str, Any]:
+def done(placement: OcmPlacement, things: list[Object], effects: list[Effect], decision: OcmDecision) -> dict[str, Any]:
     """The state after the effects are applied, in the form of the recording."""
     decisions = {
         thing.name: thing
@@ -117,7 +117,7 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], dec
         elif isinstance(effect, OcmPlacement):
             writes.append(f"patch placements/status {effect.name}")
             after = effect
-        elif isinstance(effect, Gone):
+        elif isinstance(effect, Delete):
             assert isinstance(effect.target, PlacementDecision)
             writes.append(f"delete placementdecisions {effect.target.name}")
             del decisions[effect.target.name]
@@ -128,7 +128,7 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], dec
         if decision.result.recheck_at
         else None,
         "writes": writes,
-        "events": [f"{w.type} {w.reason} {w.message}" for w in effects if isinstance(w, Note)],
+        "events": [f"{w.type} {w.reason} {w.message}" for w in effects if isinstance(w, RecordEvent)],
         "syncError": decision.error or None,
         "status": decision.status._asdict(),
     }

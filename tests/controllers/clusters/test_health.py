@@ -11,7 +11,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers.clusters.health import Probe, Streak, health, taint_text
 from trimtab.controllers.conditions import find_condition, is_condition_true
-from trimtab.controllers.contract import Gone, Note, Remember
+from trimtab.controllers.contract import Delete, RecordEvent, RememberInProcess
 
 
 def execution_namespace(name="m1"):
@@ -51,14 +51,14 @@ def test_the_first_successful_probe_clears_the_taint_at_once() -> None:
     assert is_condition_true(changed.status.conditions, "Ready")
     assert changed.status.kubernetes_version == "v1.32.0"
     assert changed.spec.taints == ()
-    assert any(isinstance(w, Note) and "does not have taints" in w.message for w in effects)
+    assert any(isinstance(w, RecordEvent) and "does not have taints" in w.message for w in effects)
 
 
 def test_a_failed_probe_within_the_threshold_changes_nothing() -> None:
     ready = cluster("m1")
     changed, effects = reconcile(view(ready, execution_namespace(), probe=failed_probe()), ready)
     assert changed == ready
-    (remembered,) = [w for w in effects if isinstance(w, Remember)]
+    (remembered,) = [w for w in effects if isinstance(w, RememberInProcess)]
     assert remembered.value == Streak("False", NOON)
 
 
@@ -99,7 +99,7 @@ def deleting(subject):
 def test_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
     leaving = deleting(cluster("m1"))
     effects = list(health(leaving, view(leaving, execution_namespace())))
-    assert isinstance(effects[0], Gone)
+    assert isinstance(effects[0], Delete)
     waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}))))
     assert not [w for w in waiting if isinstance(w, Cluster)]
     (released,) = health(leaving, view(leaving))

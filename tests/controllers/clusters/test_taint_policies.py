@@ -10,7 +10,7 @@ from views import FakeView
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.taint_policy import ClusterTaintPolicy
 from trimtab.controllers.clusters.taint_policies import clusters_of_policy, condition_changed, taint_policies
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 
 NOT_READY = [{"conditionType": "Ready", "operator": "In", "statusValues": ["False", "Unknown"]}]
 READY = [{"conditionType": "Ready", "operator": "NotIn", "statusValues": ["False", "Unknown"]}]
@@ -25,7 +25,7 @@ def policy(**spec: Any) -> ClusterTaintPolicy:
 def taints_after(subject: Cluster, *policies: ClusterTaintPolicy, **options: Any) -> list[tuple[str, str]]:
     effects = list(taint_policies(subject, FakeView([subject, *policies], **options)))
     after = next((effect for effect in effects if isinstance(effect, Cluster)), subject)
-    events = [effect.reason for effect in effects if isinstance(effect, Note)]
+    events = [effect.reason for effect in effects if isinstance(effect, RecordEvent)]
     assert events == (["TaintClusterSucceed"] if after != subject else [])
     return [(taint.key, taint.effect) for taint in after.spec.taints]
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import NOON, binding, cluster, deployment, item
+from builders import NOON, binding, cluster, deployment, status_item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import (
@@ -58,7 +58,7 @@ def test_while_replicas_are_held_the_placement_before_the_move_counts() -> None:
 def test_ready_replicas_come_from_the_status_of_a_ready_cluster(
     status: Any, health: str, ready: str, expected: int
 ) -> None:
-    subject = binding(clusters={"m1": 3}, status_aggregated_status=(item("m1", health, status=status),))
+    subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", health, status=status),))
     assert binding_moves.ready_in(subject, "m1", FakeView([cluster("m1", ready=ready)])) == expected
 
 
@@ -77,7 +77,7 @@ def test_a_budget_applies_by_selector_reason_and_target() -> None:
 
 
 def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas() -> None:
-    subject = binding(clusters={"m1": 3}, status_aggregated_status=(item("m1", status={"readyReplicas": 3}),))
+    subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", status={"readyReplicas": 3}),))
     entry = InFlightDisruption(object="Deployment/web", replicas=2, from_="m1", since=NOON)
     granted = budget().but(status=DisruptionBudgetStatus(in_flight=(entry,)))
     found = binding_moves.footing(granted, FakeView([cluster("m1"), subject], raws=[deployment()]))

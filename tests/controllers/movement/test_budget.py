@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, cluster, deployment, item
+from builders import NOON, binding, cluster, deployment, status_item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import (
@@ -23,7 +23,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.budget import budget
 
 SECOND = timedelta(seconds=1)
@@ -38,7 +38,7 @@ def workload_budget(status: DisruptionBudgetStatus | None = None, **spec: Any) -
 
 
 def web(ready: dict[str, int], **fields: Any) -> Binding:
-    items = tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items())
+    items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in ready.items())
     return binding(clusters={"m1": 2, "m2": 2}, status_aggregated_status=items, **fields)
 
 
@@ -47,7 +47,7 @@ def reconcile(subject: DisruptionBudget, workload: Binding, *clusters: Any, **op
     effects = list(budget(subject, FakeView([*fleet, workload], raws=[deployment("web")], **options)))
     changed = [effect.status for effect in effects if isinstance(effect, DisruptionBudget)]
     return (changed[-1] if changed else subject.status), [
-        effect.seconds for effect in effects if isinstance(effect, Again)
+        effect.seconds for effect in effects if isinstance(effect, RequeueAfter)
     ]
 
 

@@ -10,7 +10,7 @@ from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kinds.cluster import Cluster, ResourceSummary
 from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.failback import failback, window_of
 
 MINUTE = timedelta(minutes=1)
@@ -42,7 +42,7 @@ def reconcile(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]
 def test_the_window_begins_when_the_preferred_clusters_are_available() -> None:
     after, requeue = reconcile(fallen_back(), roomy_cluster("m1"), roomy_cluster("m2"))
     assert after.status.previous_placement.healthy_since == NOON
-    assert requeue == Again(300.0)
+    assert requeue == RequeueAfter(300.0)
 
 
 def test_a_flap_restarts_the_window() -> None:
@@ -59,7 +59,7 @@ def test_after_the_window_a_fresh_decision_is_requested_with_cause_failback() ->
     assert after.metadata.annotations["trimtab.dev/asked-by"].startswith("Failback ")
     assert reconcile(
         fallen_back(PREVIOUS.but(healthy_since=NOON - 4 * MINUTE)), roomy_cluster("m1"), roomy_cluster("m2")
-    ) == [Again(60.0)]
+    ) == [RequeueAfter(60.0)]
 
 
 def test_failback_is_not_requested_twice() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import NOON, binding, deployment, item, placement
+from builders import NOON, binding, deployment, placement, status_item
 from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
@@ -19,7 +19,7 @@ from trimtab.api.kinds.policy import (
 )
 from trimtab.api.kinds.work import ActiveEviction, Binding, GracefulEvictionTask, UnhealthyCluster
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.controllers.contract import Again, Note, Steps
+from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
 from trimtab.controllers.movement.failover import concerns_failover, failover, rollout_of
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.sandbox import run_script
@@ -55,27 +55,27 @@ def reconcile(subject: Binding, *names: str, **options: Any) -> list[Any]:
 
 
 def binding_after(effects: list[Any]) -> Binding | None:
-    found = [effect.steps[-1] if isinstance(effect, Steps) else effect for effect in effects]
+    found = [effect.steps[-1] if isinstance(effect, WriteSequence) else effect for effect in effects]
     return next((effect for effect in found if isinstance(effect, Binding)), None)
 
 
 def test_the_first_unhealthy_status_only_starts_the_timer() -> None:
-    effects = reconcile(web(item("m1", "Unhealthy")))
+    effects = reconcile(web(status_item("m1", "Unhealthy")))
     found = binding_after(effects)
     assert found is not None
     assert found.status.unhealthy_clusters == (UnhealthyCluster(cluster_name="m1", since=NOON),)
     assert found.spec.graceful_eviction_tasks == ()
-    assert [round(effect.seconds) for effect in effects if isinstance(effect, Again)] == [30]
+    assert [round(effect.seconds) for effect in effects if isinstance(effect, RequeueAfter)] == [30]
 
 
 def test_after_the_toleration_the_cluster_is_evicted_blocked_and_logged_together() -> None:
     effects = reconcile(
-        web(item("m1", "Unhealthy"), timers=(UNHEALTHY,), purge_mode="Graciously", grace_period_seconds=120)
+        web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,), purge_mode="Graciously", grace_period_seconds=120)
     )
     (entry,) = [effect for effect in effects if isinstance(effect, Move)]
     assert (entry.spec.cause, entry.spec.from_) == ("ApplicationFailover", "m1")
-    (steps,) = [effect.steps for effect in effects if isinstance(effect, Steps)]
-    assert steps[0].spec == web(item("m1", "Unhealthy"), purge_mode="Graciously", grace_period_seconds=120).spec
+    (steps,) = [effect.steps for effect in effects if isinstance(effect, WriteSequence)]
+    assert steps[0].spec == web(status_item("m1", "Unhealthy"), purge_mode="Graciously", grace_period_seconds=120).spec
     found = steps[-1]
     (task,) = found.spec.graceful_eviction_tasks
     assert (task.from_cluster, task.purge_mode, task.grace_period_seconds) == ("m1", "Gracefully", 120)
@@ -87,58 +87,58 @@ def test_after_the_toleration_the_cluster_is_evicted_blocked_and_logged_together
 
 def test_zero_toleration_evicts_at_once() -> None:
     rules = DecisionConditions(toleration_seconds=0)
-    found = binding_after(reconcile(web(item("m1", "Unhealthy"), decision_conditions=rules)))
+    found = binding_after(reconcile(web(status_item("m1", "Unhealthy"), decision_conditions=rules)))
     assert found is not None
     assert found.spec.clusters == ()
 
 
 def test_unknown_health_neither_starts_nor_resets_the_timer() -> None:
-    assert binding_after(reconcile(web(item("m1", "Unknown"), timers=(UNHEALTHY,)))) is None
-    found = binding_after(reconcile(web(item("m1", "Unknown"), timers=(UNHEALTHY,)), profile=UPSTREAM))
+    assert binding_after(reconcile(web(status_item("m1", "Unknown"), timers=(UNHEALTHY,)))) is None
+    found = binding_after(reconcile(web(status_item("m1", "Unknown"), timers=(UNHEALTHY,)), profile=UPSTREAM))
     assert found is not None
     assert found.status.unhealthy_clusters == ()
 
 
 def test_unknown_health_counts_if_the_policy_lists_it() -> None:
     rules = DecisionConditions(toleration_seconds=30, healthy_state=("Unhealthy", "Unknown"))
-    found = binding_after(reconcile(web(item("m1", "Unknown"), timers=(UNHEALTHY,), decision_conditions=rules)))
+    found = binding_after(reconcile(web(status_item("m1", "Unknown"), timers=(UNHEALTHY,), decision_conditions=rules)))
     assert found is not None
     assert found.spec.clusters == ()
 
 
 def test_becoming_healthy_stops_the_timer() -> None:
-    found = binding_after(reconcile(web(item("m1"), timers=(UNHEALTHY,))))
+    found = binding_after(reconcile(web(status_item("m1"), timers=(UNHEALTHY,))))
     assert found is not None
     assert found.status.unhealthy_clusters == ()
 
 
 def test_the_timer_does_not_start_before_the_precondition_delay_is_over() -> None:
     pre = ApplicationPreConditions(delay_seconds=60)
-    young = item("m1", "Unhealthy", creation_timestamp=NOON - 20 * SECOND)
+    young = status_item("m1", "Unhealthy", creation_timestamp=NOON - 20 * SECOND)
     effects = reconcile(web(young, pre_conditions=pre))
     assert binding_after(effects) is None
-    assert [round(effect.seconds) for effect in effects if isinstance(effect, Again)] == [40]
+    assert [round(effect.seconds) for effect in effects if isinstance(effect, RequeueAfter)] == [40]
 
 
 def test_a_healthy_precondition_keeps_never_healthy_workloads_in_place() -> None:
     pre = ApplicationPreConditions(healthy_state="Healthy")
-    assert binding_after(reconcile(web(item("m1", "Unhealthy"), pre_conditions=pre))) is None
-    assert binding_after(reconcile(web(item("m1", "Unhealthy", settled=True), pre_conditions=pre))) is not None
+    assert binding_after(reconcile(web(status_item("m1", "Unhealthy"), pre_conditions=pre))) is None
+    assert binding_after(reconcile(web(status_item("m1", "Unhealthy", settled=True), pre_conditions=pre))) is not None
 
 
 def test_a_workload_with_nowhere_to_go_stays_and_reports_why() -> None:
-    effects = reconcile(web(item("m1", "Unhealthy"), timers=(UNHEALTHY,)), "m1")
+    effects = reconcile(web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,)), "m1")
     found = binding_after(effects)
     assert found is not None
     assert found.spec.clusters == web(clusters={"m1": 2}).spec.clusters
     assert [c.reason for c in found.status.conditions if c.type == "Stalled"] == ["FailoverBlocked"]
-    assert {effect.reason for effect in effects if isinstance(effect, Note)} == {"EvictionSkipped"}
+    assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
     assert found.status.unhealthy_clusters == (UNHEALTHY,)
 
 
 def test_clusters_are_evicted_one_at_a_time_and_all_at_once_upstream() -> None:
     both = (UNHEALTHY, UnhealthyCluster(cluster_name="m2", since=NOON - 30 * SECOND))
-    items = (item("m1", "Unhealthy"), item("m2", "Unhealthy"))
+    items = (status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"))
     found = binding_after(reconcile(web(*items, clusters={"m1": 2, "m2": 2}, timers=both), "m1", "m2", "m3"))
     assert found is not None
     assert [task.from_cluster for task in found.spec.graceful_eviction_tasks] == ["m1"]
@@ -155,7 +155,9 @@ def test_only_the_switch_failover_one_cluster_at_a_time_decides_how_many_cluster
     profile: Profile, one_at_a_time: bool, evicted: list[str]
 ) -> None:
     both = (UNHEALTHY, UnhealthyCluster(cluster_name="m2", since=NOON - 30 * SECOND))
-    subject = web(item("m1", "Unhealthy"), item("m2", "Unhealthy"), clusters={"m1": 2, "m2": 2}, timers=both)
+    subject = web(
+        status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"), clusters={"m1": 2, "m2": 2}, timers=both
+    )
     switched = profile.but(failover_one_cluster_at_a_time=one_at_a_time)
     effects = reconcile(subject, "m1", "m2", "m3", profile=switched)
     found = binding_after(effects)
@@ -173,7 +175,7 @@ def test_without_the_switch_no_cluster_waits_for_a_running_eviction() -> None:
         reason="ApplicationFailure",
         clusters_before_failover=("m0", "m1"),
     )
-    waiting = web(item("m1", "Unhealthy"), timers=(UNHEALTHY,), graceful_eviction_tasks=(task,))
+    waiting = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,), graceful_eviction_tasks=(task,))
     found = binding_after(reconcile(waiting, profile=TRIMTAB.but(failover_one_cluster_at_a_time=False)))
     assert found is not None
     assert [one.from_cluster for one in found.spec.graceful_eviction_tasks] == ["m0", "m1"]
@@ -186,12 +188,12 @@ def test_another_cluster_of_the_same_placement_waits_for_the_running_eviction() 
         reason="ApplicationFailure",
         clusters_before_failover=("m0", "m1"),
     )
-    waiting = web(item("m1", "Unhealthy"), timers=(UNHEALTHY,), graceful_eviction_tasks=(task,))
+    waiting = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,), graceful_eviction_tasks=(task,))
     assert binding_after(reconcile(waiting)) is None
 
 
 def test_purge_mode_never_suppresses_deletion() -> None:
-    found = binding_after(reconcile(web(item("m1", "Unhealthy"), timers=(UNHEALTHY,), purge_mode="Never")))
+    found = binding_after(reconcile(web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,), purge_mode="Never")))
     assert found is not None
     (task,) = found.spec.graceful_eviction_tasks
     assert (task.purge_mode, task.suppress_deletion, task.grace_period_seconds) == ("Never", True, None)
@@ -199,7 +201,7 @@ def test_purge_mode_never_suppresses_deletion() -> None:
 
 def test_preserved_state_is_copied_from_the_old_status() -> None:
     rules = StatePreservation(rules=(StatePreservationRule(alias_label_name="job-id", json_path="{.job.id}"),))
-    unhealthy = item("m1", "Unhealthy", status={"job": {"id": "42"}})
+    unhealthy = status_item("m1", "Unhealthy", status={"job": {"id": "42"}})
     found = binding_after(
         reconcile(web(unhealthy, timers=(UNHEALTHY,), purge_mode="Directly", state_preservation=rules))
     )
@@ -209,7 +211,7 @@ def test_preserved_state_is_copied_from_the_old_status() -> None:
 
 def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
     rules = StatePreservation(rules=(StatePreservationRule(alias_label_name="job-id", json_path="{.job.id}"),))
-    unhealthy = item("m1", "Unhealthy", status={"job": {}})
+    unhealthy = status_item("m1", "Unhealthy", status={"job": {}})
     subject = web(unhealthy, timers=(UNHEALTHY,), purge_mode="Directly", state_preservation=rules)
     found = binding_after(reconcile(subject))
     assert found is not None
@@ -218,11 +220,11 @@ def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
     assert "preserved as job-id" in stalled.message
     effects = reconcile(subject, profile=UPSTREAM)
     assert [effect for effect in effects if isinstance(effect, Binding) and effect.spec.graceful_eviction_tasks] == []
-    assert any(isinstance(effect, Again) for effect in effects)
+    assert any(isinstance(effect, RequeueAfter) for effect in effects)
 
 
 def test_an_inactive_failover_reports_why_until_it_is_active() -> None:
-    without_dependencies = web(item("m1", "Unhealthy"), timers=(UNHEALTHY,))
+    without_dependencies = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,))
     without_dependencies = without_dependencies.but(spec=without_dependencies.spec.but(propagate_deps=False))
     found = binding_after(reconcile(without_dependencies))
     assert found is not None
@@ -237,13 +239,13 @@ def test_an_inactive_failover_reports_why_until_it_is_active() -> None:
 
 def test_a_block_expires_and_zero_seconds_never_expire() -> None:
     entry = ActiveEviction(cluster_name="m1", creation_timestamp=NOON - 600 * SECOND)
-    found = binding_after(reconcile(web(item("m1"), active_eviction_history=(entry,))))
+    found = binding_after(reconcile(web(status_item("m1"), active_eviction_history=(entry,))))
     assert found is not None
     assert found.spec.active_eviction_history == ()
-    kept = reconcile(web(item("m1"), active_eviction_history=(entry,), block_predecessor_seconds=0))
+    kept = reconcile(web(status_item("m1"), active_eviction_history=(entry,), block_predecessor_seconds=0))
     assert binding_after(kept) is None
-    effects = reconcile(web(item("m1"), active_eviction_history=(entry,), block_predecessor_seconds=660))
-    assert [round(effect.seconds) for effect in effects if isinstance(effect, Again)] == [60]
+    effects = reconcile(web(status_item("m1"), active_eviction_history=(entry,), block_predecessor_seconds=660))
+    assert [round(effect.seconds) for effect in effects if isinstance(effect, RequeueAfter)] == [60]
 
 
 def with_rollout_age(subject: Binding, ago: timedelta) -> Binding:
@@ -253,7 +255,7 @@ def with_rollout_age(subject: Binding, ago: timedelta) -> Binding:
 
 
 def test_a_changed_template_is_a_rollout_and_changed_replicas_are_not() -> None:
-    subject = web(item("m1"))
+    subject = web(status_item("m1"))
     assert binding_after(reconcile(subject, raws=[deployment(replicas=9)])) is None
     changed = deployment()
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "web:2"
@@ -264,7 +266,7 @@ def test_a_changed_template_is_a_rollout_and_changed_replicas_are_not() -> None:
 
 
 def test_a_recent_rollout_that_is_unhealthy_everywhere_blocks_failover() -> None:
-    both = (item("m1", "Unhealthy"), item("m2", "Unhealthy"))
+    both = (status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"))
     timers = tuple(UnhealthyCluster(cluster_name=name, since=NOON - 60 * SECOND) for name in ("m1", "m2"))
     subject = with_rollout_age(web(*both, clusters={"m1": 2, "m2": 2}, timers=timers), 90 * SECOND)
     effects = reconcile(subject, "m1", "m2", "m3")
@@ -273,14 +275,14 @@ def test_a_recent_rollout_that_is_unhealthy_everywhere_blocks_failover() -> None
     assert found.spec.graceful_eviction_tasks == ()
     (stalled,) = [c for c in found.status.conditions if c.type == "Stalled"]
     assert (stalled.reason, "template changed lately" in stalled.message) == ("FailoverBlocked", True)
-    assert {effect.reason for effect in effects if isinstance(effect, Note)} == {"EvictionSkipped"}
+    assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
 
 
 def test_an_old_or_partly_healthy_rollout_does_not_block_failover() -> None:
     timers = tuple(UnhealthyCluster(cluster_name=name, since=NOON - 60 * SECOND) for name in ("m1", "m2"))
-    both = (item("m1", "Unhealthy"), item("m2", "Unhealthy"))
+    both = (status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"))
     old = with_rollout_age(web(*both, clusters={"m1": 2, "m2": 2}, timers=timers), 600 * SECOND)
-    mixed = (item("m1", "Unhealthy"), item("m2"))
+    mixed = (status_item("m1", "Unhealthy"), status_item("m2"))
     partly = with_rollout_age(web(*mixed, clusters={"m1": 2, "m2": 2}, timers=timers[:1]), 90 * SECOND)
     for subject in (old, partly):
         found = binding_after(reconcile(subject, "m1", "m2", "m3"))

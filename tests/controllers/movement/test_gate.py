@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from builders import NOON, binding, deployment, item, placement
+from builders import NOON, binding, deployment, placement, status_item
 from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
@@ -32,7 +32,7 @@ FLEET = [serving_cluster("m1"), serving_cluster("m2")]
 
 def web(clusters: dict[str, int], **fields: Any) -> Binding:
     """A binding that a fresh decision spreads evenly over m1 and m2."""
-    items = tuple(item(name, status={"readyReplicas": n}) for name, n in clusters.items())
+    items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in clusters.items())
     return binding(
         clusters=clusters, placement=placement(replicaScheduling=EVENLY), status_aggregated_status=items, **fields
     )

@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, cluster, item, placement
+from builders import NOON, binding, cluster, placement, status_item
 from views import FakeView
 
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 from trimtab.controllers.movement.graceful_eviction import concerns_evictions, evict
 from trimtab.controllers.well_known import TAINT_MANAGER
 
@@ -35,36 +35,38 @@ def tasks_after(subject: Binding, *clusters: Any, **options: Any) -> int:
 
 
 def test_the_old_copy_is_deleted_when_the_new_one_is_healthy() -> None:
-    assert tasks_after(leaving(item("m1"), item("m2"))) == 0
-    assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy"))) == 1
+    assert tasks_after(leaving(status_item("m1"), status_item("m2"))) == 0
+    assert tasks_after(leaving(status_item("m1"), status_item("m2", "Unhealthy"))) == 1
 
 
 def test_after_the_deadline_the_last_healthy_copy_stays() -> None:
-    assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy")), now=AFTER) == 1
-    assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy")), now=AFTER, profile=UPSTREAM) == 0
+    assert tasks_after(leaving(status_item("m1"), status_item("m2", "Unhealthy")), now=AFTER) == 1
+    assert tasks_after(leaving(status_item("m1"), status_item("m2", "Unhealthy")), now=AFTER, profile=UPSTREAM) == 0
 
 
 def test_after_the_deadline_an_unhealthy_copy_is_deleted_if_it_was_replaced() -> None:
-    assert tasks_after(leaving(item("m1", "Unhealthy"), item("m2", "Unhealthy")), now=AFTER) == 0
-    assert tasks_after(leaving(item("m1", "Unhealthy")), now=AFTER) == 1
+    assert tasks_after(leaving(status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy")), now=AFTER) == 0
+    assert tasks_after(leaving(status_item("m1", "Unhealthy")), now=AFTER) == 1
 
 
 def test_a_suppressed_deletion_waits_for_the_user() -> None:
-    assert tasks_after(leaving(item("m1"), item("m2"), suppress_deletion=True), now=AFTER) == 1
-    assert tasks_after(leaving(item("m1"), suppress_deletion=False)) == 0
+    assert tasks_after(leaving(status_item("m1"), status_item("m2"), suppress_deletion=True), now=AFTER) == 1
+    assert tasks_after(leaving(status_item("m1"), suppress_deletion=False)) == 0
 
 
 def test_a_recovered_cluster_gets_its_share_back_from_clusters_that_are_not_ready() -> None:
-    subject = leaving(item("m1"), item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=TAINT_MANAGER)
+    subject = leaving(
+        status_item("m1"), status_item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=TAINT_MANAGER
+    )
     (after, event) = evict(subject, FakeView([cluster("m1"), cluster("m2")]))
     assert {t.name: t.replicas for t in after.spec.clusters} == {"m1": 2}
     assert after.spec.graceful_eviction_tasks == ()
-    assert isinstance(event, Note)
+    assert isinstance(event, RecordEvent)
     assert event.reason == "EvictionCancelled"
 
 
 def test_an_eviction_is_not_cancelled_while_its_cause_lasts() -> None:
-    subject = leaving(item("m1"), item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+    subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
     assert tasks_after(subject, cluster("m1", "x:NoExecute"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1", ready="False"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1"), cluster("m2"), profile=UPSTREAM) == 1

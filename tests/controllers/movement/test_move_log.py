@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, cluster, item
+from builders import NOON, binding, cluster, status_item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus, MoveTarget
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas
 from trimtab.api.value import Meta
-from trimtab.controllers.contract import Again, Gone
+from trimtab.controllers.contract import Delete, RequeueAfter
 from trimtab.controllers.movement.binding_moves import GENERATION
 from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, journal
 
@@ -30,16 +30,16 @@ def move_entry(
 def outcome(subject: Move, *things: Any) -> str:
     effects = list(journal(subject, FakeView([subject, *things])))
     ended = [effect.status.outcome for effect in effects if isinstance(effect, Move)]
-    return ended[0] if ended else ("later" if any(isinstance(effect, Again) for effect in effects) else "")
+    return ended[0] if ended else ("later" if any(isinstance(effect, RequeueAfter) for effect in effects) else "")
 
 
 def web(**fields: Any) -> Binding:
-    return binding(clusters={"m2": 2}, status_aggregated_status=(item("m2"),), **fields)
+    return binding(clusters={"m2": 2}, status_aggregated_status=(status_item("m2"),), **fields)
 
 
 def test_a_move_is_done_when_the_placement_is_healthy() -> None:
     assert outcome(move_entry(), web()) == "Done"
-    unhealthy = web().but(status=web().status.but(aggregated_status=(item("m2", "Unhealthy"),)))
+    unhealthy = web().but(status=web().status.but(aggregated_status=(status_item("m2", "Unhealthy"),)))
     assert outcome(move_entry(), unhealthy) == "later"
     assert outcome(move_entry(age=61 * MINUTE), unhealthy) == "Stalled"
 
@@ -47,7 +47,7 @@ def test_a_move_is_done_when_the_placement_is_healthy() -> None:
 def test_a_move_is_not_done_while_the_target_reports_its_old_share() -> None:
     to = (MoveTarget(name="m2", replicas=1),)
     reported = {
-        n: web().but(status=web().status.but(aggregated_status=(item("m2", status={"readyReplicas": n}),)))
+        n: web().but(status=web().status.but(aggregated_status=(status_item("m2", status={"readyReplicas": n}),)))
         for n in (1, 2)
     }
     assert outcome(move_entry(to=to), cluster("m2"), reported[1]) == "later"
@@ -82,4 +82,4 @@ def test_a_move_of_a_deleted_workload_is_cancelled() -> None:
 def test_the_oldest_moves_beyond_the_limit_are_deleted() -> None:
     old = [move_entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 2)]
     effects = list(journal(old[-1], FakeView([*old, web()])))
-    assert [effect.target.name for effect in effects if isinstance(effect, Gone)] == ["e000", "e001"]
+    assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000", "e001"]

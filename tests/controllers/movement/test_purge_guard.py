@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from builders import NOON, binding, cluster, deployment, works
+from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
 from trimtab.api.kinds.cluster import Cluster
@@ -17,7 +17,7 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.graceful_eviction import evict
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
@@ -40,7 +40,7 @@ def leaving(then: str = "", producer: str = well_known.TAINT_MANAGER, **fields: 
 
 def old_work() -> Work:
     view = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
-    (work,) = works(list(dispatch(binding(clusters={"m1": 3}), view))).values()
+    (work,) = works_by_cluster(list(dispatch(binding(clusters={"m1": 3}), view))).values()
     return work.but(metadata=work.metadata.but(resource_version="4", deletion_timestamp=NOON))
 
 
@@ -63,9 +63,9 @@ def test_a_new_copy_starts_after_the_deadline_only_with_proceed_and_an_unready_c
     then: str, where: Cluster, seconds: int, starts: bool
 ) -> None:
     effects = list(dispatch(leaving(then), view_of(where, NOON + seconds * SECOND)))
-    assert list(works(effects)) == (["m2"] if starts else [])
+    assert list(works_by_cluster(effects)) == (["m2"] if starts else [])
     if not starts:
-        (requeue,) = [effect for effect in effects if isinstance(effect, Again)]
+        (requeue,) = [effect for effect in effects if isinstance(effect, RequeueAfter)]
         assert requeue.seconds == (1 if seconds == 59 else 5)
 
 
@@ -107,4 +107,4 @@ def test_an_unconfirmed_purge_is_reported_until_the_old_copy_is_deleted() -> Non
 
 def test_each_kind_of_failover_has_its_own_deadline() -> None:
     by_application = leaving("Proceed", producer="resource-binding-application-failover-controller")
-    assert works(list(dispatch(by_application, view_of(NOT_READY, NOON + 60 * SECOND)))) == {}
+    assert works_by_cluster(list(dispatch(by_application, view_of(NOT_READY, NOON + 60 * SECOND)))) == {}

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from builders import MINUTE, NOON, binding, deployment, item
+from builders import MINUTE, NOON, binding, deployment, status_item
 from views import FakeView
 
 from trimtab.api.kinds.rebalancer import (
@@ -18,7 +18,7 @@ from trimtab.api.kinds.work import Binding, HeldReplicas, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
-from trimtab.controllers.contract import Again, Gone, Note
+from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
 from trimtab.controllers.movement.rebalance import rebalance
 
 SECOND = timedelta(seconds=1)
@@ -130,7 +130,7 @@ def test_an_item_is_done_when_the_placement_changed_and_is_healthy() -> None:
     moved = binding(clusters={"m1": 1, "m2": 1}, status_last_scheduled_time=NOON, reschedule_triggered_at=NOON)
     held = moved.but(status=moved.status.but(holds=(HeldReplicas(cluster="m1", replicas=1),)))
     assert phases(reconcile(job("web", status=moving()), held)[1]) == {"web": "Moving"}
-    healthy = moved.but(status=moved.status.but(aggregated_status=(item("m1"), item("m2"))))
+    healthy = moved.but(status=moved.status.but(aggregated_status=(status_item("m1"), status_item("m2"))))
     _, after = reconcile(job("web", status=moving()), healthy)
     assert phases(after) == {"web": "Done"}
     assert after.status.observed_workloads[0].after == moved.spec.clusters
@@ -194,10 +194,10 @@ def finished(ttl: int) -> WorkloadRebalancer:
 def test_a_finished_rebalancer_is_deleted_after_its_ttl_with_a_revision_precondition() -> None:
     subject = finished(60)
     effects, _ = reconcile(subject, now=NOON + 30 * SECOND)
-    assert [effect for effect in effects if isinstance(effect, Again)] == [Again(30.0)]
+    assert [effect for effect in effects if isinstance(effect, RequeueAfter)] == [RequeueAfter(30.0)]
     effects, _ = reconcile(subject, now=NOON + 60 * SECOND)
-    assert [effect.revision for effect in effects if isinstance(effect, Gone)] == ["4"]
-    assert [effect.reason for effect in effects if isinstance(effect, Note)] == ["TTLExpired"]
+    assert [effect.revision for effect in effects if isinstance(effect, Delete)] == ["4"]
+    assert [effect.reason for effect in effects if isinstance(effect, RecordEvent)] == ["TTLExpired"]
 
 
 def test_a_changed_ttl_counts_from_the_old_finish_time() -> None:
@@ -230,7 +230,7 @@ def finished_run(at: datetime, **fields: Any) -> RebalancerStatus:
 def test_before_the_first_schedule_time_only_that_time_is_reported() -> None:
     effects, after = reconcile(job("web", **EVERY_HOUR), binding(clusters={"m1": 2}), now=NOON + MINUTE)
     assert (after.status.next_schedule_time, after.status.observed_workloads) == (NOON + HOUR, ())
-    assert effects[1:] == [Again(3540.0)]
+    assert effects[1:] == [RequeueAfter(3540.0)]
 
 
 def test_a_scheduled_run_requests_decisions_as_of_the_schedule_time() -> None:
@@ -259,7 +259,7 @@ def test_a_schedule_time_during_a_run_is_skipped() -> None:
     late = moving(phase="Done").but(last_schedule_time=NOON, finish_time=NOON + HOUR + MINUTE)
     effects, after = reconcile(job("web", status=late, **EVERY_HOUR), busy, now=NOON + HOUR + 2 * MINUTE)
     assert after.status.last_schedule_time == NOON
-    assert Again(58 * 60.0) in effects
+    assert RequeueAfter(58 * 60.0) in effects
 
 
 def test_of_several_missed_schedule_times_only_the_last_counts() -> None:
@@ -278,7 +278,7 @@ def test_no_run_starts_while_suspended_or_after_cancellation() -> None:
         effects, after = reconcile(done, binding(clusters={"m1": 2}), now=NOON + HOUR)
         assert after.status.last_schedule_time == NOON
         assert after.status.next_schedule_time is None
-        assert not [effect for effect in effects if isinstance(effect, Again | Binding)]
+        assert not [effect for effect in effects if isinstance(effect, RequeueAfter | Binding)]
 
 
 def test_a_schedule_is_evaluated_in_its_time_zone() -> None:

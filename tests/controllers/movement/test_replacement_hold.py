@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, cluster, item
+from builders import NOON, binding, cluster, status_item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
 from trimtab.api.kinds.work import Binding, HeldReplicas, PreviousPlacement, StateBeforeMove, TargetCluster
 from trimtab.api.value import Meta
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.replacement_hold import hold
 
 LATER = NOON + timedelta(seconds=600)
@@ -25,7 +25,7 @@ def moving(ready: dict[str, int], **fields: Any) -> Binding:
         clusters={"m2": 4},
         status_holds=(HeldReplicas(cluster="m1", replicas=4, since=NOON, until=LATER, reason="Rebalance"),),
         status_replacement=StateBeforeMove(before=shares(m1=4), ready=shares(m1=4)),
-        status_aggregated_status=tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items()),
+        status_aggregated_status=tuple(status_item(name, status={"readyReplicas": n}) for name, n in ready.items()),
         **fields,
     )
 
@@ -45,7 +45,7 @@ def reconcile(subject: Binding, **options: Any) -> list[Any]:
 
 def test_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
     (requeue,) = reconcile(moving({"m1": 4, "m2": 3}))
-    assert isinstance(requeue, Again)
+    assert isinstance(requeue, RequeueAfter)
     assert 599 < requeue.seconds < 601
 
 
@@ -61,7 +61,7 @@ def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:
     before = StateBeforeMove(before=shares(m1=4, m2=2), ready=shares(m1=4, m2=2))
     growing = moving({"m1": 4, "m2": 5})
     subject = growing.but(spec=growing.spec.but(clusters=shares(m2=6)), status=growing.status.but(replacement=before))
-    assert [type(effect) for effect in reconcile(subject)] == [Again]
+    assert [type(effect) for effect in reconcile(subject)] == [RequeueAfter]
 
 
 def test_a_replacement_that_is_not_ready_in_time_reverts_the_move() -> None:
@@ -97,7 +97,7 @@ def test_a_move_out_of_a_cluster_that_is_not_ready_is_not_reverted() -> None:
 def test_a_hold_whose_move_was_never_written_is_removed_after_a_timeout() -> None:
     announced = moving({"m1": 4})
     announced = announced.but(spec=announced.spec.but(clusters=shares(m1=4)))
-    assert [type(effect) for effect in reconcile(announced)] == [Again]
+    assert [type(effect) for effect in reconcile(announced)] == [RequeueAfter]
     (after,) = reconcile(announced, now=NOON + timedelta(seconds=31))
     assert after.status.holds == ()
 
@@ -108,7 +108,7 @@ def test_an_object_without_replicas_is_replaced_when_it_is_applied() -> None:
         spec=config.spec.but(clusters=shares(m2=0)),
         status=config.status.but(replacement=StateBeforeMove(before=shares(m1=0))),
     )
-    assert [type(effect) for effect in reconcile(config)] == [Again]
-    arrived = config.but(status=config.status.but(aggregated_status=(item("m1"), item("m2"))))
+    assert [type(effect) for effect in reconcile(config)] == [RequeueAfter]
+    arrived = config.but(status=config.status.but(aggregated_status=(status_item("m1"), status_item("m2"))))
     (after,) = [effect for effect in reconcile(arrived) if isinstance(effect, Binding)]
     assert after.status.holds == ()

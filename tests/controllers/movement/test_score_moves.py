@@ -10,7 +10,7 @@ from views import FakeView
 from trimtab import plugins
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
 from trimtab.api.kinds.work import Binding
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.score_moves import rescore, resources_of
 from trimtab.decide.fleet import ExternalValue, Fleet
@@ -66,8 +66,8 @@ def test_a_better_cluster_triggers_a_move_after_the_hysteresis_duration() -> Non
     subject = ranked()
     waiting, requeue = reconcile(subject, {"m1": 0, "m2": 50})
     assert [target.name for target in waiting.status.challenger.clusters] == ["m2"]
-    assert requeue == Again(300.001)
-    assert reconcile(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [Again(180.001)]
+    assert requeue == RequeueAfter(300.001)
+    assert reconcile(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [RequeueAfter(180.001)]
     (moving,) = reconcile(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
     assert moving.spec.reschedule_triggered_at == NOON + 5 * MINUTE
     assert binding_moves.asked_by(moving).reason == "ScoreChange"
@@ -103,7 +103,7 @@ def test_unscheduled_and_unranked_bindings_are_ignored() -> None:
 
 
 def test_a_score_that_expires_requeues_the_binding() -> None:
-    assert reconcile(ranked(), {"m1": 50, "m2": 0}, until=MINUTE) == [Again(60.001)]
+    assert reconcile(ranked(), {"m1": 50, "m2": 0}, until=MINUTE) == [RequeueAfter(60.001)]
 
 
 def test_score_resources_come_from_the_prioritizer_policy() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import NOON, binding, cluster, item, placement
+from builders import NOON, binding, cluster, placement, status_item
 from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
@@ -22,7 +22,7 @@ from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Note, Steps
+from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
 from trimtab.controllers.movement.binding_moves import stalled
 from trimtab.controllers.movement.taint_eviction import (
     EVICTION_BLOCKED,
@@ -44,7 +44,7 @@ def reconcile(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]
 
 def evicted_binding(effects: list[Any]) -> Binding | None:
     for effect in effects:
-        if isinstance(effect, Steps):
+        if isinstance(effect, WriteSequence):
             assert isinstance(effect.steps[-1], Binding)
             return effect.steps[-1]
         if isinstance(effect, Binding) and effect.spec.graceful_eviction_tasks:
@@ -54,8 +54,8 @@ def evicted_binding(effects: list[Any]) -> Binding | None:
 
 def test_an_untolerated_taint_writes_a_move_and_then_evicts() -> None:
     effects = reconcile(binding(clusters={"m1": 3}), serving_cluster("m1", "x:NoExecute"), serving_cluster("m2"))
-    kinds = [type(effect) for effect in effects if isinstance(effect, Move | Steps)]
-    assert kinds == [Move, Steps]
+    kinds = [type(effect) for effect in effects if isinstance(effect, Move | WriteSequence)]
+    assert kinds == [Move, WriteSequence]
     (entry,) = [effect for effect in effects if isinstance(effect, Move)]
     assert (entry.spec.cause, entry.spec.from_, entry.spec.replicas) == ("ClusterFailover", "m1", 3)
     after = evicted_binding(effects)
@@ -73,7 +73,7 @@ def test_a_workload_with_nowhere_to_go_stays_and_reports_why() -> None:
     assert evicted_binding(effects) is None
     (blocked,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert [c.reason for c in blocked.status.conditions if c.type == "Stalled"] == ["EvictionBlocked"]
-    assert {effect.reason for effect in effects if isinstance(effect, Note)} == {"EvictionSkipped"}
+    assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
 
 
 def test_upstream_evicts_without_a_target() -> None:
@@ -90,7 +90,7 @@ def test_toleration_seconds_delay_the_eviction() -> None:
     marked = tolerant.metadata.annotations | {well_known.APPLIED_PLACEMENT: msgspec.json.encode(rule).decode()}
     tolerant = tolerant.but(metadata=tolerant.metadata.but(annotations=marked))
     effects = reconcile(tolerant, serving_cluster("m1", "x:NoExecute"), serving_cluster("m2"))  # tainted a minute ago
-    assert effects == [Again(40.0)]
+    assert effects == [RequeueAfter(40.0)]
     assert (
         evicted_binding(
             reconcile(tolerant, serving_cluster("m1", "x:NoExecute"), serving_cluster("m2"), now=NOON + 40 * SECOND)
@@ -116,16 +116,16 @@ def test_one_cluster_of_forty_is_evacuated_and_thirty_of_forty_are_not() -> None
     assert evicted_binding(reconcile(subject, *fleet_with(1, 40))) is not None
     effects = reconcile(subject, *fleet_with(30, 40))
     assert evicted_binding(effects) is None
-    assert [effect.reason for effect in effects if isinstance(effect, Note)] == ["EvictionStopped"]
+    assert [effect.reason for effect in effects if isinstance(effect, RecordEvent)] == ["EvictionStopped"]
 
 
 def test_many_clusters_that_are_not_ready_slow_evictions_down() -> None:
     view = FakeView(fleet_with(15, 40), parts={"fleet": StaticFleet(fleet_with(15, 40))})
     view.memory["eviction slot", "last"] = NOON
     effects = list(leave(binding(clusters={"m00": 2}), view))
-    (requeue,) = [effect for effect in effects if isinstance(effect, Again)]
+    (requeue,) = [effect for effect in effects if isinstance(effect, RequeueAfter)]
     assert 6 < requeue.seconds < 7  # a tenth of 1.5 a second
-    (event,) = [effect for effect in effects if isinstance(effect, Note)]
+    (event,) = [effect for effect in effects if isinstance(effect, RecordEvent)]
     assert (event.reason, event.message) == (
         "EvictionSlowed",
         "15 of 40 clusters are not ready at once; evictions slow down.",
@@ -167,7 +167,7 @@ def test_evictions_are_spaced_by_the_eviction_rate() -> None:
     clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
     view = FakeView(clusters, parts={"fleet": StaticFleet(clusters)}, settings={"eviction-rate": 2})
     view.memory["eviction slot", "last"] = NOON
-    (requeue,) = [effect for effect in leave(binding(clusters={"m1": 2}), view) if isinstance(effect, Again)]
+    (requeue,) = [effect for effect in leave(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)]
     assert requeue.seconds == 0.5
 
 
@@ -178,9 +178,9 @@ def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
     without_state = binding(clusters={"m1": 3}, failover=behaviour)
     effects = reconcile(without_state, *fleet)
     assert evicted_binding(effects) is None
-    assert any("preserved as job" in effect.message for effect in effects if isinstance(effect, Note))
+    assert any("preserved as job" in effect.message for effect in effects if isinstance(effect, RecordEvent))
     assert evicted_binding(reconcile(without_state, *fleet, profile=UPSTREAM)) is None
-    reported = item("m1", status={"jobs": [{"id": 7}, {"id": "b"}]})
+    reported = status_item("m1", status={"jobs": [{"id": 7}, {"id": "b"}]})
     evicted = evicted_binding(
         reconcile(without_state.but(status=without_state.status.but(aggregated_status=(reported,))), *fleet)
     )
@@ -190,7 +190,7 @@ def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
 
 def test_a_binding_is_woken_by_placement_or_toleration_changes_and_not_by_its_status() -> None:
     before = binding(clusters={"m1": 1})
-    other_status = before.but(status=before.status.but(aggregated_status=(item("m1"),)))
+    other_status = before.but(status=before.status.but(aggregated_status=(status_item("m1"),)))
     tolerant = before.but(metadata=before.metadata.but(annotations={well_known.APPLIED_PLACEMENT: '{"x":1}'}))
     blocked = stalled(before, EVICTION_BLOCKED, "nowhere to go", NOON)
 

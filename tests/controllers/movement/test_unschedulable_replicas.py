@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import msgspec
-from builders import NOON, binding, item
+from builders import NOON, binding, status_item
 from views import FakeView
 
 from trimtab.api.kinds.native.pod import Pod
@@ -20,7 +20,10 @@ LONG_AGO = NOON - timedelta(minutes=6)
 def placed(annotation=DYNAMIC, ready=2) -> ResourceBinding:
     changed = binding(
         clusters={"m1": 5, "m2": 1},
-        status_aggregated_status=(item("m1", status={"readyReplicas": ready}), item("m2", status={"readyReplicas": 1})),
+        status_aggregated_status=(
+            status_item("m1", status={"readyReplicas": ready}),
+            status_item("m2", status={"readyReplicas": 1}),
+        ),
     )
     annotations = changed.metadata.annotations | {well_known.APPLIED_PLACEMENT: annotation}
     return changed.but(metadata=changed.metadata.but(annotations=annotations))

@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.value import Condition, Key, Meta, Object
 from trimtab.controllers.clusters.health import NOT_READY
-from trimtab.controllers.contract import Gone
+from trimtab.controllers.contract import Delete
 from trimtab.controllers.ocm.managed_cluster_sync import FINALIZER, IMPORTED, mirror, unjoined
 from trimtab.decide.ocm.selectors import SET_LABEL
 
@@ -123,12 +123,12 @@ def test_deleting_the_cluster_or_the_managed_cluster_unjoins() -> None:
     subject, managed = reconcile_until_stable(cluster())
     terminating = managed.but(metadata=managed.metadata.but(deletion_timestamp=NOON))
     effects = list(mirror(subject, FakeView([subject, terminating])))
-    assert effects[0] == Gone(subject)
+    assert effects[0] == Delete(subject)
     assert isinstance(effects[1], ManagedCluster)
     assert FINALIZER not in effects[1].metadata.finalizers
     gone = cluster().but(metadata=subject.metadata.but(deletion_timestamp=NOON))
-    assert Gone(managed) in list(mirror(gone, FakeView([gone, managed])))
-    assert Gone(managed) in list(unjoined(Key("", "", "m1"), FakeView([managed])))
+    assert Delete(managed) in list(mirror(gone, FakeView([gone, managed])))
+    assert Delete(managed) in list(unjoined(Key("", "", "m1"), FakeView([managed])))
 
 
 def test_managed_cluster_without_a_cluster_is_left_alone() -> None:

@@ -27,7 +27,7 @@ from trimtab.api.kinds.ocm_work import (
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkStatus
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Gone
+from trimtab.controllers.contract import Delete, RequeueAfter
 from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -142,7 +142,7 @@ def test_requested_values_are_in_the_status_feedback() -> None:
 def test_work_is_deleted_before_the_finalizer_is_removed() -> None:
     work = rendered_work(subject())
     terminating = subject().but(metadata=subject().metadata.but(deletion_timestamp=NOON))
-    assert reconcile(terminating, work) == [Gone(work)]
+    assert reconcile(terminating, work) == [Delete(work)]
     (released,) = reconcile(terminating)
     assert released.metadata.finalizers == ()
 
@@ -238,10 +238,10 @@ def test_complete_work_is_deleted_after_its_ttl() -> None:
 
     def at(seconds: int, found: ManifestWork = done) -> list[Any]:
         view = FakeView([found, *JOINED, work], now=NOON + timedelta(seconds=seconds), parts=PARTS)
-        return [effect for effect in manifest_work(found, view) if isinstance(effect, Again | Gone)]
+        return [effect for effect in manifest_work(found, view) if isinstance(effect, RequeueAfter | Delete)]
 
-    assert at(20) == [Again(40.001)]
-    assert at(60) == [Gone(done)]
+    assert at(20) == [RequeueAfter(40.001)]
+    assert at(60) == [Delete(done)]
     of_a_set = done.but(metadata=done.metadata.but(labels={SET_LABEL: "ns.set"}))
     assert at(90, of_a_set) == []
 

@@ -19,7 +19,7 @@ from trimtab.api.kinds.ocm_work import (
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
-from trimtab.controllers.contract import Gone
+from trimtab.controllers.contract import Delete
 from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, label_of
 from trimtab.controllers.ocm.workset_eviction import SINCE
@@ -69,7 +69,7 @@ def test_every_selected_cluster_gets_a_work_with_template_and_labels() -> None:
 
 def test_work_of_a_deselected_cluster_is_deleted() -> None:
     created = works_of(reconcile(new_set(), new_decision("c1", "c2")))
-    assert Gone(created["c2"]) in reconcile(new_set(), new_decision("c1"), *created.values())
+    assert Delete(created["c2"]) in reconcile(new_set(), new_decision("c1"), *created.values())
 
 
 def test_status_counts_works_and_reports_a_complete_rollout() -> None:
@@ -109,7 +109,7 @@ def test_works_are_deleted_with_the_set_and_foreground_waits_for_them() -> None:
     created = list(works_of(reconcile(new_set(), new_decision("c1"))).values())
     terminating = new_set(cascade_deletion_policy="Foreground")
     terminating = terminating.but(metadata=terminating.metadata.but(deletion_timestamp=NOON))
-    assert reconcile(terminating, *created) == [Gone(created[0])]
+    assert reconcile(terminating, *created) == [Delete(created[0])]
     (released,) = reconcile(terminating)
     assert released.metadata.finalizers == ()
 
@@ -147,7 +147,7 @@ def serving_works(*names: str, **spec: Any) -> list[ManifestWork]:
 
 
 def deleted(effects: list[Any]) -> list[str]:
-    return [effect.target.namespace for effect in effects if isinstance(effect, Gone)]
+    return [effect.target.namespace for effect in effects if isinstance(effect, Delete)]
 
 
 def test_work_remains_until_its_replacement_serves() -> None:
@@ -199,8 +199,8 @@ def budget(**spec: Any) -> DisruptionBudget:
 def test_budget_is_charged_and_move_written_before_a_work_is_deleted() -> None:
     old = serving_works("c1", "c2", "c3")
     effects = reconcile(new_set(), new_decision("c3"), *old, *CLUSTERS, budget(max_unavailable=1))
-    order = [type(effect) for effect in effects if isinstance(effect, DisruptionBudget | Move | Gone)]
-    assert order == [DisruptionBudget, Move, Gone]
+    order = [type(effect) for effect in effects if isinstance(effect, DisruptionBudget | Move | Delete)]
+    assert order == [DisruptionBudget, Move, Delete]
     (charged,) = [effect for effect in effects if isinstance(effect, DisruptionBudget)]
     assert [(e.object, e.from_) for e in charged.status.in_flight] == [("ManifestWorkReplicaSet/web", "c1")]
     assert deleted(reconcile(new_set(), new_decision("c3"), *old[1:], *CLUSTERS, charged)) == ["c2"]

@@ -34,7 +34,7 @@ from trimtab.api.kinds.policy import AddOnScore, PrioritizerConfig, PrioritizerP
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta, Object
-from trimtab.controllers.contract import Again, Gone, Note
+from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
 from trimtab.controllers.ocm.placement import (
     DISABLED,
     for_binding,
@@ -103,7 +103,7 @@ class FakeWorld:
                 self.subject = effect
             elif isinstance(effect, PlacementDecision):
                 self.put(effect)
-            elif isinstance(effect, Gone):
+            elif isinstance(effect, Delete):
                 assert isinstance(effect.target, PlacementDecision)
                 del self.things[PlacementDecision, effect.target.namespace, effect.target.name]
         return effects
@@ -123,7 +123,7 @@ class FakeWorld:
 
 
 def writes_in(effects: list[Any]) -> list[Any]:
-    return [effect for effect in effects if isinstance(effect, Object | Gone | Note)]
+    return [effect for effect in effects if isinstance(effect, Object | Delete | RecordEvent)]
 
 
 def test_current_decision_is_not_written_again() -> None:
@@ -239,7 +239,7 @@ def test_sort_by_score_rate_limits_changes_of_order_only() -> None:
     assert [entry.score for entry in (decision.status or PlacementDecisionStatus()).decisions] == [50, 1]
     world.put(score("a", 90))
     world.now = NOON + timedelta(seconds=20)
-    assert Again(40.0) in world.reconcile()
+    assert RequeueAfter(40.0) in world.reconcile()
     assert world.chosen == ["b", "a"]
     world.put(cluster("c"))
     world.reconcile()
@@ -254,7 +254,7 @@ def test_placement_is_requeued_when_a_score_expires(profile: Profile, wait: floa
     subject = new_placement(number_of_clusters=1, prioritizer_policy=by_score())
     scores = (score("a", -10), score("b", 50, timedelta(minutes=1)))
     world = FakeWorld(subject, cluster("a"), cluster("b"), *scores, profile=profile)
-    assert world.reconcile()[-1] == Again(wait)
+    assert world.reconcile()[-1] == RequeueAfter(wait)
     assert world.chosen == ["b"]
     world.now = NOON + timedelta(minutes=1, seconds=1)
     effects = world.reconcile()
@@ -266,7 +266,7 @@ def test_cluster_is_left_when_the_toleration_ends() -> None:
     tolerated = PlacementToleration(key="drain", operator="Exists", toleration_seconds=120)
     world = FakeWorld(new_placement(tolerations=(tolerated,)), cluster("a", taint("drain")), cluster("b"))
     world.reconcile()
-    assert world.reconcile() == [Again(120.001)]
+    assert world.reconcile() == [RequeueAfter(120.001)]
     world.now = NOON + timedelta(seconds=120)
     world.reconcile()
     assert world.chosen == ["b"]

@@ -2,7 +2,7 @@ import pytest
 
 from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Meta
-from trimtab.controllers.contract import Gone, Note
+from trimtab.controllers.contract import Delete, RecordEvent
 from trimtab.controllers.ocm.placement_decisions import differs, gains_first, new_decision, removals
 from trimtab.decide.ocm.groups import DecisionPage
 from trimtab.decide.ocm.snapshot import StoredDecision
@@ -32,10 +32,10 @@ def test_pages_that_exchange_clusters_are_each_written_once() -> None:
 
 def test_unwanted_decision_is_deleted_with_an_event() -> None:
     deleted, event = removals(PLACEMENT, [held(1, "a"), held(2, "b")], {"p-decision-1"})
-    assert isinstance(deleted, Gone)
+    assert isinstance(deleted, Delete)
     assert isinstance(deleted.target, PlacementDecision)
     assert deleted.target.name == "p-decision-2"
-    assert isinstance(event, Note)
+    assert isinstance(event, RecordEvent)
     assert event.reason == "DecisionDelete"
 
 

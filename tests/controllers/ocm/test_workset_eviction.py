@@ -9,7 +9,7 @@ from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
-from trimtab.controllers.contract import Gone
+from trimtab.controllers.contract import Delete
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL
 from trimtab.controllers.ocm.workset_eviction import BLOCKED_SECONDS, SINCE, Departures, departures, staying
 
@@ -32,7 +32,7 @@ def plan(
 
 
 def deleted(removals: Departures) -> list[str]:
-    return [effect.target.namespace for effect in removals.wishes if isinstance(effect, Gone)]
+    return [effect.target.namespace for effect in removals.wishes if isinstance(effect, Delete)]
 
 
 def blocking_budget() -> DisruptionBudget:
@@ -43,8 +43,8 @@ def blocking_budget() -> DisruptionBudget:
 
 def test_move_is_written_before_its_work_is_deleted() -> None:
     effects = plan([serving_work("c1")]).wishes
-    kinds = [type(effect) for effect in effects if isinstance(effect, Move | Gone)]
-    assert kinds == [Move, Gone]
+    kinds = [type(effect) for effect in effects if isinstance(effect, Move | Delete)]
+    assert kinds == [Move, Delete]
 
 
 def test_one_work_remains_for_each_replacement_that_does_not_serve() -> None:

@@ -11,7 +11,7 @@ from views import FakeView
 from trimtab.api.kinds.native.apps import Deployment
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.value import OwnerReference
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.pods.avoid_list_expiry import annotated, avoidance, scheduled
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries, entries_of
 
@@ -36,7 +36,7 @@ def kept(subject: Node, *things: Any, **options: Any) -> tuple[tuple[AvoidEntry,
     """The entries after a reconcile, and whether the node is requeued."""
     effects = list(avoidance(subject, FakeView([subject, *things], **options)))
     changed = next((effect for effect in effects if isinstance(effect, Node)), subject)
-    return entries_of(changed.metadata.annotations), any(isinstance(effect, Again) for effect in effects)
+    return entries_of(changed.metadata.annotations), any(isinstance(effect, RequeueAfter) for effect in effects)
 
 
 def test_an_entry_is_kept_until_it_expires() -> None:

@@ -12,7 +12,7 @@ from views import FakeView
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.pods.budget import DEFAULT, neighbours, over_the_same, pod_budget
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
@@ -68,7 +68,7 @@ def test_a_used_up_rate_requeues_the_budget_when_its_period_ends() -> None:
     subject = budget(rate={"disruptions": 1, "period": "1m"})
     subject = subject.but(status=msgspec.convert(spent, type(subject.status)))
     effects = list(pod_budget(subject, FakeView([subject, ready_pod("web-0"), replica_set(1)])))
-    (requeue,) = [effect for effect in effects if isinstance(effect, Again)]
+    (requeue,) = [effect for effect in effects if isinstance(effect, RequeueAfter)]
     assert 50 < requeue.seconds < 51
 
 

@@ -11,7 +11,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.controllers.contract import Again
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.pods.default_budgets import Workload, default_budget, default_budget_of_pods, own_pod
 
 DEFAULTS = [
@@ -138,9 +138,9 @@ def test_a_replica_set_of_a_custom_resource_leads_to_the_same_budget() -> None:
 
 
 def test_the_budget_waits_until_the_custom_resource_reports_its_selector() -> None:
-    assert budgets_for_pod([GAMES]) == [Again(30.0)]
-    assert budgets_for_pod([GAMES, game(selector="")]) == [Again(30.0)]
-    assert budgets_for_pod([GAMES, game(selector="app=other")]) == [Again(30.0)]
+    assert budgets_for_pod([GAMES]) == [RequeueAfter(30.0)]
+    assert budgets_for_pod([GAMES, game(selector="")]) == [RequeueAfter(30.0)]
+    assert budgets_for_pod([GAMES, game(selector="app=other")]) == [RequeueAfter(30.0)]
 
 
 def test_custom_resources_without_a_scale_subresource_get_no_budget() -> None:

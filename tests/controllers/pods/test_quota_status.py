@@ -10,7 +10,7 @@ from views import FakeView
 from trimtab.api.kinds.disruption import PriorityOrder
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import RecordEvent
 from trimtab.controllers.pods.quota_status import overcommit, quota, quotas_here, the_order
 
 ORDER = msgspec.convert({"metadata": {"name": "default"}, "spec": {"names": ["gold"]}}, PriorityOrder)
@@ -50,7 +50,7 @@ def test_quotas_of_the_top_priority_beyond_the_nodes_are_reported(memory: str, s
     (after,) = [effect for effect in effects if isinstance(effect, PriorityOrder)]
     (condition,) = [c for c in after.status.conditions if c.type == "TopPriorityOvercommitted"]
     assert condition.status == status
-    warnings = [effect.message for effect in effects if isinstance(effect, Note)]
+    warnings = [effect.message for effect in effects if isinstance(effect, RecordEvent)]
     assert warnings == (["9Gi memory are promised and 8Gi are there"] if status == "True" else [])
 
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from builders import NOON, binding, cluster, deployment, works
+from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
@@ -10,8 +10,8 @@ from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.contract import Again, Make, Remember
-from trimtab.controllers.propagation.aggregate import aggregate, binding_of_work, template_edited
+from trimtab.controllers.contract import Ensure, RememberInProcess, RequeueAfter
+from trimtab.controllers.propagation.aggregate import aggregate, binding_of_reported_work, needs_report
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
@@ -19,7 +19,7 @@ SCHEDULED = Condition(type="Scheduled", status="True", reason="Success", last_tr
 READY = {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2}
 
 
-def applied(work, health="Healthy", **status):
+def with_applied_status(work, health="Healthy", **status):
     conditions = (Condition(type="Applied", status="True", last_transition_time=NOON),)
     numbers = READY | {"generation": 1, "observedGeneration": 1, "resourceTemplateGeneration": 1} | status
     return work.but(
@@ -28,11 +28,11 @@ def applied(work, health="Healthy", **status):
     )
 
 
-def scene(*shares, profile=None, **fields):
+def scheduled_binding(*shares, profile=None, **fields):
     bare = binding(clusters=dict(shares), **fields)
     placed = bare.but(status=bare.status.but(conditions=(*bare.status.conditions, SCHEDULED)))
     seen = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
-    made = works(list(dispatch(placed, seen)))
+    made = works_by_cluster(list(dispatch(placed, seen)))
     clusters = [cluster(name) for name, _ in shares]
     more = {"profile": profile} if profile else {}
 
@@ -43,41 +43,41 @@ def scene(*shares, profile=None, **fields):
 
 
 def test_all_applied_sets_fully_applied_and_template_gets_aggregated_status() -> None:
-    placed, made, view = scene(("m1", 2), ("m2", 2))
-    effects = list(aggregate(placed, view(*map(applied, made.values()))))
+    placed, made, view = scheduled_binding(("m1", 2), ("m2", 2))
+    effects = list(aggregate(placed, view(*map(with_applied_status, made.values()))))
     (updated,) = [w for w in effects if isinstance(w, ResourceBinding)]
     assert [(i.cluster_name, i.applied, i.health) for i in updated.status.aggregated_status] == [
         ("m1", True, "Healthy"),
         ("m2", True, "Healthy"),
     ]
     assert find_condition(updated.status.conditions, "FullyApplied").status == "True"
-    (template,) = [w for w in effects if isinstance(w, Make)]
+    (template,) = [w for w in effects if isinstance(w, Ensure)]
     assert template.subresource == "status"
     assert template.wanted["status"]["readyReplicas"] == 4
 
 
 def test_report_waits_for_cluster_without_applied_condition() -> None:
-    placed, made, view = scene(("m1", 2), ("m2", 2))
-    one = [applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3"))]
+    placed, made, view = scheduled_binding(("m1", 2), ("m2", 2))
+    one = [with_applied_status(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3"))]
     seen = view(*one)
     memory, again = aggregate(placed, seen)
-    assert isinstance(again, Again)
+    assert isinstance(again, RequeueAfter)
     seen.memory[memory.topic, memory.key] = memory.value
     seen.now = seen.now.replace(second=30)
     effects = list(aggregate(placed, seen))
     (updated, *_) = [w for w in effects if isinstance(w, ResourceBinding)]
-    (later,) = [w for w in effects if isinstance(w, Remember)]
+    (later,) = [w for w in effects if isinstance(w, RememberInProcess)]
     assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next report waits twice as long
     assert find_condition(updated.status.conditions, "FullyApplied").status == "False"
     assert updated.status.aggregated_status[1].health == "Unknown"
 
 
 def test_report_waits_for_scheduled_condition() -> None:
-    placed, made, view = scene(("m1", 2))
+    placed, made, view = scheduled_binding(("m1", 2))
     unconfirmed = placed.but(status=placed.status.but(conditions=()))
-    seen = view(*map(applied, made.values()))
+    seen = view(*map(with_applied_status, made.values()))
     memory, again = aggregate(unconfirmed, seen)
-    assert again == Again(0.25)
+    assert again == RequeueAfter(0.25)
     seen.memory[memory.topic, memory.key] = memory.value
     assert list(aggregate(unconfirmed, seen)) == [again]
     (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
@@ -85,41 +85,41 @@ def test_report_waits_for_scheduled_condition() -> None:
     seen.now = seen.now.replace(second=30)
     assert any(isinstance(w, ResourceBinding) for w in aggregate(unconfirmed, seen))  # the wait is limited
     other = unconfirmed.but(spec=unconfirmed.spec.but(scheduler_name="somebody-else"))
-    assert any(isinstance(w, ResourceBinding) for w in aggregate(other, view(*map(applied, made.values()))))
+    assert any(isinstance(w, ResourceBinding) for w in aggregate(other, view(*map(with_applied_status, made.values()))))
 
 
 def test_status_of_other_clusters_triggers_nothing_while_report_is_pending() -> None:
-    placed, made, view = scene(("m1", 2), ("m2", 2), ("m3", 2))
+    placed, made, view = scheduled_binding(("m1", 2), ("m2", 2), ("m3", 2))
     silent = {name: work.but(metadata=work.metadata.but(resource_version="3")) for name, work in made.items()}
 
     def waiting(*, ready: str = "True", answered: bool = False, seconds: int = 1) -> FakeView:
-        last = applied(silent["m3"]) if answered else silent["m3"]
-        seen = view(placed, applied(silent["m1"]), silent["m2"], last)
+        last = with_applied_status(silent["m3"]) if answered else silent["m3"]
+        seen = view(placed, with_applied_status(silent["m1"]), silent["m2"], last)
         memory, _ = aggregate(placed, view(*silent.values()))
         seen.memory[memory.topic, memory.key] = memory.value
-        seen.things = [cluster("m3", ready=ready) if t.name == "m3" else t for t in seen.things]
+        seen.objects = [cluster("m3", ready=ready) if t.name == "m3" else t for t in seen.objects]
         seen.now += timedelta(seconds=seconds)
         return seen
 
     def wakes(name: str, seen: FakeView) -> bool:
-        return bool(list(binding_of_work(silent[name], applied(silent[name]), seen)))
+        return bool(list(binding_of_reported_work(silent[name], with_applied_status(silent[name]), seen)))
 
     leaving = silent["m1"].but(metadata=silent["m1"].metadata.but(deletion_timestamp=NOON))
     assert not wakes("m1", waiting())
-    assert not list(binding_of_work(None, silent["m2"], waiting()))
-    assert not list(binding_of_work(None, silent["m3"], waiting()))
+    assert not list(binding_of_reported_work(None, silent["m2"], waiting()))
+    assert not list(binding_of_reported_work(None, silent["m3"], waiting()))
     assert wakes("m3", waiting(answered=True))
     assert wakes("m1", waiting(answered=True))
     assert wakes("m1", waiting(ready="Unknown"))
     assert wakes("m1", waiting(seconds=6))
-    assert list(binding_of_work(silent["m1"], leaving, waiting()))
-    assert list(binding_of_work(silent["m1"], None, waiting()))
+    assert list(binding_of_reported_work(silent["m1"], leaving, waiting()))
+    assert list(binding_of_reported_work(silent["m1"], None, waiting()))
 
 
 def test_pending_report_clears_awaited_cluster_without_works() -> None:
-    placed, made, view = scene(("m1", 2), ("m2", 2))
+    placed, made, view = scheduled_binding(("m1", 2), ("m2", 2))
     memory, again = aggregate(placed, view(*made.values()))
-    assert (memory.value.cluster, again) == ("m2", Again(5.0))
+    assert (memory.value.cluster, again) == ("m2", RequeueAfter(5.0))
     empty = view()
     empty.memory[memory.topic, memory.key] = memory.value
     (cleared,) = aggregate(placed, empty)
@@ -134,20 +134,20 @@ def test_binding_change_needs_report_once_it_is_placed_or_was_reported() -> None
     reported = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
     emptied = unplaced.but(status=unplaced.status.but(conditions=(reported,)))
     unscheduled = emptied.but(status=emptied.status.but(last_scheduled_time=None))
-    assert not template_edited(None, unplaced)
-    assert not template_edited(unplaced, edited(placed))
-    assert template_edited(None, placed)
-    assert template_edited(None, emptied)
-    assert template_edited(placed, edited(binding(clusters={"m2": 1})))
-    assert template_edited(placed, edited(emptied))
-    assert template_edited(unscheduled, unscheduled.but(status=unscheduled.status.but(last_scheduled_time=NOON)))
-    assert not template_edited(emptied, emptied)
+    assert not needs_report(None, unplaced)
+    assert not needs_report(unplaced, edited(placed))
+    assert needs_report(None, placed)
+    assert needs_report(None, emptied)
+    assert needs_report(placed, edited(binding(clusters={"m2": 1})))
+    assert needs_report(placed, edited(emptied))
+    assert needs_report(unscheduled, unscheduled.but(status=unscheduled.status.but(last_scheduled_time=NOON)))
+    assert not needs_report(emptied, emptied)
 
 
 def test_report_does_not_wait_for_unready_cluster() -> None:
-    placed, made, view = scene(("m1", 2), ("m2", 2))
-    seen = view(applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3")))
-    seen.things = [cluster("m2", ready="Unknown") if thing.name == "m2" else thing for thing in seen.things]
+    placed, made, view = scheduled_binding(("m1", 2), ("m2", 2))
+    seen = view(with_applied_status(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3")))
+    seen.objects = [cluster("m2", ready="Unknown") if thing.name == "m2" else thing for thing in seen.objects]
     (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
     assert [(item.cluster_name, item.applied) for item in updated.status.aggregated_status] == [
         ("m1", True),
@@ -156,32 +156,32 @@ def test_report_does_not_wait_for_unready_cluster() -> None:
 
 
 def test_second_reconcile_writes_nothing() -> None:
-    placed, made, view = scene(("m1", 2))
-    seen = view(*map(applied, made.values()))
+    placed, made, view = scheduled_binding(("m1", 2))
+    seen = view(*map(with_applied_status, made.values()))
     (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
     assert not [w for w in aggregate(updated, seen) if isinstance(w, ResourceBinding)]
 
 
 def test_unready_cluster_has_unknown_health_but_last_health_in_upstream_profile() -> None:
     for profile, expected in ((None, "Unknown"), (UPSTREAM, "Healthy")):
-        placed, made, view = scene(("m1", 2), profile=profile)
-        seen = view(*map(applied, made.values()))
-        seen.things = [cluster("m1", ready="False"), *seen.things[1:]]
-        seen.things = [t for t in seen.things if not (t.name == "m1" and t is not seen.things[0])]
+        placed, made, view = scheduled_binding(("m1", 2), profile=profile)
+        seen = view(*map(with_applied_status, made.values()))
+        seen.objects = [cluster("m1", ready="False"), *seen.objects[1:]]
+        seen.objects = [t for t in seen.objects if not (t.name == "m1" and t is not seen.objects[0])]
         (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
         assert updated.status.aggregated_status[0].health == expected
 
 
 def test_status_of_older_template_generation_is_not_fully_applied() -> None:
     for profile, expected in ((None, "False"), (UPSTREAM, "True")):
-        placed, made, view = scene(("m1", 2), profile=profile)
-        old = [applied(work, resourceTemplateGeneration=0) for work in made.values()]
+        placed, made, view = scheduled_binding(("m1", 2), profile=profile)
+        old = [with_applied_status(work, resourceTemplateGeneration=0) for work in made.values()]
         (updated,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
         assert find_condition(updated.status.conditions, "FullyApplied").status == expected
 
 
 def test_binding_without_works_is_reported_only_if_it_was_applied_before() -> None:
-    placed, _, view = scene(("m1", 2), profile=UPSTREAM)
+    placed, _, view = scheduled_binding(("m1", 2), profile=UPSTREAM)
     assert list(aggregate(placed, view())) == []
     was = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
     bare = placed.but(spec=placed.spec.but(clusters=()), status=placed.status.but(conditions=(was,)))
@@ -191,11 +191,11 @@ def test_binding_without_works_is_reported_only_if_it_was_applied_before() -> No
 
 def test_failed_write_keeps_creation_time_and_settled() -> None:
     rules = FailoverBehavior(application=ApplicationFailoverBehavior())
-    placed, made, view = scene(("m1", 2), failover=rules)
-    (updated,) = [w for w in aggregate(placed, view(applied(made["m1"]))) if isinstance(w, ResourceBinding)]
+    placed, made, view = scheduled_binding(("m1", 2), failover=rules)
+    (updated,) = [w for w in aggregate(placed, view(with_applied_status(made["m1"]))) if isinstance(w, ResourceBinding)]
     (before,) = updated.status.aggregated_status
     assert (before.settled, before.creation_timestamp) == (True, NOON)
-    failing = applied(made["m1"])
+    failing = with_applied_status(made["m1"])
     refused = Condition(type="Applied", status="False", message="no", last_transition_time=NOON)
     failing = failing.but(status=failing.status.but(conditions=(refused,)))
     later = view(failing)
@@ -207,8 +207,8 @@ def test_failed_write_keeps_creation_time_and_settled() -> None:
 
 def test_creation_time_is_that_of_first_collected_status() -> None:
     rules = FailoverBehavior(application=ApplicationFailoverBehavior())
-    placed, made, view = scene(("m1", 2), failover=rules)
-    sent = applied(made["m1"])
+    placed, made, view = scheduled_binding(("m1", 2), failover=rules)
+    sent = with_applied_status(made["m1"])
     silent = sent.but(status=sent.status.but(manifest_statuses=()))
     (updated,) = [w for w in aggregate(placed, view(silent)) if isinstance(w, ResourceBinding)]
     assert updated.status.aggregated_status[0].creation_timestamp is None

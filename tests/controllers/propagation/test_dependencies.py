@@ -9,12 +9,12 @@ from trimtab.api.kinds.work import GracefulEvictionTask, ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Note, Remember
-from trimtab.controllers.propagation.dependencies import concerns_dependencies, dependencies
+from trimtab.controllers.contract import RecordEvent, RememberInProcess
+from trimtab.controllers.propagation.dependencies import affects_dependencies, dependencies
 from trimtab.interpret.interpreter import Interpreter
 
 
-def needy(name: str, cluster: str, **fields: Any) -> tuple[ResourceBinding, Raw]:
+def binding_with_dependency(name: str, cluster: str, **fields: Any) -> tuple[ResourceBinding, Raw]:
     """A binding with a ConfigMap as dependency, and its template."""
     template = deployment(name)
     volume = {"name": "conf", "configMap": {"name": "conf"}}
@@ -32,17 +32,17 @@ def view(*bindings: ResourceBinding, raws: list[Raw], **more: Any) -> FakeView:
     return FakeView(bindings, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
 
 
-def attached_by(effects: list[Any]) -> ResourceBinding:
+def attached_binding_in(effects: list[Any]) -> ResourceBinding:
     (made,) = [effect for effect in effects if isinstance(effect, ResourceBinding) and effect.name == "conf-configmap"]
     return made
 
 
 def test_required_by_keeps_the_order_in_which_bindings_were_attached() -> None:
-    second, other = needy("b", "m2")
-    first, template = needy("a", "m1")
+    second, other = binding_with_dependency("b", "m2")
+    first, template = binding_with_dependency("a", "m1")
     raws = [template, other, configmap()]
-    after_b = attached_by(list(dependencies(second, view(second, first, raws=raws))))
-    after_a = attached_by(list(dependencies(first, view(second, first, after_b, raws=raws))))
+    after_b = attached_binding_in(list(dependencies(second, view(second, first, raws=raws))))
+    after_a = attached_binding_in(list(dependencies(first, view(second, first, after_b, raws=raws))))
     assert [(s.name, [c.name for c in s.clusters]) for s in after_a.spec.required_by] == [
         ("b-deployment", ["m2"]),
         ("a-deployment", ["m1"]),
@@ -50,32 +50,32 @@ def test_required_by_keeps_the_order_in_which_bindings_were_attached() -> None:
 
 
 def test_unscheduled_workload_attaches_nothing() -> None:
-    placed, template = needy("a", "m1")
+    placed, template = binding_with_dependency("a", "m1")
     waiting = placed.but(spec=placed.spec.but(clusters=()))
     assert list(dependencies(waiting, view(waiting, raws=[template, configmap()]))) == []
 
 
 def test_change_matters_only_with_dependencies_or_their_finalizer() -> None:
     plain = binding("a", clusters={"m1": 1})
-    needing, _ = needy("a", "m1")
+    needing, _ = binding_with_dependency("a", "m1")
     finalizers = (*plain.metadata.finalizers, well_known.DEPENDENCIES_FINALIZER)
     once = plain.but(metadata=plain.metadata.but(finalizers=finalizers))
-    assert not concerns_dependencies(None, plain)
-    assert concerns_dependencies(None, needing)
-    assert concerns_dependencies(None, once)
-    assert not concerns_dependencies(needing, needing)
+    assert not affects_dependencies(None, plain)
+    assert affects_dependencies(None, needing)
+    assert affects_dependencies(None, once)
+    assert not affects_dependencies(needing, needing)
 
 
 def test_attached_binding_combines_rules_of_requiring_bindings_and_reports_conflicts() -> None:
-    overwriting, template = needy("a", "m1", conflict_resolution="Overwrite")
-    preserving, other = needy("b", "m2", preserve_resources_on_deletion=True)
+    overwriting, template = binding_with_dependency("a", "m1", conflict_resolution="Overwrite")
+    preserving, other = binding_with_dependency("b", "m2", preserve_resources_on_deletion=True)
     raws = [template, other, configmap()]
-    alone = attached_by(list(dependencies(overwriting, view(overwriting, preserving, raws=raws))))
+    alone = attached_binding_in(list(dependencies(overwriting, view(overwriting, preserving, raws=raws))))
     assert (alone.spec.conflict_resolution, alone.spec.preserve_resources_on_deletion) == ("Overwrite", False)
     effects = list(dependencies(preserving, view(overwriting, preserving, alone, raws=raws)))
-    both = attached_by(effects)
+    both = attached_binding_in(effects)
     assert (both.spec.conflict_resolution, both.spec.preserve_resources_on_deletion) == ("Overwrite", True)
-    (event,) = [effect for effect in effects if isinstance(effect, Note) and effect.type == "Warning"]
+    (event,) = [effect for effect in effects if isinstance(effect, RecordEvent) and effect.type == "Warning"]
     assert (event.reason, event.message) == (
         "DependencyPolicyConflict",
         (
@@ -84,35 +84,35 @@ def test_attached_binding_combines_rules_of_requiring_bindings_and_reports_confl
         ),
     )
     changed = overwriting.but(spec=overwriting.spec.but(conflict_resolution="Abort"))
-    after = attached_by(list(dependencies(changed, view(changed, preserving, both, raws=raws))))
+    after = attached_binding_in(list(dependencies(changed, view(changed, preserving, both, raws=raws))))
     assert after.spec.conflict_resolution == "Abort"
 
 
 def test_changed_dependency_records_events_on_requiring_binding() -> None:
-    placed, template = needy("a", "m1")
+    placed, template = binding_with_dependency("a", "m1")
     seen = view(placed, raws=[template, configmap()])
     effects = list(dependencies(placed, seen))
     annotated = next(w for w in effects if isinstance(w, ResourceBinding) and w.name == placed.name)
-    attached = attached_by(effects)
+    attached = attached_binding_in(effects)
 
     def reasons_after(version: str) -> list[str]:
         now = view(annotated, attached, raws=[template, configmap(resourceVersion=version)], profile=UPSTREAM)
-        for memory in (effect for effect in effects if isinstance(effect, Remember)):
+        for memory in (effect for effect in effects if isinstance(effect, RememberInProcess)):
             now.memory[memory.topic, memory.key] = memory.value
-        return [effect.reason for effect in dependencies(annotated, now) if isinstance(effect, Note)]
+        return [effect.reason for effect in dependencies(annotated, now) if isinstance(effect, RecordEvent)]
 
     assert reasons_after("7") == []
     assert reasons_after("8") == ["GetDependenciesSucceed", "SyncScheduleResultToDependenciesSucceed"]
 
 
 def test_upstream_profile_removes_dependency_before_evicted_workload() -> None:
-    placed, template = needy("a", "m2")
+    placed, template = binding_with_dependency("a", "m2")
     task = GracefulEvictionTask(from_cluster="m1", purge_mode="Gracefully", reason="TaintUntolerated", producer="x")
     leaving = placed.but(spec=placed.spec.but(graceful_eviction_tasks=(task,)))
 
     def clusters(profile: Any) -> list[str]:
         seen = view(leaving, raws=[template, configmap()], profile=profile)
-        return [c.name for c in attached_by(list(dependencies(leaving, seen))).spec.required_by[0].clusters]
+        return [c.name for c in attached_binding_in(list(dependencies(leaving, seen))).spec.required_by[0].clusters]
 
     assert clusters(TRIMTAB) == ["m2", "m1"]
     assert clusters(UPSTREAM) == ["m2"]

@@ -1,14 +1,14 @@
 """A template and a matching policy become a binding."""
 
-from builders import binding, claimed, cluster_policy, deployment, policy
+from builders import binding, claimed_template, cluster_policy, deployment, policy
 from views import FakeView
 
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Make, Note, Remember
-from trimtab.controllers.propagation.detect import chosen, deserves_a_look, detect, said
+from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
+from trimtab.controllers.propagation.detect import best_policy, content_changed, detect, template_state
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -16,89 +16,94 @@ def view(*things, raws=(), **more) -> FakeView:
     return FakeView(things, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
 
 
-def kinds(effects, type_):
+def effects_of_type(effects, type_):
     return [effect for effect in effects if isinstance(effect, type_)]
 
 
 def test_template_is_claimed_first() -> None:
-    (claim,) = kinds(detect(deployment(), view(policy())), Make)
+    (claim,) = effects_of_type(detect(deployment(), view(policy())), Ensure)
     assert claim.wanted["metadata"]["labels"] == {well_known.PP_ID: "id-pp"}
     assert claim.wanted["metadata"]["annotations"] == {well_known.PP_NAMESPACE: "demo", well_known.PP_NAME: "pp"}
 
 
 def test_claimed_template_gets_binding() -> None:
-    template = claimed(deployment(replicas=4), policy())
+    template = claimed_template(deployment(replicas=4), policy())
     effects = list(detect(template, view(policy(), raws=[template])))
-    (made,) = kinds(effects, ResourceBinding)
+    (made,) = effects_of_type(effects, ResourceBinding)
     assert (made.name, made.namespace, made.spec.replicas) == ("web-deployment", "demo", 4)
     assert made.metadata.owner_references[0].uid == "uid-web"
     assert made.spec.resource.resource_version == "7"
-    assert [note.reason for note in kinds(effects, Note)] == ["GetReplicasSucceed", "ApplyPolicySucceed"]
+    assert [note.reason for note in effects_of_type(effects, RecordEvent)] == [
+        "GetReplicasSucceed",
+        "ApplyPolicySucceed",
+    ]
 
 
 def test_fields_of_other_writers_stay_in_the_binding() -> None:
     seen = binding(clusters={"m1": 3})
-    template = claimed(deployment(replicas=5), policy())
-    (made,) = kinds(detect(template, view(policy(), seen, raws=[template])), ResourceBinding)
+    template = claimed_template(deployment(replicas=5), policy())
+    (made,) = effects_of_type(detect(template, view(policy(), seen, raws=[template])), ResourceBinding)
     assert made.spec.clusters == seen.spec.clusters
     assert made.spec.replicas == 5
 
 
 def test_correct_binding_is_not_written() -> None:
-    template = claimed(deployment(), policy())
-    (made,) = kinds(detect(template, view(policy(), raws=[template])), ResourceBinding)
+    template = claimed_template(deployment(), policy())
+    (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), ResourceBinding)
     again = made.but(metadata=made.metadata.but(resource_version="12"))
-    assert kinds(detect(template, view(policy(), again, raws=[template])), ResourceBinding) == []
+    assert effects_of_type(detect(template, view(policy(), again, raws=[template])), ResourceBinding) == []
 
 
 def test_namespaced_policy_wins_over_cluster_wide_policy() -> None:
     wide = cluster_policy(priority=100)
-    assert chosen(deployment(), view(policy(), wide)).name == "pp"
-    assert chosen(deployment(), view(wide)).name == "cpp"
+    assert best_policy(deployment(), view(policy(), wide)).name == "pp"
+    assert best_policy(deployment(), view(wide)).name == "cpp"
 
 
 def test_policies_are_ranked_by_priority_then_specificity_then_name() -> None:
     high = policy("z", priority=2)
     named = policy("b", selects="web")
     other = policy("a")
-    assert chosen(deployment(), view(other, named, high)).name == "z"
-    assert chosen(deployment(), view(other, named)).name == "b"
-    assert chosen(deployment(), view(other, policy("c"))).name == "a"
+    assert best_policy(deployment(), view(other, named, high)).name == "z"
+    assert best_policy(deployment(), view(other, named)).name == "b"
+    assert best_policy(deployment(), view(other, policy("c"))).name == "a"
 
 
 def test_claim_of_deleted_policy_is_released() -> None:
-    template = claimed(deployment(), policy())
+    template = claimed_template(deployment(), policy())
     effects = list(detect(template, view(binding(), raws=[template])))
-    (released,) = kinds(effects, ResourceBinding)
-    (unclaimed,) = kinds(effects, Make)
+    (released,) = effects_of_type(effects, ResourceBinding)
+    (unclaimed,) = effects_of_type(effects, Ensure)
     assert well_known.PP_ID not in released.metadata.labels
     assert unclaimed.wanted["metadata"]["labels"] == {}
 
 
 def test_lazy_policy_applies_with_next_user_edit() -> None:
     lazy = policy(activation_preference="Lazy")
-    template = claimed(deployment(), lazy)
+    template = claimed_template(deployment(), lazy)
     seen = view(lazy, raws=[template])
     key = well_known.ref_of_raw(template)._replace(uid="")
-    seen.memory["template", key] = said(template, None)
-    assert kinds(detect(template, seen), ResourceBinding) == []
-    edited = claimed(deployment(replicas=9), lazy)
-    assert len(kinds(detect(edited, seen), ResourceBinding)) == 1
+    seen.memory["template", key] = template_state(template, None)
+    assert effects_of_type(detect(template, seen), ResourceBinding) == []
+    edited = claimed_template(deployment(replicas=9), lazy)
+    assert len(effects_of_type(detect(edited, seen), ResourceBinding)) == 1
 
 
 def test_resource_version_in_binding_follows_user_and_policy_changes_but_not_status() -> None:
     rule = policy()
-    template = claimed(deployment(), rule)
+    template = claimed_template(deployment(), rule)
     first = view(rule, raws=[template])
     effects = list(detect(template, first))
-    (created,) = kinds(effects, ResourceBinding)
-    (known,) = kinds(effects, Remember)
+    (created,) = effects_of_type(effects, ResourceBinding)
+    (known,) = effects_of_type(effects, RememberInProcess)
 
     def version(policy: PropagationPolicy, annotations: dict[str, str] | None = None) -> list[str]:
-        reported = claimed(deployment(resourceVersion="9", annotations=annotations or {}), policy)
+        reported = claimed_template(deployment(resourceVersion="9", annotations=annotations or {}), policy)
         seen = view(policy, created, raws=[reported])
         seen.memory[known.topic, known.key] = known.value
-        return [effect.spec.resource.resource_version for effect in kinds(detect(reported, seen), ResourceBinding)]
+        return [
+            effect.spec.resource.resource_version for effect in effects_of_type(detect(reported, seen), ResourceBinding)
+        ]
 
     assert version(rule) == []
     assert version(rule.but(metadata=rule.metadata.but(generation=2))) == ["9"]
@@ -107,7 +112,7 @@ def test_resource_version_in_binding_follows_user_and_policy_changes_but_not_sta
 
 def test_template_state_is_remembered_without_matching_policy() -> None:
     (memory,) = detect(deployment(), view())
-    assert isinstance(memory, Remember)
+    assert isinstance(memory, RememberInProcess)
 
 
 def test_template_in_reserved_namespace_is_not_propagated() -> None:
@@ -117,16 +122,16 @@ def test_template_in_reserved_namespace_is_not_propagated() -> None:
 def test_status_change_alone_triggers_nothing() -> None:
     before = deployment()
     after = deployment(resourceVersion="8") | {"status": {"replicas": 1}}
-    assert not deserves_a_look(before, after)
-    assert deserves_a_look(before, deployment(replicas=9))
-    assert deserves_a_look(before, deployment(labels={"x": "y"}))
+    assert not content_changed(before, after)
+    assert content_changed(before, deployment(replicas=9))
+    assert content_changed(before, deployment(labels={"x": "y"}))
 
 
 def test_policy_waits_for_dependent_overrides() -> None:
     waiting = policy(dependent_overrides=("missing",))
-    template = claimed(deployment(), waiting)
+    template = claimed_template(deployment(), waiting)
     effects = list(detect(template, view(waiting, raws=[template])))
-    assert kinds(effects, ResourceBinding) == []
-    assert "missing" in kinds(effects, Note)[0].message
+    assert effects_of_type(effects, ResourceBinding) == []
+    assert "missing" in effects_of_type(effects, RecordEvent)[0].message
     effects = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
-    assert [type(effect) for effect in effects] == [Again]
+    assert [type(effect) for effect in effects] == [RequeueAfter]

@@ -2,14 +2,24 @@
 
 from datetime import timedelta
 
-from builders import NOON, binding, cluster, deployment, works
+from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
-from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
+from trimtab.controllers.contract import (
+    CheckAccess,
+    Delete,
+    Ensure,
+    Fetch,
+    InCluster,
+    ReconcileFault,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+)
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.controllers.propagation.execute import execute, fingerprint
 from trimtab.interpret.interpreter import Interpreter
@@ -22,15 +32,15 @@ def view(*things, members=None, **more) -> FakeView:
 
 def work_for(template=None, **fields):
     seen = FakeView([], raws=[template or deployment()], parts={"interpreter": Interpreter.of()})
-    (work,) = works(list(dispatch(binding(clusters={"m1": 3}, **fields), seen))).values()
+    (work,) = works_by_cluster(list(dispatch(binding(clusters={"m1": 3}, **fields), seen))).values()
     return work.but(metadata=work.metadata.but(resource_version="4", generation=1))
 
 
-def place(work):
+def member_key(work):
     return ("m1", well_known.ref_of_raw(work.spec.workload.manifests[0])._replace(uid=""))
 
 
-def live(work, **changes):
+def object_in_member(work, **changes):
     manifest = work.spec.workload.manifests[0]
     metadata = manifest["metadata"] | {"resourceVersion": "40", "uid": "there", "generation": 1}
     return {**manifest, "metadata": metadata, **changes}
@@ -39,15 +49,17 @@ def live(work, **changes):
 def test_missing_object_is_created_with_events() -> None:
     work = work_for()
     effects = list(execute(work, view(cluster("m1"), work)))
-    (write,) = [w for w in effects if isinstance(w, Within)]
-    assert write.wish == Make(work.spec.workload.manifests[0])
-    assert [w.reason for w in effects if isinstance(w, Note)] == ["SyncSucceed", "SyncSucceed"]
+    (write,) = [w for w in effects if isinstance(w, InCluster)]
+    assert write.effect == Ensure(work.spec.workload.manifests[0])
+    assert [w.reason for w in effects if isinstance(w, RecordEvent)] == ["SyncSucceed", "SyncSucceed"]
 
 
 def test_applied_object_is_reported_with_status_and_health() -> None:
     work = work_for()
-    there = live(work, status={"observedGeneration": 1, "updatedReplicas": 3, "availableReplicas": 3, "replicas": 3})
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    there = object_in_member(
+        work, status={"observedGeneration": 1, "updatedReplicas": 3, "availableReplicas": 3, "replicas": 3}
+    )
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
     status = effects[0].status
     assert {c.type: c.status for c in status.conditions} == {"Dispatching": "True", "Applied": "True"}
     assert status.manifest_statuses[0].health == "Healthy"
@@ -57,65 +69,65 @@ def test_applied_object_is_reported_with_status_and_health() -> None:
 def test_changed_object_is_restored_but_keeps_fields_of_the_member() -> None:
     work = work_for()
     manifest = work.spec.workload.manifests[0]
-    there = live(work, spec=manifest["spec"] | {"replicas": 9})
+    there = object_in_member(work, spec=manifest["spec"] | {"replicas": 9})
     there["metadata"]["labels"] = there["metadata"]["labels"] | {"of-member": "yes"}
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    (write,) = [w for w in effects if isinstance(w, Within)]
-    assert write.wish.wanted["spec"]["replicas"] == 3
-    assert write.wish.wanted["metadata"]["labels"]["of-member"] == "yes"
-    assert write.wish.wanted["metadata"]["resourceVersion"] == "40"
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
+    (write,) = [w for w in effects if isinstance(w, InCluster)]
+    assert write.effect.wanted["spec"]["replicas"] == 3
+    assert write.effect.wanted["metadata"]["labels"]["of-member"] == "yes"
+    assert write.effect.wanted["metadata"]["resourceVersion"] == "40"
 
 
 def test_label_removed_from_manifest_is_removed_in_member() -> None:
     work = work_for()
-    there = live(work)
+    there = object_in_member(work)
     managed = there["metadata"]["annotations"][well_known.MANAGED_LABELS] + ",old"
     there["metadata"] = there["metadata"] | {
         "labels": there["metadata"]["labels"] | {"old": "x"},
         "annotations": there["metadata"]["annotations"] | {well_known.MANAGED_LABELS: managed},
     }
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    (write,) = [w for w in effects if isinstance(w, Within)]
-    assert "old" not in write.wish.wanted["metadata"]["labels"]
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
+    (write,) = [w for w in effects if isinstance(w, InCluster)]
+    assert "old" not in write.effect.wanted["metadata"]["labels"]
 
 
 def test_defaults_of_the_member_cause_no_second_write() -> None:
     work = work_for()
-    there = live(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
-    seen = view(cluster("m1"), work, members={place(work): there})
-    (sent,) = [w for w in execute(work, seen) if isinstance(w, Remember) and w.topic == "sent"]
+    there = object_in_member(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
+    seen = view(cluster("m1"), work, members={member_key(work): there})
+    (sent,) = [w for w in execute(work, seen) if isinstance(w, RememberInProcess) and w.topic == "sent"]
     seen.memory[sent.topic, sent.key] = sent.value
     settled = list(execute(work, seen))
-    assert not [w for w in settled if isinstance(w, Within)]
-    (memory,) = [w for w in settled if isinstance(w, Remember) and w.topic == "settled"]
+    assert not [w for w in settled if isinstance(w, InCluster)]
+    (memory,) = [w for w in settled if isinstance(w, RememberInProcess) and w.topic == "settled"]
     seen.memory[memory.topic, memory.key] = memory.value
-    drifted = live(work, spec=there["spec"] | {"replicas": 1})
-    seen.members = {place(work): drifted}
-    assert [w for w in execute(work, seen) if isinstance(w, Within)]
+    drifted = object_in_member(work, spec=there["spec"] | {"replicas": 1})
+    seen.members = {member_key(work): drifted}
+    assert [w for w in execute(work, seen) if isinstance(w, InCluster)]
 
 
 def test_unmanaged_object_is_not_written() -> None:
     work = work_for()
     unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): unmanaged})))
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): unmanaged})))
     applied = find_condition(effects[0].status.conditions, "Applied")
     assert (applied.status, applied.reason) == ("False", "AppliedFailed")
     assert "already exists in the cluster m1" in applied.message
-    assert not [w for w in effects if isinstance(w, Within)]
-    assert any(isinstance(w, Again) for w in effects)
+    assert not [w for w in effects if isinstance(w, InCluster)]
+    assert any(isinstance(w, RequeueAfter) for w in effects)
 
 
 def test_conflict_events_have_upstream_wording_on_work_and_template() -> None:
     work = work_for()
-    there = live(work)
+    there = object_in_member(work)
     there["metadata"] = there["metadata"] | {"labels": {}}
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
     why = (
         "resource(kind=Deployment, demo/web) already exists in the cluster m1 and the "
         "work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"
     )
     assert effects[0].status.conditions[1].message == f"Failed to apply all manifests (0/1): {why}"
-    assert [(event.about.kind, event.message) for event in effects if isinstance(event, Note)][-2:] == [
+    assert [(event.about.kind, event.message) for event in effects if isinstance(event, RecordEvent)][-2:] == [
         ("Work", f"Failed to sync work({work.namespace}/{work.name}) to cluster(m1), err: {why}"),
         ("Deployment", f"Failed to create or update resource(demo/web) in member cluster(m1): {why}"),
     ]
@@ -123,36 +135,36 @@ def test_conflict_events_have_upstream_wording_on_work_and_template() -> None:
 
 def test_upstream_profile_records_events_for_new_generation_without_write() -> None:
     work = work_for()
-    seen = view(cluster("m1"), work, members={place(work): live(work)}, profile=UPSTREAM)
+    seen = view(cluster("m1"), work, members={member_key(work): object_in_member(work)}, profile=UPSTREAM)
     effects = list(execute(work, seen))
-    assert sum(isinstance(w, Note) and w.reason == "SyncSucceed" for w in effects) == 2
-    for memory in (w for w in effects if isinstance(w, Remember)):
+    assert sum(isinstance(w, RecordEvent) and w.reason == "SyncSucceed" for w in effects) == 2
+    for memory in (w for w in effects if isinstance(w, RememberInProcess)):
         seen.memory[memory.topic, memory.key] = memory.value
-    assert not [w for w in execute(work, seen) if isinstance(w, Note) and w.reason == "SyncSucceed"]
+    assert not [w for w in execute(work, seen) if isinstance(w, RecordEvent) and w.reason == "SyncSucceed"]
 
 
 def test_lasting_conflict_is_recorded_once_but_at_every_attempt_in_upstream_profile() -> None:
     work = work_for()
     unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    after = next(iter(execute(work, view(cluster("m1"), work, members={place(work): unmanaged}))))
+    after = next(iter(execute(work, view(cluster("m1"), work, members={member_key(work): unmanaged}))))
     for profile, expected in ((TRIMTAB, 0), (UPSTREAM, 2)):
-        again = list(execute(after, view(cluster("m1"), after, members={place(work): unmanaged}, profile=profile)))
-        assert sum(isinstance(effect, Note) for effect in again) == expected
+        again = list(execute(after, view(cluster("m1"), after, members={member_key(work): unmanaged}, profile=profile)))
+        assert sum(isinstance(effect, RecordEvent) for effect in again) == expected
 
 
 def test_unmanaged_object_is_overwritten_with_conflict_resolution_overwrite() -> None:
     work = work_for(conflict_resolution="Overwrite")
     unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): unmanaged})))
-    assert [w for w in effects if isinstance(w, Within)]
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): unmanaged})))
+    assert [w for w in effects if isinstance(w, InCluster)]
 
 
 def test_write_refused_by_member_is_reported_and_retried() -> None:
     work = work_for()
-    refused = Fault(422, "Invalid", "spec is wrong", "m1", 1)
+    refused = ReconcileFault(422, "Invalid", "spec is wrong", "m1", 1)
     effects = list(execute(work, view(cluster("m1"), work, fault=refused)))
     assert "(0/1): spec is wrong" in find_condition(effects[0].status.conditions, "Applied").message
-    assert [w for w in effects if isinstance(w, Within)]
+    assert [w for w in effects if isinstance(w, InCluster)]
 
 
 def test_suspended_work_is_not_applied() -> None:
@@ -167,9 +179,9 @@ def test_work_suspended_after_apply_still_reports_status() -> None:
     work = work_for()
     applied = Condition(type="Applied", status="True", last_transition_time=NOON)
     work = work.but(spec=work.spec.but(suspend_dispatching=True), status=work.status.but(conditions=(applied,)))
-    there = live(work, status={"observedGeneration": 1, "replicas": 9})
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    assert not [w for w in effects if isinstance(w, Within)]
+    there = object_in_member(work, status={"observedGeneration": 1, "replicas": 9})
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
+    assert not [w for w in effects if isinstance(w, InCluster)]
     assert effects[0].status.manifest_statuses[0].status["replicas"] == 9
     assert {c.type: c.status for c in effects[0].status.conditions} == {"Dispatching": "False", "Applied": "True"}
 
@@ -179,39 +191,39 @@ def test_unready_cluster_causes_requeue() -> None:
     updated, event, requeue = execute(work, view(cluster("m1", ready="False"), work))
     assert {c.type: c.status for c in updated.status.conditions} == {"Dispatching": "True"}
     assert event.reason == "WorkDispatching"
-    assert isinstance(requeue, Again)
+    assert isinstance(requeue, RequeueAfter)
 
 
-def dying(work):
+def deleted_work(work):
     return work.but(metadata=work.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
 
 
 def test_deleted_work_deletes_managed_object() -> None:
-    work = dying(work_for())
-    deletion, finalized = execute(work, view(cluster("m1"), work, members={place(work): live(work)}))
-    assert isinstance(deletion, Within)
-    assert isinstance(deletion.wish, Gone)
+    work = deleted_work(work_for())
+    deletion, finalized = execute(work, view(cluster("m1"), work, members={member_key(work): object_in_member(work)}))
+    assert isinstance(deletion, InCluster)
+    assert isinstance(deletion.effect, Delete)
     assert finalized.metadata.finalizers == ()
 
 
 def test_deleted_work_keeps_unmanaged_object() -> None:
-    work = dying(work_for())
-    unmanaged = {place(work): deployment()}
+    work = deleted_work(work_for())
+    unmanaged = {member_key(work): deployment()}
     (finalized,) = execute(work, view(cluster("m1"), work, members=unmanaged))
     assert finalized.metadata.finalizers == ()
 
 
 def test_unknown_object_is_fetched_before_deletion() -> None:
-    work = dying(work_for())
+    work = deleted_work(work_for())
     (fetch,) = execute(work, view(cluster("m1"), work))
-    assert isinstance(fetch, Look)
+    assert isinstance(fetch, Fetch)
 
 
 def test_preserved_object_only_loses_tracking_metadata() -> None:
     work = work_for(preserve_resources_on_deletion=True)
-    kept, _ = execute(dying(work), view(cluster("m1"), work, members={place(work): live(work)}))
-    assert isinstance(kept, Within)
-    metadata = kept.wish.wanted["metadata"]
+    kept, _ = execute(deleted_work(work), view(cluster("m1"), work, members={member_key(work): object_in_member(work)}))
+    assert isinstance(kept, InCluster)
+    metadata = kept.effect.wanted["metadata"]
     assert well_known.MANAGED not in metadata["labels"]
     assert list(metadata["annotations"]) == [well_known.CONFLICT_RESOLUTION]
 
@@ -223,168 +235,170 @@ def test_pull_cluster_is_served_only_by_its_agent() -> None:
     assert list(execute(work, view(pull, work, settings={"agent": "m1"})))
 
 
-def noted(work, **annotations):
+def with_annotations(work, **annotations):
     """The Work with annotations on its only manifest."""
     (manifest,) = work.spec.workload.manifests
-    marked = well_known.remarked(manifest, labels={}, annotations=annotations)
+    marked = well_known.with_metadata(manifest, labels={}, annotations=annotations)
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
 
 
 def test_create_only_object_is_not_updated() -> None:
-    work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "CreateOnly"})
-    assert any(isinstance(effect, Within) for effect in execute(work, view(cluster("m1"), work)))
-    there = live(work, spec={"replicas": 9})
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    assert not [effect for effect in effects if isinstance(effect, Within)]
+    work = with_annotations(work_for(), **{well_known.UPDATE_STRATEGY: "CreateOnly"})
+    assert any(isinstance(effect, InCluster) for effect in execute(work, view(cluster("m1"), work)))
+    there = object_in_member(work, spec={"replicas": 9})
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
+    assert not [effect for effect in effects if isinstance(effect, InCluster)]
     assert is_condition_true(effects[0].status.conditions, "Applied")
 
 
 def test_read_only_object_is_fetched_and_reported_but_never_written_or_deleted() -> None:
-    work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "ReadOnly"})
-    where, there = place(work), live(work, spec={"replicas": 9})
+    work = with_annotations(work_for(), **{well_known.UPDATE_STRATEGY: "ReadOnly"})
+    where, there = member_key(work), object_in_member(work, spec={"replicas": 9})
     first = list(execute(work, view(cluster("m1"), work)))
-    assert [type(effect) for effect in first] == [Remember, Look]
+    assert [type(effect) for effect in first] == [RememberInProcess, Fetch]
     found = view(cluster("m1"), work, members={where: there})
     nothing = view(cluster("m1"), work)
     found.memory["looked", where] = nothing.memory["looked", where] = NOON
     effects = list(execute(work, found))
-    assert not [effect for effect in effects if isinstance(effect, Within)]
+    assert not [effect for effect in effects if isinstance(effect, InCluster)]
     assert work.status != next(w for w in effects if type(w) is type(work)).status
     (updated,) = [effect for effect in execute(work, nothing) if type(effect) is type(work)]
     assert "does not exist" in find_condition(updated.status.conditions, "Applied").message
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
-    assert not [w for w in execute(leaving, view(cluster("m1"), members={where: there})) if isinstance(w, Within)]
+    assert not [w for w in execute(leaving, view(cluster("m1"), members={where: there})) if isinstance(w, InCluster)]
 
 
 def test_server_side_apply_sends_missing_fields_and_ignores_fields_of_others() -> None:
-    work = noted(
+    work = with_annotations(
         work_for(), **{well_known.UPDATE_STRATEGY: "ServerSideApply", well_known.FIELD_MANAGER: "work-agent-x!"}
     )
     (manifest,) = work.spec.workload.manifests
-    (write,) = [w for w in execute(work, view(cluster("m1"), work)) if isinstance(w, Within)]
-    assert write.wish == Make(manifest, apply_as="work-agent-x", force=True)
-    there = live(work, spec=manifest["spec"] | {"minReadySeconds": 5})
-    same = execute(work, view(cluster("m1"), work, members={place(work): there}))
-    assert not [w for w in same if isinstance(w, Within)]
-    changed = live(work, spec=manifest["spec"] | {"replicas": 9})
-    effects = execute(work, view(cluster("m1"), work, members={place(work): changed}))
-    assert [w.wish.apply_as for w in effects if isinstance(w, Within)] == ["work-agent-x"]
+    (write,) = [w for w in execute(work, view(cluster("m1"), work)) if isinstance(w, InCluster)]
+    assert write.effect == Ensure(manifest, apply_as="work-agent-x", force=True)
+    there = object_in_member(work, spec=manifest["spec"] | {"minReadySeconds": 5})
+    same = execute(work, view(cluster("m1"), work, members={member_key(work): there}))
+    assert not [w for w in same if isinstance(w, InCluster)]
+    changed = object_in_member(work, spec=manifest["spec"] | {"replicas": 9})
+    effects = execute(work, view(cluster("m1"), work, members={member_key(work): changed}))
+    assert [w.effect.apply_as for w in effects if isinstance(w, InCluster)] == ["work-agent-x"]
 
 
 def test_orphan_on_deletion_releases_object_instead_of_deleting_it() -> None:
-    work = noted(work_for(), **{well_known.ON_DELETION: "Orphan"})
+    work = with_annotations(work_for(), **{well_known.ON_DELETION: "Orphan"})
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
-    effects = execute(leaving, view(cluster("m1"), members={place(work): live(work)}))
-    (write,) = [w for w in effects if isinstance(w, Within)]
-    assert isinstance(write.wish, Make)
-    assert well_known.MANAGED not in write.wish.wanted["metadata"]["labels"]
+    effects = execute(leaving, view(cluster("m1"), members={member_key(work): object_in_member(work)}))
+    (write,) = [w for w in effects if isinstance(w, InCluster)]
+    assert isinstance(write.effect, Ensure)
+    assert well_known.MANAGED not in write.effect.wanted["metadata"]["labels"]
 
 
 def test_object_of_removed_manifest_is_deleted() -> None:
     work = work_for()
-    there = live(work)
-    (report,) = [w for w in execute(work, view(cluster("m1"), members={place(work): there})) if type(w) is type(work)]
+    there = object_in_member(work)
+    (report,) = [
+        w for w in execute(work, view(cluster("m1"), members={member_key(work): there})) if type(w) is type(work)
+    ]
     without = report.but(spec=report.spec.but(workload=report.spec.workload.but(manifests=())))
-    effects = execute(without, view(cluster("m1"), members={place(work): there}))
-    (write,) = [w for w in effects if isinstance(w, Within)]
-    assert write.wish == Gone(place(work)[1])
+    effects = execute(without, view(cluster("m1"), members={member_key(work): there}))
+    (write,) = [w for w in effects if isinstance(w, InCluster)]
+    assert write.effect == Delete(member_key(work)[1])
 
 
 def test_first_change_of_object_without_member_defaults_is_restored() -> None:
     work = work_for()
     (manifest,) = work.spec.workload.manifests
-    memory = {("sent", place(work)): fingerprint(prune(manifest))}
-    exact = view(cluster("m1"), work, members={place(work): live(work)})
+    memory = {("sent", member_key(work)): fingerprint(prune(manifest))}
+    exact = view(cluster("m1"), work, members={member_key(work): object_in_member(work)})
     exact.memory.update(memory)
-    memory |= {(w.topic, w.key): w.value for w in execute(work, exact) if isinstance(w, Remember)}
-    drifted = view(cluster("m1"), work, members={place(work): live(work, spec={"replicas": 9})})
+    memory |= {(w.topic, w.key): w.value for w in execute(work, exact) if isinstance(w, RememberInProcess)}
+    drifted = view(cluster("m1"), work, members={member_key(work): object_in_member(work, spec={"replicas": 9})})
     drifted.memory.update(memory)
-    assert [w for w in execute(work, drifted) if isinstance(w, Within)]
+    assert [w for w in execute(work, drifted) if isinstance(w, InCluster)]
 
 
-def executed_by(account: str):
+def work_with_executor(account: str):
     work = work_for()
     annotations = work.metadata.annotations | {well_known.EXECUTOR: account}
     return work.but(metadata=work.metadata.but(annotations=annotations))
 
 
 def test_access_of_executor_is_checked_before_any_write() -> None:
-    work = executed_by("default/deployer")
+    work = work_with_executor("default/deployer")
     (check,) = execute(work, view(cluster("m1"), work))
-    assert check == Inquire(
+    assert check == CheckAccess(
         "m1",
         "system:serviceaccount:default:deployer",
-        place(work)[1],
+        member_key(work)[1],
         ("create", "update", "patch", "get", "delete"),
     )
     seen = view(cluster("m1"), work)
     seen.memory["allowed", check] = (NOON, True)
-    assert [type(effect) for effect in execute(work, seen) if isinstance(effect, Within)] == [Within]
+    assert [type(effect) for effect in execute(work, seen) if isinstance(effect, InCluster)] == [InCluster]
     seen.memory["allowed", check] = (NOON - timedelta(seconds=60), True)
     assert list(execute(work, seen)) == [check]
 
 
 def test_forbidden_manifest_is_reported_and_not_applied() -> None:
-    work = executed_by("default/deployer")
+    work = work_with_executor("default/deployer")
     seen = view(cluster("m1"), work)
     (check,) = execute(work, seen)
     seen.memory["allowed", check] = (NOON, False)
     effects = list(execute(work, seen))
-    assert [effect for effect in effects if isinstance(effect, Within)] == []
+    assert [effect for effect in effects if isinstance(effect, InCluster)] == []
     (after,) = [effect for effect in effects if isinstance(effect, type(work))]
     (applied,) = [c for c in after.status.conditions if c.type == "Applied"]
     assert (applied.status, "not allowed to apply the resource apps Deployment" in applied.message) == ("False", True)
 
 
-def with_notes(**notes: str):
+def work_with_strategy(**notes: str):
     work = work_for()
     (manifest,) = work.spec.workload.manifests
-    marked = well_known.remarked(
+    marked = well_known.with_metadata(
         manifest, labels={}, annotations={f"trimtab.dev/{k.replace('_', '-')}": v for k, v in notes.items()}
     )
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
 
 
 def test_completed_manifest_is_not_written_even_when_object_is_deleted() -> None:
-    work = with_notes(update_strategy="Completed")
-    for there in (None, live(work, spec={"replicas": 77})):
-        effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-        assert [effect for effect in effects if isinstance(effect, Within)] == []
+    work = work_with_strategy(update_strategy="Completed")
+    for there in (None, object_in_member(work, spec={"replicas": 77})):
+        effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): there})))
+        assert [effect for effect in effects if isinstance(effect, InCluster)] == []
 
 
-def applied(work, there) -> list[Make]:
-    effects = execute(work, view(cluster("m1"), work, members={place(work): there}))
-    return [effect.wish for effect in effects if isinstance(effect, Within)]
+def writes_for(work, there) -> list[Ensure]:
+    effects = execute(work, view(cluster("m1"), work, members={member_key(work): there}))
+    return [effect.effect for effect in effects if isinstance(effect, InCluster)]
 
 
 def test_ignored_fields_keep_values_of_the_member() -> None:
     rules = '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
-    work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
-    (first,) = applied(work, None)
+    work = work_with_strategy(update_strategy="ServerSideApply", ignore_fields=rules)
+    (first,) = writes_for(work, None)
     assert first.wanted["spec"]["replicas"] == 3
     (manifest,) = work.spec.workload.manifests
-    scaled = live(work, spec=manifest["spec"] | {"replicas": 9})
-    assert applied(work, scaled) == []
-    (again,) = applied(work, {**scaled, "spec": {**scaled["spec"], "template": {}}})
+    scaled = object_in_member(work, spec=manifest["spec"] | {"replicas": 9})
+    assert writes_for(work, scaled) == []
+    (again,) = writes_for(work, {**scaled, "spec": {**scaled["spec"], "template": {}}})
     assert again.wanted["spec"]["replicas"] == 9
 
 
 def test_on_spoke_change_fields_are_set_when_manifest_changes() -> None:
     rules = '[{"condition":"OnSpokeChange","jsonPaths":[".spec.replicas"]}]'
-    work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
+    work = work_with_strategy(update_strategy="ServerSideApply", ignore_fields=rules)
     (manifest,) = work.spec.workload.manifests
-    scaled = live(work, spec=manifest["spec"] | {"replicas": 9})
-    assert applied(work, scaled) == []
-    old = well_known.remarked(scaled, labels={}, annotations={well_known.CONFIG_HASH: "of an older manifest"})
-    (again,) = applied(work, old)
+    scaled = object_in_member(work, spec=manifest["spec"] | {"replicas": 9})
+    assert writes_for(work, scaled) == []
+    old = well_known.with_metadata(scaled, labels={}, annotations={well_known.CONFIG_HASH: "of an older manifest"})
+    (again,) = writes_for(work, old)
     assert again.wanted["spec"]["replicas"] == 3
 
 
 def test_invalid_ignore_path_is_reported_and_nothing_is_applied() -> None:
-    work = with_notes(
+    work = work_with_strategy(
         update_strategy="ServerSideApply", ignore_fields='[{"condition":"OnSpokePresent","jqPathExpressions":["keys"]}]'
     )
-    effects = list(execute(work, view(cluster("m1"), work, members={place(work): live(work)})))
-    assert [effect for effect in effects if isinstance(effect, Within)] == []
+    effects = list(execute(work, view(cluster("m1"), work, members={member_key(work): object_in_member(work)})))
+    assert [effect for effect in effects if isinstance(effect, InCluster)] == []
     (after,) = [effect for effect in effects if isinstance(effect, type(work))]
     assert any("JQ expression error" in c.message for c in after.status.conditions)

@@ -9,8 +9,8 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.work import Binding, Work
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Gone
-from trimtab.controllers.propagation.orphan_works import collect, orphan
+from trimtab.controllers.contract import Delete, RequeueAfter
+from trimtab.controllers.propagation.orphan_works import orphan_works, work_without_binding
 
 
 def work_of(subject: Binding, *, age: float = 0, **metadata: object) -> Work:
@@ -23,17 +23,17 @@ def work_of(subject: Binding, *, age: float = 0, **metadata: object) -> Work:
 def test_new_work_is_reconciled_only_without_its_binding() -> None:
     existing = binding(clusters={"m1": 1})
     work = work_of(existing)
-    assert list(orphan(None, work, FakeView())) == [key_of(work)]
-    assert list(orphan(None, work, FakeView([existing]))) == []
-    assert list(orphan(work, work, FakeView())) == []
-    assert list(orphan(work, None, FakeView())) == []
-    assert list(orphan(None, work_of(existing, annotations={}), FakeView())) == []
+    assert list(work_without_binding(None, work, FakeView())) == [key_of(work)]
+    assert list(work_without_binding(None, work, FakeView([existing]))) == []
+    assert list(work_without_binding(work, work, FakeView())) == []
+    assert list(work_without_binding(work, None, FakeView())) == []
+    assert list(work_without_binding(None, work_of(existing, annotations={}), FakeView())) == []
 
 
 def test_orphan_work_is_deleted_after_grace_period() -> None:
     missing = binding(clusters={"m1": 1})
     old, leaving = work_of(missing, age=40), work_of(missing, age=40, deletion_timestamp=NOON)
-    assert list(collect(work_of(missing, age=10), FakeView())) == [Again(20.0)]
-    assert list(collect(old, FakeView())) == [Gone(old)]
-    assert list(collect(old, FakeView([missing]))) == []
-    assert list(collect(leaving, FakeView())) == []
+    assert list(orphan_works(work_of(missing, age=10), FakeView())) == [RequeueAfter(20.0)]
+    assert list(orphan_works(old, FakeView())) == [Delete(old)]
+    assert list(orphan_works(old, FakeView([missing]))) == []
+    assert list(orphan_works(leaving, FakeView())) == []

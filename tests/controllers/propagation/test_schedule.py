@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from builders import MINUTE, NOON, binding, cluster, deployment, item, placement
+from builders import MINUTE, NOON, binding, cluster, deployment, placement, status_item
 from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
@@ -18,9 +18,9 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Note, Steps
+from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule import affected_bindings, needs_a_look, schedule
+from trimtab.controllers.propagation.schedule import affected_bindings, needs_scheduling, schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 EVENLY = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
 
 
-class Picture:
+class FixedFleet:
     def __init__(self, clusters: list[Cluster]) -> None:
         discover(filters)
         discover(scores)
@@ -39,17 +39,17 @@ class Picture:
         return Fleet.of(self.clusters, now=now)
 
 
-def able(name: str, *taints: str) -> Cluster:
+def ready_cluster(name: str, *taints: str) -> Cluster:
     enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
     summary = ResourceSummary(allocatable={"pods": "110", "cpu": "8"})
     found = cluster(name, *taints)
     return found.but(status=found.status.but(api_enablements=enabled, resource_summary=summary))
 
 
-def web(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding:
+def requested_binding(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding:
     """A binding of the Deployment `web` with a pending reschedule request."""
     placed = placement(**(rule or {"replicaScheduling": EVENLY}))
-    items = tuple(item(name, status={"readyReplicas": n}) for name, n in replicas.items())
+    items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in replicas.items())
     found = binding(
         clusters=replicas,
         placement=placed,
@@ -60,23 +60,25 @@ def web(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding
     return found.but(metadata=found.metadata.but(annotations=marked))
 
 
-def seen(subject: Binding, *things: Any, **options: Any) -> list[Any]:
-    clusters = [thing for thing in things if isinstance(thing, Cluster)] or [able("m1"), able("m2")]
+def schedule_one(subject: Binding, *things: Any, **options: Any) -> list[Any]:
+    clusters = [thing for thing in things if isinstance(thing, Cluster)] or [ready_cluster("m1"), ready_cluster("m2")]
     others = [thing for thing in things if not isinstance(thing, Cluster)]
-    view = FakeView([subject, *clusters, *others], parts={"fleet": Picture(clusters)}, raws=[deployment()], **options)
+    view = FakeView(
+        [subject, *clusters, *others], parts={"fleet": FixedFleet(clusters)}, raws=[deployment()], **options
+    )
     return [effect for _, effect in schedule([subject], view)]
 
 
-def written(effects: list[Any]) -> tuple[Binding, ...]:
+def binding_writes(effects: list[Any]) -> tuple[Binding, ...]:
     for effect in effects:
-        if isinstance(effect, Steps):
+        if isinstance(effect, WriteSequence):
             return effect.steps  # type: ignore[return-value]
         if isinstance(effect, Binding):
             return (effect,)
     return ()
 
 
-def shares(subject: Binding) -> dict[str, int]:
+def replicas_by_cluster(subject: Binding) -> dict[str, int]:
     return {target.name: target.replicas for target in subject.spec.clusters}
 
 
@@ -88,8 +90,8 @@ def budget(**spec: Any) -> DisruptionBudget:
 
 
 def test_hold_is_written_before_placement_changes() -> None:
-    first, last = written(seen(web({"m1": 4})))
-    assert (shares(first), shares(last)) == ({"m1": 4}, {"m1": 2, "m2": 2})
+    first, last = binding_writes(schedule_one(requested_binding({"m1": 4})))
+    assert (replicas_by_cluster(first), replicas_by_cluster(last)) == ({"m1": 4}, {"m1": 2, "m2": 2})
     assert first.status.holds == last.status.holds
     (hold,) = last.status.holds
     assert (hold.cluster, hold.replicas, hold.reason) == ("m1", 2, "Rebalance")
@@ -98,15 +100,15 @@ def test_hold_is_written_before_placement_changes() -> None:
 
 
 def test_upstream_profile_moves_without_hold() -> None:
-    (after,) = written(seen(web({"m1": 4}), profile=UPSTREAM))
-    assert shares(after) == {"m1": 2, "m2": 2}
+    (after,) = binding_writes(schedule_one(requested_binding({"m1": 4}), profile=UPSTREAM))
+    assert replicas_by_cluster(after) == {"m1": 2, "m2": 2}
     assert after.status.holds == ()
 
 
 def test_move_charges_budget_then_writes_move_then_binding() -> None:
-    effects = seen(web({"m1": 4}), budget(max_unavailable=1))
-    order = [type(effect) for effect in effects if isinstance(effect, DisruptionBudget | Move | Steps)]
-    assert order == [DisruptionBudget, Move, Steps]
+    effects = schedule_one(requested_binding({"m1": 4}), budget(max_unavailable=1))
+    order = [type(effect) for effect in effects if isinstance(effect, DisruptionBudget | Move | WriteSequence)]
+    assert order == [DisruptionBudget, Move, WriteSequence]
     (charged,) = [effect for effect in effects if isinstance(effect, DisruptionBudget)]
     assert [(entry.object, entry.from_, entry.replicas) for entry in charged.status.in_flight] == [
         ("Deployment/web", "m1", 2)
@@ -117,89 +119,91 @@ def test_move_charges_budget_then_writes_move_then_binding() -> None:
 
 
 def test_refusing_budget_keeps_placement_and_pending_request() -> None:
-    effects = seen(web({"m1": 4}), budget(min_available=5))
-    (after,) = written(effects)
-    assert shares(after) == {"m1": 4}
+    effects = schedule_one(requested_binding({"m1": 4}), budget(min_available=5))
+    (after,) = binding_writes(effects)
+    assert replicas_by_cluster(after) == {"m1": 4}
     assert after.status.last_scheduled_time == NOON - MINUTE
     assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["MoveBlocked"]
-    assert [effect.reason for effect in effects if isinstance(effect, Note)] == ["MoveBlocked"]
-    assert any(isinstance(effect, Again) for effect in effects)
+    assert [effect.reason for effect in effects if isinstance(effect, RecordEvent)] == ["MoveBlocked"]
+    assert any(isinstance(effect, RequeueAfter) for effect in effects)
 
 
 def test_budget_for_other_reasons_does_not_block() -> None:
-    effects = seen(web({"m1": 4}), budget(min_available=5, reasons=("Drain",)))
-    assert shares(written(effects)[-1]) == {"m1": 2, "m2": 2}
+    effects = schedule_one(requested_binding({"m1": 4}), budget(min_available=5, reasons=("Drain",)))
+    assert replicas_by_cluster(binding_writes(effects)[-1]) == {"m1": 2, "m2": 2}
 
 
 @pytest.mark.parametrize(("surge", "held"), [("Never", 0), ("Allowed", 1)])
 def test_budget_with_surge_allows_blocked_move_replacement_first(surge: str, held: int) -> None:
     at_once = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
-    subject, clusters = web({"m1": 3, "m2": 1}), [able("m1"), able("m2")]
+    subject, clusters = requested_binding({"m1": 3, "m2": 1}), [ready_cluster("m1"), ready_cluster("m2")]
     limiting = budget(max_unavailable=0, surge=surge)
-    view = FakeView([subject, *clusters, limiting], parts={"fleet": Picture(clusters)}, raws=[at_once])
-    after = written([effect for _, effect in schedule([subject], view)])[-1]
-    assert shares(after) == {"m1": 3 - held, "m2": 1 + held}
+    view = FakeView([subject, *clusters, limiting], parts={"fleet": FixedFleet(clusters)}, raws=[at_once])
+    after = binding_writes([effect for _, effect in schedule([subject], view)])[-1]
+    assert replicas_by_cluster(after) == {"m1": 3 - held, "m2": 1 + held}
     assert sum(hold.replicas for hold in after.status.holds) == held
 
 
 def test_two_workloads_of_one_batch_do_not_charge_same_budget_twice() -> None:
-    clusters = [able("m1"), able("m2")]
-    one, two = web({"m1": 4}), web({"m1": 4})
+    clusters = [ready_cluster("m1"), ready_cluster("m2")]
+    one, two = requested_binding({"m1": 4}), requested_binding({"m1": 4})
     two = two.but(
         metadata=two.metadata.but(name="other-deployment", uid="uid-other"),
         spec=two.spec.but(resource=two.spec.resource.but(name="other", uid="uid-two")),
     )
     view = FakeView(
         [one, two, *clusters, budget(max_concurrent=1)],
-        parts={"fleet": Picture(clusters)},
+        parts={"fleet": FixedFleet(clusters)},
         raws=[deployment(), deployment("other")],
     )
     effects = list(schedule([one, two], view))
     assert len([effect for _, effect in effects if isinstance(effect, DisruptionBudget)]) == 1
-    assert [effect for subject, effect in effects if subject is two and not isinstance(effect, Again)][1:] == []
+    assert [effect for subject, effect in effects if subject is two and not isinstance(effect, RequeueAfter)][1:] == []
 
 
 def test_policy_edit_moves_at_once_unless_budget_covers_workload() -> None:
-    edited = web({"m1": 4}, reschedule_triggered_at=None, rule={"clusterAffinity": {"clusterNames": ["m2"]}})
+    edited = requested_binding(
+        {"m1": 4}, reschedule_triggered_at=None, rule={"clusterAffinity": {"clusterNames": ["m2"]}}
+    )
     plain = edited.but(
         metadata=edited.metadata.but(annotations=edited.metadata.annotations | {well_known.APPLIED_PLACEMENT: "{}"})
     )
-    assert written(seen(plain))[-1].status.holds == ()
-    assert [hold.reason for hold in written(seen(plain, budget(max_unavailable=1)))[-1].status.holds] == [
-        "PolicyChange"
-    ]
+    assert binding_writes(schedule_one(plain))[-1].status.holds == ()
+    assert [
+        hold.reason for hold in binding_writes(schedule_one(plain, budget(max_unavailable=1)))[-1].status.holds
+    ] == ["PolicyChange"]
 
 
 def test_draining_cluster_loses_only_its_share() -> None:
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
-    placed = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
-    after = written(seen(placed, draining, able("m2")))[-1]
-    assert shares(after) == {"m2": 4}
+    draining = ready_cluster("m1").but(metadata=ready_cluster("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
+    placed = requested_binding({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
+    after = binding_writes(schedule_one(placed, draining, ready_cluster("m2")))[-1]
+    assert replicas_by_cluster(after) == {"m2": 4}
     assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [("m1", "Drain")]
 
 
 def test_drain_without_feasible_cluster_is_reported_and_changes_nothing() -> None:
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
-    (after,) = written(seen(web({"m1": 4}, reschedule_triggered_at=None), draining))
-    assert shares(after) == {"m1": 4}
+    draining = ready_cluster("m1").but(metadata=ready_cluster("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
+    (after,) = binding_writes(schedule_one(requested_binding({"m1": 4}, reschedule_triggered_at=None), draining))
+    assert replicas_by_cluster(after) == {"m1": 4}
     assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["NoFeasibleCluster"]
 
 
 def test_no_move_starts_while_hold_exists() -> None:
-    moving = web({"m1": 4}, status_holds=(HeldReplicas(cluster="m3", replicas=1),))
-    assert written(seen(moving)) == ()
+    moving = requested_binding({"m1": 4}, status_holds=(HeldReplicas(cluster="m3", replicas=1),))
+    assert binding_writes(schedule_one(moving)) == ()
 
 
 def test_reverted_move_is_not_retried_immediately() -> None:
     reverted = Condition(type="Stalled", status="True", reason="MoveReverted", last_transition_time=NOON - MINUTE)
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
-    resting = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(reverted,))
-    assert seen(resting, draining, able("m2")) == [Again(540.0)]
+    draining = ready_cluster("m1").but(metadata=ready_cluster("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
+    resting = requested_binding({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(reverted,))
+    assert schedule_one(resting, draining, ready_cluster("m2")) == [RequeueAfter(540.0)]
     stamped = binding_moves.stamped(resting, NOON, "Rebalance")
-    assert written(seen(stamped, able("m1"), able("m3"))) != ()
+    assert binding_writes(schedule_one(stamped, ready_cluster("m1"), ready_cluster("m3"))) != ()
 
 
-class Reserved(Picture):
+class ReservedFleet(FixedFleet):
     """A fleet whose whole capacity is reserved."""
 
     def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
@@ -207,19 +211,19 @@ class Reserved(Picture):
         return fleet.reserve(np.arange(len(self.clusters)), {"pods": 110})
 
 
-@pytest.mark.parametrize(("picture", "seconds"), [(Picture, 300), (Reserved, 12)])
-def test_unschedulable_binding_is_retried_when_reservation_expires(picture: type[Picture], seconds: int) -> None:
-    clusters = [able("m1")]
+@pytest.mark.parametrize(("picture", "seconds"), [(FixedFleet, 300), (ReservedFleet, 12)])
+def test_unschedulable_binding_is_retried_when_reservation_expires(picture: type[FixedFleet], seconds: int) -> None:
+    clusters = [ready_cluster("m1")]
     dynamic = {**EVENLY, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
-    subject = web({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
+    subject = requested_binding({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
     subject = subject.but(spec=subject.spec.but(replicas=120))
     view = FakeView([subject, *clusters], parts={"fleet": picture(clusters)}, raws=[deployment()])
-    view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is Reserved else None
-    (again,) = [effect for _, effect in schedule([subject], view) if isinstance(effect, Again)]
+    view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is ReservedFleet else None
+    (again,) = [effect for _, effect in schedule([subject], view) if isinstance(effect, RequeueAfter)]
     assert seconds <= again.seconds < seconds + 1
 
 
-def decided_for(*names: str) -> PlacementDecision:
+def placement_decision(*names: str) -> PlacementDecision:
     return PlacementDecision(
         metadata=Meta(
             name="p-decision-1", namespace="demo", labels={"cluster.open-cluster-management.io/placement": "p"}
@@ -228,18 +232,24 @@ def decided_for(*names: str) -> PlacementDecision:
     )
 
 
-def follower(replicas: dict[str, int], *followed: str, division: str = "Weighted") -> Binding:
+def binding_with_placement_ref(replicas: dict[str, int], *followed: str, division: str = "Weighted") -> Binding:
     scheduling = {**EVENLY, "replicaDivisionPreference": division}
     rule = {"replicaScheduling": scheduling, "placementRef": {"name": "p"}}
-    return web(replicas, rule=rule, reschedule_triggered_at=None, status_followed=followed)
+    return requested_binding(replicas, rule=rule, reschedule_triggered_at=None, status_followed=followed)
 
 
-FLEET = [able("m1"), able("m2"), able("m3"), able("m4")]
+FLEET = [ready_cluster("m1"), ready_cluster("m2"), ready_cluster("m3"), ready_cluster("m4")]
 
 
 def test_cluster_added_to_placement_decision_gets_share_replacement_first() -> None:
-    after = written(seen(follower({"m1": 2, "m2": 2}, "m1", "m2"), decided_for("m1", "m2", "m3", "m4"), *FLEET))[-1]
-    assert shares(after) == {"m1": 1, "m2": 1, "m3": 1, "m4": 1}
+    after = binding_writes(
+        schedule_one(
+            binding_with_placement_ref({"m1": 2, "m2": 2}, "m1", "m2"),
+            placement_decision("m1", "m2", "m3", "m4"),
+            *FLEET,
+        )
+    )[-1]
+    assert replicas_by_cluster(after) == {"m1": 1, "m2": 1, "m3": 1, "m4": 1}
     assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [
         ("m1", "ScoreChange"),
         ("m2", "ScoreChange"),
@@ -248,29 +258,36 @@ def test_cluster_added_to_placement_decision_gets_share_replacement_first() -> N
 
 
 def test_added_cluster_refused_by_budget_is_considered_again() -> None:
-    subject = follower({"m1": 2, "m2": 2}, "m1", "m2")
-    (after,) = written(seen(subject, decided_for("m1", "m2", "m3", "m4"), budget(max_concurrent=0), *FLEET))
-    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
+    subject = binding_with_placement_ref({"m1": 2, "m2": 2}, "m1", "m2")
+    (after,) = binding_writes(
+        schedule_one(subject, placement_decision("m1", "m2", "m3", "m4"), budget(max_concurrent=0), *FLEET)
+    )
+    assert (replicas_by_cluster(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
 
 
 def test_replaced_candidate_moves_only_its_share() -> None:
-    subject = follower({"m1": 3, "m2": 1}, "m1", "m2", division="Aggregated")
-    after = written(seen(subject, decided_for("m1", "m3"), *FLEET))[-1]
-    assert shares(after)["m1"] >= 3
-    assert "m2" not in shares(after)
+    subject = binding_with_placement_ref({"m1": 3, "m2": 1}, "m1", "m2", division="Aggregated")
+    after = binding_writes(schedule_one(subject, placement_decision("m1", "m3"), *FLEET))[-1]
+    assert replicas_by_cluster(after)["m1"] >= 3
+    assert "m2" not in replicas_by_cluster(after)
 
 
 def test_aggregated_binding_moves_to_added_cluster_only_if_fewer_clusters_are_needed() -> None:
-    aggregated = follower({"m1": 4}, "m1", division="Aggregated")
-    (after,) = written(seen(aggregated, decided_for("m1", "m2"), *FLEET))
-    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 4}, ("m1", "m2"))
-    spread = follower({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
-    assert len(shares(written(seen(spread, decided_for("m1", "m2", "m3"), *FLEET))[-1])) == 1
+    aggregated = binding_with_placement_ref({"m1": 4}, "m1", division="Aggregated")
+    (after,) = binding_writes(schedule_one(aggregated, placement_decision("m1", "m2"), *FLEET))
+    assert (replicas_by_cluster(after), after.status.placement_ref_clusters) == ({"m1": 4}, ("m1", "m2"))
+    spread = binding_with_placement_ref({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
+    assert (
+        len(replicas_by_cluster(binding_writes(schedule_one(spread, placement_decision("m1", "m2", "m3"), *FLEET))[-1]))
+        == 1
+    )
 
 
 def test_binding_without_recorded_candidates_records_them_and_stays() -> None:
-    (after,) = written(seen(follower({"m1": 2, "m2": 2}), decided_for("m1", "m2", "m3"), *FLEET))
-    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
+    (after,) = binding_writes(
+        schedule_one(binding_with_placement_ref({"m1": 2, "m2": 2}), placement_decision("m1", "m2", "m3"), *FLEET)
+    )
+    assert (replicas_by_cluster(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
 
 
 STATIC = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in ("m1", "m2")]
@@ -286,24 +303,24 @@ STATIC = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in (
     ],
 )
 def test_preserve_available_keeps_ready_replicas_despite_weights(placed: Any, ready: Any, then: Any) -> None:
-    clusters = [able("m1"), able("m2"), able("m3")]
+    clusters = [ready_cluster("m1"), ready_cluster("m2"), ready_cluster("m3")]
     weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
     rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
-    subject = binding_moves.stamped(web(placed, rule=rule), NOON, "Rebalance", "gentle")
-    items = tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items())
+    subject = binding_moves.stamped(requested_binding(placed, rule=rule), NOON, "Rebalance", "gentle")
+    items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in ready.items())
     subject = subject.but(status=subject.status.but(aggregated_status=items))
     job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))
-    view = FakeView([subject, *clusters, job], parts={"fleet": Picture(clusters)}, raws=[deployment()])
-    after = written([effect for _, effect in schedule([subject], view)])[-1]
-    assert shares(after) == then
+    view = FakeView([subject, *clusters, job], parts={"fleet": FixedFleet(clusters)}, raws=[deployment()])
+    after = binding_writes([effect for _, effect in schedule([subject], view)])[-1]
+    assert replicas_by_cluster(after) == then
 
 
 @pytest.mark.parametrize(("profile", "triggered"), [(TRIMTAB, 1), (UPSTREAM, 0)])
 def test_new_api_enablements_trigger_bindings(profile: Profile, triggered: int) -> None:
-    subject = web({"m1": 1}, rule={"replicaScheduling": {"replicaSchedulingType": "Duplicated"}})
-    known = able("m2")
+    subject = requested_binding({"m1": 1}, rule={"replicaScheduling": {"replicaSchedulingType": "Duplicated"}})
+    known = ready_cluster("m2")
     joined = known.but(status=known.status.but(api_enablements=()))
-    view = FakeView([subject, able("m1"), known], profile=profile)
+    view = FakeView([subject, ready_cluster("m1"), known], profile=profile)
     assert len(list(affected_bindings(joined, known, view))) == triggered
 
 
@@ -320,35 +337,35 @@ def test_spec_change_needs_scheduling_unless_scheduler_observed_it_in_same_write
 ) -> None:
     before = binding(status_scheduler_observed_generation=observed_before)
     after = binding(clusters={"m1": 1}, status_scheduler_observed_generation=observed)
-    assert needs_a_look(before, after.but(metadata=after.metadata.but(generation=3))) is triggered
+    assert needs_scheduling(before, after.but(metadata=after.metadata.but(generation=3))) is triggered
 
 
 @pytest.mark.parametrize(
     ("profile", "rule", "requeues"),
     [
-        (UPSTREAM, {"replicaSchedulingType": "Duplicated"}, [Again(0.0)]),
+        (UPSTREAM, {"replicaSchedulingType": "Duplicated"}, [RequeueAfter(0.0)]),
         (UPSTREAM, EVENLY, []),
         (TRIMTAB, {"replicaSchedulingType": "Duplicated"}, []),
     ],
 )
 def test_upstream_profile_schedules_undivided_bindings_twice(profile: Profile, rule: Any, requeues: list[Any]) -> None:
-    fresh = web({}, rule={"replicaScheduling": rule})
-    first = seen(fresh.but(spec=fresh.spec.but(replicas=2)), profile=profile)
-    assert [effect for effect in first if isinstance(effect, Again)] == requeues
-    (after,) = written(first)
-    again = seen(after.but(metadata=after.metadata.but(generation=3)), profile=profile)
-    assert [effect for effect in again if isinstance(effect, Again)] == []
-    reasons = [effect.reason for effect in again if isinstance(effect, Note)]
+    fresh = requested_binding({}, rule={"replicaScheduling": rule})
+    first = schedule_one(fresh.but(spec=fresh.spec.but(replicas=2)), profile=profile)
+    assert [effect for effect in first if isinstance(effect, RequeueAfter)] == requeues
+    (after,) = binding_writes(first)
+    again = schedule_one(after.but(metadata=after.metadata.but(generation=3)), profile=profile)
+    assert [effect for effect in again if isinstance(effect, RequeueAfter)] == []
+    reasons = [effect.reason for effect in again if isinstance(effect, RecordEvent)]
     assert reasons == ["ScheduleBindingSucceed"] * 2 * len(requeues)
 
 
 def test_partial_move_requeues_immediately_to_report_the_refusal() -> None:
     limiting = budget(max_unavailable=1, surge="Never")
     at_once = {well_known.MOVE_MODE: "AtOnce"}
-    subject, clusters = web({"m1": 4}), [able("m1"), able("m2")]
+    subject, clusters = requested_binding({"m1": 4}), [ready_cluster("m1"), ready_cluster("m2")]
     view = FakeView(
-        [subject, *clusters, limiting], parts={"fleet": Picture(clusters)}, raws=[deployment(annotations=at_once)]
+        [subject, *clusters, limiting], parts={"fleet": FixedFleet(clusters)}, raws=[deployment(annotations=at_once)]
     )
     effects = [effect for _, effect in schedule([subject], view)]
-    after = written(effects)[-1]
-    assert (shares(after), effects[-1]) == ({"m1": 3, "m2": 1}, Again(0.0))
+    after = binding_writes(effects)[-1]
+    assert (replicas_by_cluster(after), effects[-1]) == ({"m1": 3, "m2": 1}, RequeueAfter(0.0))

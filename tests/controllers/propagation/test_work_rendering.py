@@ -9,9 +9,9 @@ from trimtab.api.kinds.work import BindingSuspension, GracefulEvictionTask, Targ
 from trimtab.controllers import well_known
 from trimtab.controllers.propagation.work_rendering import (
     conflict_resolution,
-    divided_completions,
+    divide_completions,
     is_suspended,
-    render,
+    render_work,
 )
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.prune import prune
@@ -23,9 +23,9 @@ TARGETS = [TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replic
 
 def test_completions_are_divided_like_the_replicas() -> None:
     divided = binding(clusters={"m1": 2, "m2": 1}, placement=DIVIDED)
-    assert divided_completions(divided, JOB, TARGETS) == {"m1": 4, "m2": 2}
-    assert divided_completions(binding(clusters={"m1": 2, "m2": 1}), JOB, TARGETS) == {}
-    assert divided_completions(divided, JOB | {"kind": "Deployment"}, TARGETS) == {}
+    assert divide_completions(divided, JOB, TARGETS) == {"m1": 4, "m2": 2}
+    assert divide_completions(binding(clusters={"m1": 2, "m2": 1}), JOB, TARGETS) == {}
+    assert divide_completions(divided, JOB | {"kind": "Deployment"}, TARGETS) == {}
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: st
     moved = binding(clusters={"m2": 1}, graceful_eviction_tasks=(task,))
     template, target = deployment(), TargetCluster(name="m2", replicas=1)
     view = FakeView(parts={"interpreter": Interpreter.of()})
-    work = render(moved, target, template, prune(template), {}, view).work
+    work = render_work(moved, target, template, prune(template), {}, view).work
     assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected

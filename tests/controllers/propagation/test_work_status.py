@@ -6,7 +6,7 @@ from views import FakeView
 
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
-from trimtab.controllers.propagation.work_status import identify, reflect
+from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
 from trimtab.interpret.interpreter import Interpreter
 
 WORK = Work(metadata=Meta(name="w", namespace="karmada-es-m1"))
@@ -16,20 +16,22 @@ READY = {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "availabl
 @pytest.mark.parametrize(("status", "health"), [(READY, "Healthy"), (READY | {"availableReplicas": 1}, "Unhealthy")])
 def test_health_is_interpreted_with_an_event(status: dict[str, int], health: str) -> None:
     seen = deployment() | {"status": status}
-    found, events = reflect(WORK, identify(0, seen), seen, FakeView(parts={"interpreter": Interpreter.of()}))
+    found, events = reflect_status(
+        WORK, resource_identifier(0, seen), seen, FakeView(parts={"interpreter": Interpreter.of()})
+    )
     assert (found.health, (found.status or {})["replicas"]) == (health, 3)
     assert events[-1].message == f"Interpret health of object(Deployment/demo/web) as {health.lower()}."
 
 
 def test_kind_without_health_interpretation_is_healthy() -> None:
-    found, events = reflect(
-        WORK, identify(0, configmap()), configmap(), FakeView(parts={"interpreter": Interpreter.of()})
+    found, events = reflect_status(
+        WORK, resource_identifier(0, configmap()), configmap(), FakeView(parts={"interpreter": Interpreter.of()})
     )
     assert found.health == "Healthy"
     assert [event.reason for event in events] == ["ReflectStatusSucceed"]
 
 
 def test_identifier_has_group_version_and_ordinal() -> None:
-    found = identify(2, deployment())
+    found = resource_identifier(2, deployment())
     assert (found.ordinal, found.group, found.version, found.kind) == (2, "apps", "v1", "Deployment")
-    assert identify(0, configmap()).group == ""
+    assert resource_identifier(0, configmap()).group == ""

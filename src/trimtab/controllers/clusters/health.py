@@ -18,7 +18,16 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
-from trimtab.controllers.contract import Again, Gone, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Delete,
+    Effect,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-controller"
@@ -68,9 +77,9 @@ def work_gone(old: Work | None, new: Work | None, view: View) -> Iterator[Key]:
 @controller(
     Cluster,
     writes=["status", "spec.taints", "metadata.finalizers", "Namespace", "Work.metadata.finalizers"],
-    wakes=[Wake(Namespace, namespace_gone), Wake(Work, work_gone)],
+    triggers=[Trigger(Namespace, namespace_gone), Trigger(Work, work_gone)],
 )
-def health(cluster: Cluster, view: View) -> Iterator[Wish]:
+def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     if cluster.metadata.deletion_timestamp is not None:
         yield from unjoin(cluster, view)
         return
@@ -83,18 +92,18 @@ def health(cluster: Cluster, view: View) -> Iterator[Wish]:
     if seen_from_here(cluster, view):
         status, streak = judged(cluster, view.recall("probe", cluster.name), streak, view)
         after = after.but(status=status)
-        yield Remember("streak", cluster.name, streak)
+        yield RememberInProcess("streak", cluster.name, streak)
     elif silent := gone_quiet(cluster, view):
         after = after.but(status=silent)
     after = after.but(spec=after.spec.but(taints=tainted(after, view)))
     if after != cluster:
         yield after
     if after.spec.taints != cluster.spec.taints:
-        yield Note(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
+        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
     if wait := evacuation_wait(after, view):
-        yield Again(wait)
+        yield RequeueAfter(wait)
     if cluster.spec.sync_mode == "Pull" and not setting(view, "agent"):
-        yield Again(5)
+        yield RequeueAfter(5)
 
 
 def seen_from_here(cluster: Cluster, view: View) -> bool:
@@ -102,15 +111,15 @@ def seen_from_here(cluster: Cluster, view: View) -> bool:
     return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
-def room_for(cluster: Cluster, view: View) -> Iterator[Wish]:
+def room_for(cluster: Cluster, view: View) -> Iterator[Effect]:
     name = well_known.execution_namespace(cluster.name)
     if view.get(Namespace, "", name) is None and not setting(view, "agent"):
         yield Namespace(metadata=Meta(name=name, labels={well_known.SYSTEM: "true"}))
         text = f"Created execution space({name}) for cluster({cluster.name})."
-        yield Note(well_known.ref_of(cluster), "CreateExecutionSpaceSucceed", text, SOURCE)
+        yield RecordEvent(well_known.ref_of(cluster), "CreateExecutionSpaceSucceed", text, SOURCE)
 
 
-def unjoin(cluster: Cluster, view: View) -> Iterator[Wish]:
+def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
     """Delete the Works, then their namespace; remove the finalizer when no binding targets the cluster."""
     if setting(view, "agent"):
         return
@@ -124,11 +133,11 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Wish]:
     namespace = view.get(Namespace, "", name)
     if namespace is not None:
         if namespace.metadata.deletion_timestamp is None:
-            yield Gone(namespace)
-        yield Again(POLL_SECONDS)
+            yield Delete(namespace)
+        yield RequeueAfter(POLL_SECONDS)
         return
-    if any(t.name == cluster.name for b in well_known.bindings_in(view, cluster.name) for t in b.spec.clusters):
-        yield Again(POLL_SECONDS)
+    if any(t.name == cluster.name for b in well_known.bindings_in_cluster(view, cluster.name) for t in b.spec.clusters):
+        yield RequeueAfter(POLL_SECONDS)
         return
     finalizers = tuple(f for f in cluster.metadata.finalizers if f != well_known.CLUSTER_FINALIZER)
     if finalizers != cluster.metadata.finalizers:

@@ -10,7 +10,7 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import taint_text
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.contract import Note, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View, controller
 from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-taint-policy-controller"
@@ -26,9 +26,12 @@ def condition_changed(old: Cluster | None, new: Cluster) -> bool:
 
 
 @controller(
-    Cluster, writes=["spec.taints"], changed=condition_changed, wakes=[Wake(ClusterTaintPolicy, clusters_of_policy)]
+    Cluster,
+    writes=["spec.taints"],
+    predicate=condition_changed,
+    triggers=[Trigger(ClusterTaintPolicy, clusters_of_policy)],
 )
-def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
+def taint_policies(cluster: Cluster, view: View) -> Iterator[Effect]:
     if cluster.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
     taints = list(cluster.spec.taints)
@@ -45,7 +48,7 @@ def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
             taints = [t for t in taints if (t.key, t.effect) not in unwanted]
     if tuple(taints) != cluster.spec.taints:
         yield cluster.but(spec=cluster.spec.but(taints=tuple(taints)))
-        yield Note(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(taints), SOURCE)
+        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(taints), SOURCE)
 
 
 def age(policy: ClusterTaintPolicy) -> tuple[str, str]:

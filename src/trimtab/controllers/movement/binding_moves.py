@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 def asked_by(binding: Binding) -> Asked:
     """The request behind `rescheduleTriggeredAt`; a timestamp without our annotation comes from another tool."""
-    words = binding.metadata.annotations.get(well_known.ASKED_BY, "").split()
+    words = binding.metadata.annotations.get(well_known.REQUESTED_BY, "").split()
     stamp = binding.spec.reschedule_triggered_at
     if len(words) < 2 or stamp is None or words[1] != stamp.isoformat():
         return Asked("Rebalance")
@@ -50,7 +50,7 @@ def asked_by(binding: Binding) -> Asked:
 
 def signed_by(binding: Binding) -> str:
     """The rebalancer that last requested a fresh decision, pending or not."""
-    words = binding.metadata.annotations.get(well_known.ASKED_BY, "").split()
+    words = binding.metadata.annotations.get(well_known.REQUESTED_BY, "").split()
     return words[2] if len(words) > 2 else ""
 
 
@@ -58,7 +58,7 @@ def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -
     """The binding with a fresh decision requested, and with the annotation that says why and by whom."""
     signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)
     return binding.but(
-        metadata=binding.metadata.but(annotations=binding.metadata.annotations | {well_known.ASKED_BY: signature}),
+        metadata=binding.metadata.but(annotations=binding.metadata.annotations | {well_known.REQUESTED_BY: signature}),
         spec=binding.spec.but(reschedule_triggered_at=at),
     )
 
@@ -137,7 +137,7 @@ def has_ended(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -
     kind, _, name = entry.object.partition("/")
     return any(
         move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
-        for move in view.having(MOVES_OF_OBJECT, f"{kind}/{budget.namespace}/{name}")
+        for move in view.by_index(MOVES_OF_OBJECT, f"{kind}/{budget.namespace}/{name}")
     )
 
 
@@ -259,7 +259,7 @@ MOVES_OF_OBJECT = Index("moves of an object", Move, objects_of_move)
 
 def moves_of(binding: Binding, view: View) -> list[Move]:
     resource = binding.spec.resource
-    return list(view.having(MOVES_OF_OBJECT, f"{resource.kind}/{resource.namespace}/{resource.name}"))
+    return list(view.by_index(MOVES_OF_OBJECT, f"{resource.kind}/{resource.namespace}/{resource.name}"))
 
 
 def going_on(binding: Binding, view: View) -> list[Move]:

@@ -17,7 +17,7 @@ from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.conditions import with_condition, with_kstatus_conditions
-from trimtab.controllers.contract import Again, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
@@ -64,9 +64,13 @@ def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterabl
 @controller(
     DisruptionBudget,
     writes=["status"],
-    wakes=[Wake(ResourceBinding, budgets_over), Wake(ManifestWork, budgets_over_set), Wake(Cluster, all_budgets)],
+    triggers=[
+        Trigger(ResourceBinding, budgets_over),
+        Trigger(ManifestWork, budgets_over_set),
+        Trigger(Cluster, all_budgets),
+    ],
 )
-def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
+def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
     if not binding_moves.is_over_workloads(subject):
         return
     covered = binding_moves.covered_by(subject, view)
@@ -85,7 +89,7 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
     if pruned.spec.windows and state.is_open:
         waits.append(60.0)
     if waits:
-        yield Again(max(0.0, min(waits)) + 0.001)
+        yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
 def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:

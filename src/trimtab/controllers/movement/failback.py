@@ -12,12 +12,12 @@ from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import Binding, PreviousPlacement
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import candidates, goes_home, is_ours
+from trimtab.controllers.propagation.schedule import is_scheduled_here, placement_candidates, returns_to_previous
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
 
@@ -46,12 +46,17 @@ def concerns_home(old: Binding | None, new: Binding) -> bool:
 @controller(
     *well_known.BINDINGS,
     writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.previousPlacement"],
-    changed=concerns_home,
-    wakes=[Wake(Cluster, homesick)],
+    predicate=concerns_home,
+    triggers=[Trigger(Cluster, homesick)],
 )
-def failback(binding: Binding, view: View) -> Iterator[Wish]:
+def failback(binding: Binding, view: View) -> Iterator[Effect]:
     placement = binding.spec.placement
-    if placement is None or placement.failback is None or not is_ours(binding) or not view.profile.replacement_first:
+    if (
+        placement is None
+        or placement.failback is None
+        or not is_scheduled_here(binding)
+        or not view.profile.replacement_first
+    ):
         return
     if binding.metadata.deletion_timestamp is not None or is_busy(binding):
         return
@@ -68,11 +73,11 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
     window = window_of(placement, previous.reverted_failbacks)
     if previous.healthy_since is None:
         yield remembering(binding, previous.but(healthy_since=view.now))
-        yield Again(window.total_seconds())
+        yield RequeueAfter(window.total_seconds())
         return
     remaining = (previous.healthy_since + window - view.now).total_seconds()
     if remaining > 0:
-        yield Again(remaining)
+        yield RequeueAfter(remaining)
         return
     yield from returned(binding, view)
 
@@ -96,7 +101,7 @@ def is_busy(binding: Binding) -> bool:
 
 def is_away(binding: Binding) -> bool:
     """Whether a better placement exists: an earlier affinity group, or the clusters that the workload left."""
-    if goes_home(binding):
+    if returns_to_previous(binding):
         previous = binding.status.previous_placement
         return (
             previous is not None
@@ -125,21 +130,23 @@ def home_is_open(binding: Binding, view: View) -> bool:
     if not all(binding_moves.answers(name, view) for name, _ in decision.clusters):
         return False
     previous = binding.status.previous_placement
-    if goes_home(binding) and previous is not None:
+    if returns_to_previous(binding) and previous is not None:
         return {name for name, _ in decision.clusters} == home_of(previous)
     return 0 <= decision.group < group_of(binding)
 
 
 def decision_home(binding: Binding, view: View) -> BindingDecision:
-    request = placement_request_of(binding, feature_gates=feature_gates(view), candidates=candidates(binding, view))
+    request = placement_request_of(
+        binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
+    )
     request = msgspec.structs.replace(request, fresh=True)
     previous = binding.status.previous_placement
-    if goes_home(binding) and previous is not None:
+    if returns_to_previous(binding) and previous is not None:
         request = msgspec.structs.replace(request, candidates=frozenset(home_of(previous)))
     return decide(request, view.part("fleet").at(view.now), view.profile)
 
 
-def returned(binding: Binding, view: View) -> Iterator[Wish]:
+def returned(binding: Binding, view: View) -> Iterator[Effect]:
     """Request the decision that returns the workload; its moves pass the disruption gate like all others."""
     stalled = binding_moves.stalled_because(binding)
     if stalled is not None and stalled.reason == "NoFeasibleCluster":
@@ -149,7 +156,7 @@ def returned(binding: Binding, view: View) -> Iterator[Wish]:
         at = max(at, binding.status.last_scheduled_time + timedelta(seconds=1))
     yield binding_moves.stamped(binding, at, "Failback")
     text = "The better place has been healthy long enough; the workload returns."
-    yield Note(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
+    yield RecordEvent(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
 
 
 def remembering(binding: Binding, previous: PreviousPlacement | None) -> Binding:

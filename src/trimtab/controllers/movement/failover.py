@@ -19,7 +19,7 @@ from trimtab.api.kinds.work import (
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
-from trimtab.controllers.contract import Again, View, Wish, controller
+from trimtab.controllers.contract import Effect, RequeueAfter, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.placement_preview import prospect
 from trimtab.controllers.movement.taint_eviction import (
@@ -68,9 +68,9 @@ def concerns_failover(old: Binding | None, new: Binding) -> bool:
         "status.conditions",
         "Move",
     ],
-    changed=concerns_failover,
+    predicate=concerns_failover,
 )
-def failover(binding: Binding, view: View) -> Iterator[Wish]:
+def failover(binding: Binding, view: View) -> Iterator[Effect]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None
     if binding.metadata.deletion_timestamp is not None:
         return
@@ -105,7 +105,7 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
     if after != binding:
         yield after
     if waits:
-        yield Again(max(0.0, min(waits)) + 0.001)
+        yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
 def why_not_watched(binding: Binding, view: View) -> str:
@@ -114,7 +114,7 @@ def why_not_watched(binding: Binding, view: View) -> str:
     resource = binding.spec.resource
     if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
         return f"nobody can tell whether a {resource.kind} of {resource.api_version} is healthy"
-    if not binding.spec.propagate_deps and not well_known.cluster_wide(binding):
+    if not binding.spec.propagate_deps and not well_known.is_cluster_scoped(binding):
         return "propagateDeps is off, so what the workload needs would not move along"
     return ""
 
@@ -226,7 +226,7 @@ def clusters_to_evict(binding: Binding, watch: Watch, view: View) -> list[str]:
 
 def guarded(
     binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     """Evict only if there is somewhere to go; otherwise the workload stays and its Stalled condition says why."""
     waits = list(watch.waits)
     due = clusters_to_evict(binding, watch, view)
@@ -247,7 +247,7 @@ def guarded(
         if unstalled != binding:
             yield unstalled
     if waits:
-        yield Again(max(0.0, min(waits)) + 0.001)
+        yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
 class EvictionPlan(NamedTuple):
@@ -304,7 +304,7 @@ def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) 
     return max(0.0, (end - view.now).total_seconds())
 
 
-def departed(binding: Binding, leaving: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Wish]:
+def departed(binding: Binding, leaving: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
     """The effects of the evictions; the block list and the timers of `leaving` are written together with them."""
     marked = binding.but(
         spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
@@ -348,7 +348,7 @@ def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:
 
 
 def producer(binding: Binding) -> str:
-    if well_known.cluster_wide(binding):
+    if well_known.is_cluster_scoped(binding):
         return "cluster-resource-binding-application-failover-controller"
     return "resource-binding-application-failover-controller"
 

@@ -44,7 +44,7 @@ from trimtab.api.kinds.rebalancer import MoveOptions, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Note, View, Wish
+from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
@@ -75,7 +75,7 @@ class Outset(NamedTuple):
     """What begins now: writes that precede the binding, its new shares and holds, and the refusal of the rest."""
 
     debits: tuple[DisruptionBudget, ...]
-    log: tuple[Wish, ...]
+    log: tuple[Effect, ...]
     clusters: tuple[TargetCluster, ...]
     holds: tuple[HeldReplicas, ...]
     replacement: StateBeforeMove | None
@@ -186,19 +186,19 @@ def charged(binding: Binding, budget: DisruptionBudget, passage: Admitted, cause
     return charge_budget(budget, entries, view.now)
 
 
-def logged(binding: Binding, passage: Admitted, cause: binding_moves.Cause, view: View) -> Iterator[Wish]:
+def logged(binding: Binding, passage: Admitted, cause: binding_moves.Cause, view: View) -> Iterator[Effect]:
     for transfer in passage.transfers:
         move = binding_moves.log_entry(binding, transfer, cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
 
 
-def started(binding: Binding, begun: Outset, cause: str) -> Iterator[Note]:
+def started(binding: Binding, begun: Outset, cause: str) -> Iterator[RecordEvent]:
     """One event for each new hold."""
     for hold in begun.holds:
         if hold not in binding.status.holds:
             text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({cause})."
-            yield Note(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
+            yield RecordEvent(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
 
 
 def options_for(binding: Binding, view: View) -> MoveOptions:

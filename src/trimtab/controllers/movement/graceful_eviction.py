@@ -9,10 +9,10 @@ from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacem
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true
-from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, purge_guard
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, repelling
-from trimtab.controllers.propagation.dispatch import binding_of_lost_work, works_of
+from trimtab.controllers.propagation.dispatch import binding_of_changed_work, works_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 
@@ -23,7 +23,7 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
     """Wake bindings that are leaving a cluster when it recovers or its taints change: the eviction may be cancelled."""
     if old is None or new is None or (is_ready(old), old.spec.taints) == (is_ready(new), new.spec.taints):
         return
-    for binding in well_known.bindings_in(view, new.name):
+    for binding in well_known.bindings_in_cluster(view, new.name):
         if any(task.from_cluster == new.name for task in binding.spec.graceful_eviction_tasks):
             yield key_of(binding)
 
@@ -41,10 +41,10 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
         "status.previousPlacement",
         "status.conditions",
     ],
-    changed=concerns_evictions,
-    wakes=[Wake(Cluster, leavers), Wake(Work, binding_of_lost_work)],
+    predicate=concerns_evictions,
+    triggers=[Trigger(Cluster, leavers), Trigger(Work, binding_of_changed_work)],
 )
-def evict(binding: Binding, view: View) -> Iterator[Wish]:
+def evict(binding: Binding, view: View) -> Iterator[Effect]:
     tasks = binding.spec.graceful_eviction_tasks
     unconfirmed = is_condition_true(binding.status.conditions, purge_guard.UNCONFIRMED)
     if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
@@ -53,7 +53,7 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
         if view.profile.recovery_cancels_eviction and is_called_off(task, binding, view):
             yield stayed(binding, task, view)
             text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
-            yield Note(well_known.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
+            yield RecordEvent(well_known.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
             return
     kept: list[GracefulEvictionTask] = []
     dropped: list[str] = []
@@ -70,17 +70,19 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
         yield after
     source = (
         "cluster-resource-binding-graceful-eviction-controller"
-        if well_known.cluster_wide(binding)
+        if well_known.is_cluster_scoped(binding)
         else "resource-binding-graceful-eviction-controller"
     )
     for cluster in dropped:
         for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
-            yield Note(about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source)
+            yield RecordEvent(
+                about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source
+            )
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
     waits += purge_guard.waits(purge_guard.remnants(after, works, view), view.now)
     if waits:
         # An overdue copy that is kept because it is the last healthy one is checked at intervals.
-        yield Again(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
+        yield RequeueAfter(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
 
 
 def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:

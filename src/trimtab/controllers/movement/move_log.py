@@ -9,7 +9,7 @@ from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
+from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.interpret.names import binding_name
@@ -30,7 +30,7 @@ def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> It
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
     """A ManifestWork of a replica set was deleted: wake the moves out of its cluster."""
     for subject in workset_budgets.sets_of(old, view) if old is not None and new is None else ():
-        for move in view.having(
+        for move in view.by_index(
             binding_moves.MOVES_OF_OBJECT, f"{workset_budgets.KIND}/{subject.namespace}/{subject.name}"
         ):
             if not move.status.outcome:
@@ -40,13 +40,13 @@ def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View
 @controller(
     Move,
     writes=["status", "Move"],
-    wakes=[
-        Wake(ResourceBinding, moves_of_binding),
-        Wake(ClusterResourceBinding, moves_of_binding),
-        Wake(ManifestWork, moves_of_work),
+    triggers=[
+        Trigger(ResourceBinding, moves_of_binding),
+        Trigger(ClusterResourceBinding, moves_of_binding),
+        Trigger(ManifestWork, moves_of_work),
     ],
 )
-def journal(move: Move, view: View) -> Iterator[Wish]:
+def journal(move: Move, view: View) -> Iterator[Effect]:
     if move.metadata.deletion_timestamp is not None:
         return
     binding = binding_of(move, view)
@@ -65,7 +65,7 @@ def binding_of(move: Move, view: View) -> Binding | None:
     return well_known.binding_at(view, about.namespace, binding_name(about.kind, about.name))
 
 
-def taken_out(move: Move, view: View) -> Iterator[Wish]:
+def taken_out(move: Move, view: View) -> Iterator[Effect]:
     """A move of a ManifestWorkReplicaSet is done when its work in the cluster no longer exists."""
     about = move.spec.object
     works = workset_budgets.works_named(about.namespace, about.name, view)
@@ -76,15 +76,15 @@ def taken_out(move: Move, view: View) -> Iterator[Wish]:
     elif found.metadata.deletion_timestamp is None and age >= NEVER_BEGUN:
         yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
     else:
-        yield Again(NEVER_BEGUN.total_seconds())
+        yield RequeueAfter(NEVER_BEGUN.total_seconds())
 
 
-def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:
+def judged(move: Move, binding: Binding, view: View) -> Iterator[Effect]:
     """Record the outcome of an unfinished move; `replacement_hold` finishes the moves that have a hold."""
     age = view.now - (move.status.started or view.now)
     if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION, "0")):
         if age < NEVER_BEGUN:
-            yield Again((NEVER_BEGUN - age).total_seconds())
+            yield RequeueAfter((NEVER_BEGUN - age).total_seconds())
         else:
             yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
     elif any(other is not move and is_newer(other, move) for other in binding_moves.going_on(binding, view)):
@@ -98,7 +98,7 @@ def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:
     elif age >= GIVEN_UP:
         yield binding_moves.ended(move, "Stalled", "not every cluster of the placement became healthy", view.now)
     else:
-        yield Again((GIVEN_UP - age).total_seconds())
+        yield RequeueAfter((GIVEN_UP - age).total_seconds())
 
 
 def is_newer(other: Move, move: Move) -> bool:
@@ -132,15 +132,15 @@ def has_arrived(move: Move, binding: Binding, view: View) -> bool:
     return all(binding_moves.ready_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
 
 
-def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Wish]:
+def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Effect]:
     """Bound the log: a number of entries per workload, and a week for entries of deleted workloads."""
     if binding is None:
         remaining = (move.status.finished or view.now) + KEPT_WITHOUT_OBJECT - view.now
-        yield Again(remaining.total_seconds()) if remaining > timedelta() else Gone(move)
+        yield RequeueAfter(remaining.total_seconds()) if remaining > timedelta() else Delete(move)
         return
     finished = sorted(
         (m for m in binding_moves.moves_of(binding, view) if m.status.outcome),
         key=lambda m: (m.status.started or view.now, m.name),
     )
     for old in finished[: max(0, len(finished) - KEPT_PER_OBJECT)]:
-        yield Gone(old)
+        yield Delete(old)

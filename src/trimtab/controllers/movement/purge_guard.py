@@ -39,7 +39,7 @@ def remnants(binding: Binding, works: Sequence[Work], view: View) -> list[Remnan
     return [
         remnant(task, binding, view)
         for task in binding.spec.graceful_eviction_tasks
-        if task.purge_mode in well_known.DIRECTLY and task.from_cluster in clusters
+        if task.purge_mode in well_known.IMMEDIATE_PURGE_MODES and task.from_cluster in clusters
     ]
 
 

@@ -11,7 +11,17 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, with_condition
-from trimtab.controllers.contract import Again, Gone, Note, Ref, View, Wake, Wish, controller, spec_changed
+from trimtab.controllers.contract import (
+    Delete,
+    Effect,
+    RecordEvent,
+    Ref,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+    spec_changed,
+)
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED
 from trimtab.controllers.movement.move_log import is_well
@@ -35,7 +45,7 @@ def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable
             yield key_of(job)
 
 
-def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
+def withdrawn_with(key: Key, view: View) -> Iterator[Effect]:
     """A deleted rebalancer withdraws the requests that have not been acted on."""
     if not view.profile.rebalancer_waits_for_moves:
         return
@@ -55,11 +65,11 @@ def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
         "ClusterResourceBinding.spec.rescheduleTriggeredAt",
         "ClusterResourceBinding.metadata.annotations",
     ],
-    changed=spec_changed,
-    wakes=[Wake(ResourceBinding, jobs_about), Wake(ClusterResourceBinding, jobs_about)],
-    gone=withdrawn_with,
+    predicate=spec_changed,
+    triggers=[Trigger(ResourceBinding, jobs_about), Trigger(ClusterResourceBinding, jobs_about)],
+    on_deleted=withdrawn_with,
 )
-def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
+def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
     if job.metadata.deletion_timestamp is not None:
         return
     if job.spec.schedule and view.profile.rebalancer_waits_for_moves:
@@ -109,14 +119,14 @@ def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:
     return None if job.spec.suspend or job.spec.cancel else next(rounds(job, view.now), None)
 
 
-def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
+def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
     """Before the first schedule time, only that time is reported."""
     due = next_round(job, view)
     status = job.status.but(observed_generation=job.metadata.generation, next_schedule_time=due)
     if status != job.status:
         yield job.but(status=status)
     if due is not None:
-        yield Again((due - view.now).total_seconds())
+        yield RequeueAfter((due - view.now).total_seconds())
 
 
 def carried_over(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
@@ -177,7 +187,7 @@ def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
     return view.now.replace(microsecond=0) if edited else created
 
 
-Followed = tuple[ObservedWorkload, list[Wish]]
+Followed = tuple[ObservedWorkload, list[Effect]]
 
 
 def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
@@ -233,7 +243,7 @@ def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: 
     )
     text = f"WorkloadRebalancer {job.name} asks for a fresh placement."
     events = [
-        Note(about, "RescheduleTriggered", text, SOURCE)
+        RecordEvent(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
     ]
     return moving, [binding_moves.stamped(binding, at, "Rebalance", job.name), *events]
@@ -277,7 +287,7 @@ def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
     return item.but(phase="Moving", message="not every cluster is healthy yet")
 
 
-def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Wish]:
+def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Effect]:
     """The status of the job, and its deletion when the TTL has expired."""
     if view.profile.rebalancer_waits_for_moves:
         status = followed_status(job, results, view)
@@ -287,19 +297,19 @@ def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], vi
         yield job.but(status=status)
         yield from told(job, status, view)
     if status.next_schedule_time is not None:
-        yield Again((status.next_schedule_time - view.now).total_seconds())
+        yield RequeueAfter((status.next_schedule_time - view.now).total_seconds())
     ttl, finish = job.spec.ttl_seconds_after_finished, status.finish_time
     if ttl is None or finish is None:
         return
     remaining = (finish + timedelta(seconds=ttl) - view.now).total_seconds()
     if remaining > 0:
-        yield Again(remaining)
+        yield RequeueAfter(remaining)
     elif status == job.status:
         if view.profile.name != "upstream":
-            yield Note(well_known.ref_of(job), "TTLExpired", f"Finished more than {ttl} seconds ago.", SOURCE)
-        yield Gone(job, revision=job.metadata.resource_version)
+            yield RecordEvent(well_known.ref_of(job), "TTLExpired", f"Finished more than {ttl} seconds ago.", SOURCE)
+        yield Delete(job, revision=job.metadata.resource_version)
     else:
-        yield Again(0.001)  # delete only if the next reconcile still finds it finished
+        yield RequeueAfter(0.001)  # delete only if the next reconcile still finds it finished
 
 
 def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
@@ -379,7 +389,7 @@ def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorklo
     return first.reason or first.phase, f"{first.workload.kind} {first.workload.name}: {first.message}"
 
 
-def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[Note]:
+def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[RecordEvent]:
     if view.profile.name == "upstream":
         return
     before = phases(job.status.observed_workloads)
@@ -389,10 +399,12 @@ def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Itera
             continue
         name = f"{item.workload.kind} {item.workload.namespace}/{item.workload.name}".replace(" /", " ")
         if item.phase == "Failed":
-            yield Note(about, "RescheduleFailed", f"{name}: {item.reason}: {item.message}", SOURCE, "Warning")
+            yield RecordEvent(about, "RescheduleFailed", f"{name}: {item.reason}: {item.message}", SOURCE, "Warning")
         elif item.phase in ("Done", "NoChange"):
-            yield Note(about, "RescheduleCompleted", f"{name}: {item.phase}. {item.message}".strip(), SOURCE)
+            yield RecordEvent(about, "RescheduleCompleted", f"{name}: {item.phase}. {item.message}".strip(), SOURCE)
         elif item.result and not before.get(item.workload, ("", ""))[0]:
-            yield Note(about, "RescheduleTriggered", f"{name} is to be placed afresh", SOURCE)
+            yield RecordEvent(about, "RescheduleTriggered", f"{name} is to be placed afresh", SOURCE)
     if status.finish_time is not None and job.status.finish_time is None:
-        yield Note(about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE)
+        yield RecordEvent(
+            about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE
+        )

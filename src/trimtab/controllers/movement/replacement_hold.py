@@ -8,7 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, StateBeforeMove
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
@@ -44,10 +44,10 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "status.followed",
         "Move.status",
     ],
-    changed=concerns_holds,
-    wakes=[Wake(Cluster, held_bindings)],
+    predicate=concerns_holds,
+    triggers=[Trigger(Cluster, held_bindings)],
 )
-def hold(binding: Binding, view: View) -> Iterator[Wish]:
+def hold(binding: Binding, view: View) -> Iterator[Effect]:
     holds, replacement = binding.status.holds, binding.status.replacement
     if not holds or binding.metadata.deletion_timestamp is not None:
         return
@@ -59,13 +59,13 @@ def hold(binding: Binding, view: View) -> Iterator[Wish]:
         if age >= ANNOUNCED_AT_MOST:
             yield released(binding)
         else:
-            yield Again((ANNOUNCED_AT_MOST - age).total_seconds())
+            yield RequeueAfter((ANNOUNCED_AT_MOST - age).total_seconds())
         return
     due = min((hold.until for hold in holds if hold.until is not None), default=view.now)
     if has_arrived(binding, replacement, view):
         yield from let_go(binding, "its replacement is ready", view)
     elif view.now < due:
-        yield Again((due - view.now).total_seconds() + 0.001)
+        yield RequeueAfter((due - view.now).total_seconds() + 0.001)
     elif any(binding_moves.answers(hold.cluster, view) for hold in holds):
         yield from taken_back(binding, replacement, view)
     else:
@@ -90,7 +90,7 @@ def released(binding: Binding) -> Binding:
     return binding.but(status=binding.status.but(holds=(), replacement=None))
 
 
-def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
+def let_go(binding: Binding, why: str, view: View) -> Iterator[Effect]:
     """Let the old replicas be deleted."""
     held = {hold.cluster for hold in binding.status.holds}
     for move in binding_moves.going_on(binding, view):
@@ -101,10 +101,12 @@ def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
         done = done.but(status=done.status.but(previous_placement=None))
     yield done
     names = ", ".join(sorted(held))
-    yield Note(well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {why}.", SOURCE)
+    yield RecordEvent(
+        well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {why}.", SOURCE
+    )
 
 
-def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Wish]:
+def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Effect]:
     """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition."""
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}
@@ -128,4 +130,4 @@ def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> It
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
     yield binding_moves.stalled(undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now)
-    yield Note(well_known.ref_of(binding), "MoveReverted", f"{why}.".capitalize(), SOURCE, "Warning")
+    yield RecordEvent(well_known.ref_of(binding), "MoveReverted", f"{why}.".capitalize(), SOURCE, "Warning")

@@ -13,10 +13,10 @@ from trimtab.api.kinds.policy import Placement, ScoreHysteresis
 from trimtab.api.kinds.work import BetterPlacement, Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule import candidates
+from trimtab.controllers.propagation.schedule import placement_candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.ocm.snapshot import score_key
@@ -45,8 +45,8 @@ def ranked_by(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, 
     if old is not None and new is not None and old.status == new.status:
         return
     name = (new or old or AddOnPlacementScore()).name
-    yield from map(key_of, view.having(RANKED, name))
-    yield from map(key_of, view.having(CLUSTER_WIDE_RANKED, name))
+    yield from map(key_of, view.by_index(RANKED, name))
+    yield from map(key_of, view.by_index(CLUSTER_WIDE_RANKED, name))
 
 
 def concerns_scores(old: Binding | None, new: Binding) -> bool:
@@ -63,18 +63,18 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
 @controller(
     *well_known.BINDINGS,
     writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.challenger"],
-    changed=concerns_scores,
-    wakes=[Wake(AddOnPlacementScore, ranked_by)],
+    predicate=concerns_scores,
+    triggers=[Trigger(AddOnPlacementScore, ranked_by)],
     batch=BATCH,
 )
-def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
+def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
     fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
     for binding in bindings:
         if is_settled(binding):
             yield from ((binding, effect) for effect in compared(binding, fleet, view))
 
 
-def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wish]:
+def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Effect]:
     """Compare the current placement with what a fresh decision would select."""
     better = challenger(binding, fleet, view)
     before = binding.status.better_placement
@@ -94,7 +94,7 @@ def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wi
     waiting = BetterPlacement(clusters=better.targets, since=since)
     if waiting != before:
         yield binding.but(status=binding.status.but(challenger=waiting))
-    yield Again(remaining + 0.001)
+    yield RequeueAfter(remaining + 0.001)
 
 
 def is_settled(binding: Binding) -> bool:
@@ -116,7 +116,9 @@ def patience(binding: Binding) -> timedelta:
 
 def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDecision | None:
     """What a fresh decision would select, if its total is better by the margin."""
-    request = placement_request_of(binding, feature_gates=feature_gates(view), candidates=candidates(binding, view))
+    request = placement_request_of(
+        binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
+    )
     decision = decide(msgspec.structs.replace(request, fresh=True), fleet, view.profile)
     if not decision.ok or decision.clusters == sorted(request.placed):
         return None
@@ -142,7 +144,7 @@ def worth(clusters: Iterable[tuple[str, int]], totals: dict[str, float]) -> floa
     return sum(totals.get(name, WORST) * n for name, n in shares) / replicas if replicas else WORST
 
 
-def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Again]:
+def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[RequeueAfter]:
     """Requeue when the next score expires: expiry changes totals and causes no event."""
     ends = [
         note.until
@@ -151,4 +153,4 @@ def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[
         if note.until is not None and note.until >= view.now
     ]
     if ends and view.profile.expired_scores_requeue:
-        yield Again((min(ends) - view.now).total_seconds() + 0.001)
+        yield RequeueAfter((min(ends) - view.now).total_seconds() + 0.001)

@@ -21,7 +21,17 @@ from trimtab.api.kinds.work import (
 from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import AUTOMATIC
-from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller, never
+from trimtab.controllers.contract import (
+    Effect,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    WriteSequence,
+    controller,
+    never,
+)
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
 from trimtab.controllers.propagation.execute import is_ready
@@ -44,7 +54,7 @@ def tainted_bindings(old: Cluster | None, new: Cluster | None, view: View) -> It
     if new is None or (old is not None and old.spec.taints == new.spec.taints):
         return
     if repelling(new) or (old is not None and repelling(old)):
-        for binding in well_known.bindings_in(view, new.name):
+        for binding in well_known.bindings_in_cluster(view, new.name):
             yield key_of(binding)
 
 
@@ -80,14 +90,14 @@ def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> I
         "status.conditions",
         "Move",
     ],
-    changed=never,
-    wakes=[
-        Wake(ResourceBinding, may_have_to_leave),
-        Wake(ClusterResourceBinding, may_have_to_leave),
-        Wake(Cluster, tainted_bindings),
+    predicate=never,
+    triggers=[
+        Trigger(ResourceBinding, may_have_to_leave),
+        Trigger(ClusterResourceBinding, may_have_to_leave),
+        Trigger(Cluster, tainted_bindings),
     ],
 )
-def leave(binding: Binding, view: View) -> Iterator[Wish]:
+def leave(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
     tainted = [cluster for cluster in clusters_of(binding, view) if repelling(cluster)]
@@ -105,7 +115,7 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
         if wait is not None:
             waits.append(wait)
     if waits:
-        yield Again(min(waits))
+        yield RequeueAfter(min(waits))
 
 
 def seconds_until_due(binding: Binding, cluster: Cluster, view: View) -> float | None:
@@ -120,7 +130,7 @@ def seconds_until_due(binding: Binding, cluster: Cluster, view: View) -> float |
 class EvictionAttempt(NamedTuple):
     """The effects of one attempt, and when to try again; None when the workload is evicted."""
 
-    effects: tuple[Wish, ...]
+    effects: tuple[Effect, ...]
     retry_after: float | None = None
 
 
@@ -137,11 +147,11 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
         skipped = stays(binding, cluster.name, obstacle, view) if preview is not None else ()
         return EvictionAttempt((*before, *skipped), LOOK_AGAIN_SECONDS)
     slot = slot_of(binding, cluster, view)
-    last = Remember("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
+    last = RememberInProcess("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
     if slot > view.now:
-        booked = Remember("eviction slot", well_known.ref_of(binding), slot)
+        booked = RememberInProcess("eviction slot", well_known.ref_of(binding), slot)
         return EvictionAttempt((*before, last, booked), (slot - view.now).total_seconds())
-    released = Remember("eviction slot", well_known.ref_of(binding), None)
+    released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
     if preview is None:
         return EvictionAttempt((*before, last, released, left(binding, cluster.name, task)))
     evictions = (Eviction(cluster.name, task, preview),)
@@ -228,13 +238,13 @@ def exceeds(limit: IntOrString, dark: int, total: int, storm: OutageThresholds) 
     return dark >= storm.min_unready_clusters and dark > scaled_value(limit, total)
 
 
-def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:
+def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Effect]:
     """Record an event, once per outage of a cluster, that its evacuation is slowed or stopped.
 
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
     if is_above(storm_of(view).stop_above, view):
-        yield Remember("storm", "last", view.now)
+        yield RememberInProcess("storm", "last", view.now)
     reason = "EvictionSlowed" if pace else "EvictionStopped"
     outage = next((taint.time_added for taint in repelling(cluster)), None), reason
     if view.recall("storm", cluster.name) == outage:
@@ -242,13 +252,13 @@ def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:
     not_ready = sum(not is_ready(other) for other in view.all(Cluster))
     consequence = "evictions slow down" if pace else "nothing is evicted until some return"
     text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
-    yield Note(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
-    yield Remember("storm", cluster.name, outage)
+    yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
+    yield RememberInProcess("storm", cluster.name, outage)
 
 
 def stays(
     binding: Binding, cluster: str, why: str, view: View, *, reason: str = EVICTION_BLOCKED, seen: Binding | None = None
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     """The workload cannot be placed elsewhere: it stays, with a Stalled condition and an event."""
     message = f"stays in {cluster}: {why}"
     before = binding_moves.stalled_because(binding)
@@ -257,7 +267,7 @@ def stays(
         yield stalled
     if before is None or before.reason != reason:
         for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
-            yield Note(about, "EvictionSkipped", message.capitalize(), well_known.TAINT_MANAGER, "Warning")
+            yield RecordEvent(about, "EvictionSkipped", message.capitalize(), well_known.TAINT_MANAGER, "Warning")
 
 
 class Eviction(NamedTuple):
@@ -268,7 +278,9 @@ class Eviction(NamedTuple):
     preview: Prospect
 
 
-def departure(seen: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View) -> Iterator[Wish]:
+def departure(
+    seen: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View
+) -> Iterator[Effect]:
     """Write the Move objects, then the previous placement in the status, then all evictions in one write.
 
     `current` is the stored binding, `binding` the same with what else changes together with the evictions.
@@ -288,7 +300,7 @@ def departure(seen: Binding, binding: Binding, evictions: Sequence[Eviction], ca
     announced = seen.but(status=after.status)
     for cluster, task, _ in evictions:
         after = left(after, cluster, task)
-    yield Steps((announced, after))
+    yield WriteSequence((announced, after))
 
 
 def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictionTask:

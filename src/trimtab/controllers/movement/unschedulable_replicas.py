@@ -11,7 +11,7 @@ from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import Probe
-from trimtab.controllers.contract import Note, Remember, View, Wish, controller, never
+from trimtab.controllers.contract import Effect, RecordEvent, RememberInProcess, View, controller, never
 from trimtab.controllers.settings import setting
 
 SOURCE = "karmada-descheduler"
@@ -48,17 +48,17 @@ def stuck_pods(pods: Iterable[Pod]) -> tuple[Stuck, ...]:
     return tuple(sorted(found, key=lambda pod: pod.since))
 
 
-@controller(ResourceBinding, writes=["spec.clusters"], changed=never)  # woken by probes that find such pods
-def deschedule(binding: ResourceBinding, view: View) -> Iterator[Wish]:
+@controller(ResourceBinding, writes=["spec.clusters"], predicate=never)  # woken by probes that find such pods
+def deschedule(binding: ResourceBinding, view: View) -> Iterator[Effect]:
     if not is_watched(binding, view) or not is_time(binding, view):
         return
     reduced = tuple(given_back(binding, target, view) for target in binding.spec.clusters)
     if reduced == binding.spec.clusters:
         return
     yield binding.but(spec=binding.spec.but(clusters=reduced))
-    yield Remember("descheduled", well_known.ref_of(binding), view.now)
+    yield RememberInProcess("descheduled", well_known.ref_of(binding), view.now)
     for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
-        yield Note(about, "DescheduleBindingSucceed", told(binding.spec.clusters, reduced), SOURCE)
+        yield RecordEvent(about, "DescheduleBindingSucceed", told(binding.spec.clusters, reduced), SOURCE)
 
 
 def is_watched(binding: ResourceBinding, view: View) -> bool:

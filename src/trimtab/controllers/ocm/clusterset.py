@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm_clusters import (
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import with_condition
-from trimtab.controllers.contract import View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, Trigger, View, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, set_members
 from trimtab.decide.ocm.selectors import EXCLUSIVE
@@ -42,7 +42,7 @@ def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view
     yield from (set_key(name) for name in STANDING if new is not None and view.get(ManagedClusterSet, "", name) is None)
 
 
-def standing_again(key: Key, view: View) -> Iterator[Wish]:
+def standing_again(key: Key, view: View) -> Iterator[Effect]:
     """Create a built-in set that is missing while there are clusters."""
     if key.name in STANDING and view.all(ManagedCluster):
         spec = ManagedClusterSetSpec(cluster_selector=STANDING[key.name])
@@ -52,10 +52,10 @@ def standing_again(key: Key, view: View) -> Iterator[Wish]:
 @controller(
     ManagedClusterSet,
     writes=["status", "spec.clusterSelector"],
-    wakes=[Wake(ManagedCluster, sets_of_cluster)],
-    gone=standing_again,
+    triggers=[Trigger(ManagedCluster, sets_of_cluster)],
+    on_deleted=standing_again,
 )
-def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Wish]:
+def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:
     if subject.metadata.deletion_timestamp is not None:
         return
     wanted = repaired(subject)
@@ -95,12 +95,12 @@ def counted(members: int, view: View) -> Condition:
 def bindings_of_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
     if old is None or new is None:
         subject = new or old or ManagedClusterSet()
-        for binding in view.having(BINDINGS_OF_SET, subject.name):
+        for binding in view.by_index(BINDINGS_OF_SET, subject.name):
             yield Key(kind_of(ManagedClusterSetBinding).id, binding.namespace, binding.name)
 
 
-@controller(ManagedClusterSetBinding, writes=["status"], wakes=[Wake(ManagedClusterSet, bindings_of_set)])
-def cluster_set_binding(binding: ManagedClusterSetBinding, view: View) -> Iterator[Wish]:
+@controller(ManagedClusterSetBinding, writes=["status"], triggers=[Trigger(ManagedClusterSet, bindings_of_set)])
+def cluster_set_binding(binding: ManagedClusterSetBinding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
     found = view.get(ManagedClusterSet, "", binding.spec.cluster_set) is not None

@@ -26,7 +26,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.controllers.conditions import find_condition, with_condition
-from trimtab.controllers.contract import Gone, View, Wake, Wish, controller
+from trimtab.controllers.contract import Delete, Effect, Trigger, View, controller
 from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.selectors import SET_LABEL
 
@@ -64,7 +64,7 @@ def cluster_of_namespace(old: Namespace | None, new: Namespace | None, view: Vie
         yield Key(kind_of(Cluster).id, "", old.name)
 
 
-def unjoined(key: Key, view: View) -> Iterator[Wish]:
+def unjoined(key: Key, view: View) -> Iterator[Effect]:
     """Remove the ManagedCluster of a deleted Cluster, if this controller created it."""
     managed = view.get(ManagedCluster, "", key.name)
     if managed is not None and MIRRORED in managed.metadata.annotations:
@@ -74,10 +74,10 @@ def unjoined(key: Key, view: View) -> Iterator[Wish]:
 @controller(
     Cluster,
     writes=["spec.taints", "metadata.annotations", "metadata.labels", "ManagedCluster", "Namespace"],
-    wakes=[Wake(ManagedCluster, cluster_key), Wake(Namespace, cluster_of_namespace)],
-    gone=unjoined,
+    triggers=[Trigger(ManagedCluster, cluster_key), Trigger(Namespace, cluster_of_namespace)],
+    on_deleted=unjoined,
 )
-def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
+def mirror(cluster: Cluster, view: View) -> Iterator[Effect]:
     if not setting(view, "managed-cluster-sync"):
         return
     managed = view.get(ManagedCluster, "", cluster.name)
@@ -86,7 +86,7 @@ def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
             yield from farewell(managed, view)
         return
     if managed is not None and managed.metadata.deletion_timestamp is not None:
-        yield Gone(cluster)
+        yield Delete(cluster)
         yield from farewell(managed, view)
         return
     if view.get(Namespace, "", cluster.name) is None:
@@ -104,16 +104,16 @@ def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
         yield wanted
 
 
-def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
+def farewell(managed: ManagedCluster, view: View) -> Iterator[Effect]:
     if FINALIZER in managed.metadata.finalizers:
         finalizers = tuple(f for f in managed.metadata.finalizers if f != FINALIZER)
         yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
     if managed.metadata.deletion_timestamp is None:
-        yield Gone(managed)
+        yield Delete(managed)
     namespace = view.get(Namespace, "", managed.name)
     is_ours = namespace is not None and namespace.metadata.labels.get(CLUSTER_NAME) == managed.name
     if namespace is not None and is_ours and not namespace.is_terminating:
-        yield Gone(namespace)
+        yield Delete(namespace)
 
 
 def marks_in(annotations: dict[str, str], which: str) -> frozenset[Mark]:
@@ -172,7 +172,7 @@ def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Clus
     if not imported and not before:
         return cluster
     annotation = {IMPORTED: noted(imported) if imported else None}
-    metadata = cluster.metadata.but(annotations=well_known.merged(cluster.metadata.annotations, annotation))
+    metadata = cluster.metadata.but(annotations=well_known.with_changes(cluster.metadata.annotations, annotation))
     return cluster.but(metadata=metadata, spec=cluster.spec.but(taints=tuple(taints)))
 
 

@@ -24,12 +24,22 @@ from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkS
 from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, with_condition
-from trimtab.controllers.contract import Again, Gone, MemberWake, Ref, Unseen, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Delete,
+    Effect,
+    MemberTrigger,
+    NotFetched,
+    Ref,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.ocm.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL
 from trimtab.controllers.propagation.detect import digest
-from trimtab.controllers.propagation.dispatch import renewed
-from trimtab.controllers.propagation.work_rendering import marked
+from trimtab.controllers.propagation.dispatch import merge_work
+from trimtab.controllers.propagation.work_rendering import with_tracking_metadata
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import work_name
 from trimtab.interpret.operations import InterpreterError, Operation
@@ -67,9 +77,9 @@ def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterabl
 @controller(
     ManifestWork,
     writes=["status", "metadata.finalizers", "Work"],
-    wakes=[Wake(Work, of_work), Wake(Namespace, of_room), MemberWake(of_object)],
+    triggers=[Trigger(Work, of_work), Trigger(Namespace, of_room), MemberTrigger(of_object)],
 )
-def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
+def manifest_work(subject: ManifestWork, view: View) -> Iterator[Effect]:
     cluster = view.get(Cluster, "", subject.namespace)
     namespace = well_known.execution_namespace(subject.namespace)
     seen = view.get(Work, namespace, own_work_name(subject.name))
@@ -84,9 +94,9 @@ def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
         return
     wanted = work_of(subject)
     if seen is not None and seen.metadata.deletion_timestamp is not None:
-        yield Again(0.5)  # the old Work must be deleted before one of the same name can be created
+        yield RequeueAfter(0.5)  # the old Work must be deleted before one of the same name can be created
         return
-    after = wanted if seen is None else renewed(seen, wanted)
+    after = wanted if seen is None else merge_work(seen, wanted)
     if after != seen:
         yield after
     status = status_of(subject, after, view)
@@ -95,7 +105,7 @@ def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
     yield from expiry(subject.but(status=status), view)
 
 
-def expiry(subject: ManifestWork, view: View) -> Iterator[Wish]:
+def expiry(subject: ManifestWork, view: View) -> Iterator[Effect]:
     """Delete a complete ManifestWork after its TTL; not one of a replica set, which would create it again."""
     ttl = subject.spec.delete_option.ttl_seconds_after_finished if subject.spec.delete_option is not None else None
     complete = find_condition(subject.status.conditions, COMPLETE)
@@ -103,15 +113,15 @@ def expiry(subject: ManifestWork, view: View) -> Iterator[Wish]:
         return
     remaining = ttl - (view.now - (complete.last_transition_time or view.now)).total_seconds()
     if remaining > 0:
-        yield Again(remaining + 0.001)
+        yield RequeueAfter(remaining + 0.001)
     else:
-        yield Gone(subject)
+        yield Delete(subject)
 
 
-def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Wish]:
+def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Effect]:
     """Delete the Work, and with it the objects, before the finalizer is removed."""
     if seen is not None and seen.metadata.deletion_timestamp is None:
-        yield Gone(seen)
+        yield Delete(seen)
     elif seen is None and FINALIZER in subject.metadata.finalizers:
         finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)
         yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
@@ -129,7 +139,7 @@ def work_of(subject: ManifestWork) -> Work:
     template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}
     done = {identifier_of(item) for item in subject.status.resource_status.manifests if is_complete(item)}
     manifests = tuple(
-        marked(treated(prune(manifest), subject.spec, done), template, envelope)
+        with_tracking_metadata(treated(prune(manifest), subject.spec, done), template, envelope)
         for manifest in subject.spec.workload.manifests
     )
     account = subject.spec.executor.subject.service_account if subject.spec.executor is not None else None
@@ -160,7 +170,7 @@ def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResource
         annotations[well_known.UPDATE_STRATEGY] = "Completed"
     if is_orphan(manifest, spec):
         annotations[well_known.ON_DELETION] = "Orphan"
-    return well_known.remarked(manifest, labels={}, annotations=annotations) if annotations else manifest
+    return well_known.with_metadata(manifest, labels={}, annotations=annotations) if annotations else manifest
 
 
 def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
@@ -303,10 +313,10 @@ def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
             "Completed",
         ):
             continue
-        seen = view.member(subject.namespace, well_known.place_of_raw(manifest))
+        seen = view.member(subject.namespace, well_known.ref_without_uid(manifest))
         if seen is None:
             return False
-        if isinstance(seen, Unseen):
+        if isinstance(seen, NotFetched):
             continue
         if well_known.annotations_of(seen).get(well_known.TEMPLATE_GENERATION) != str(subject.metadata.generation):
             return False
@@ -351,7 +361,7 @@ def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | 
     known = status.identifier
     version = f"{known.group}/{known.version}".lstrip("/")
     seen = view.member(subject.namespace, Ref(version, known.kind, known.namespace, known.name))
-    return None if isinstance(seen, Unseen) else seen
+    return None if isinstance(seen, NotFetched) else seen
 
 
 def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:

@@ -18,7 +18,7 @@ from trimtab.api.kinds.ocm_work import (
 from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
-from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
+from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, covered_sets, label_of, serves, sets_of, works_of
 from trimtab.controllers.ocm.workset_eviction import SINCE, Departures, departures, staying
 from trimtab.decide.ocm.rollout import (
@@ -78,13 +78,13 @@ class Course(NamedTuple):
 @controller(
     ManifestWorkReplicaSet,
     writes=["status", "metadata.finalizers", "ManifestWork", "DisruptionBudget.status", "Move"],
-    wakes=[
-        Wake(PlacementDecision, sets_of_decision),
-        Wake(ManifestWork, set_of_work),
-        Wake(DisruptionBudget, sets_of_budget),
+    triggers=[
+        Trigger(PlacementDecision, sets_of_decision),
+        Trigger(ManifestWork, set_of_work),
+        Trigger(DisruptionBudget, sets_of_budget),
     ],
 )
-def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
+def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Effect]:
     works = works_of(subject, view)
     if subject.metadata.deletion_timestamp is not None:
         yield from farewell(subject, works)
@@ -114,7 +114,7 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
     waits += [seconds for seconds in [removals.seconds_to_wait(view.now)] if seconds is not None]
     if waits:
-        yield Again(min(waits))
+        yield RequeueAfter(min(waits))
 
 
 def coming(rollouts: list[Course]) -> list[str]:
@@ -133,10 +133,10 @@ def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
     return min([number for number in limits if number is not None], default=total)
 
 
-def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Wish]:
+def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Effect]:
     for work in works:
         if work.metadata.deletion_timestamp is None:
-            yield Gone(work)
+            yield Delete(work)
     waits = subject.spec.cascade_deletion_policy == "Foreground" and works
     if FINALIZER in subject.metadata.finalizers and not waits:
         finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)

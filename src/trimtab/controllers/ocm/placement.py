@@ -8,7 +8,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision, PlacementStatus
 from trimtab.api.value import Condition, Key
-from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
 from trimtab.decide.ocm.decision import MISCONFIGURED, Misconfigured, OcmDecision
 from trimtab.decide.ocm.explain import describe_rejections
@@ -44,7 +44,7 @@ def key_of(namespace: str, name: str) -> Key:
 
 
 def placements_of_set(view: View, cluster_set: str) -> Iterator[OcmPlacement]:
-    for binding in view.having(BINDINGS_OF_SET, cluster_set):
+    for binding in view.by_index(BINDINGS_OF_SET, cluster_set):
         yield from placements_using(view, binding.namespace, cluster_set)
 
 
@@ -83,7 +83,7 @@ WITH_EXPRESSIONS = Index("placements with expressions", OcmPlacement, lambda p: 
 
 def for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
     unchanged = same_for_most(old, new)
-    if unchanged and not view.having(WITH_EXPRESSIONS, "yes"):
+    if unchanged and not view.by_index(WITH_EXPRESSIONS, "yes"):
         return
     for cluster_set in sets_of(view, old, new):
         for placement in placements_of_set(view, cluster_set):
@@ -135,16 +135,16 @@ def uses_score(placement: OcmPlacement, resource: str) -> bool:
 @controller(
     OcmPlacement,
     writes=["status", "PlacementDecision"],
-    wakes=[
-        Wake(ManagedCluster, for_cluster),
-        Wake(ManagedClusterSet, for_set),
-        Wake(ManagedClusterSetBinding, for_binding),
-        Wake(PlacementDecision, for_decision),
-        Wake(AddOnPlacementScore, for_score),
+    triggers=[
+        Trigger(ManagedCluster, for_cluster),
+        Trigger(ManagedClusterSet, for_set),
+        Trigger(ManagedClusterSetBinding, for_binding),
+        Trigger(PlacementDecision, for_decision),
+        Trigger(AddOnPlacementScore, for_score),
     ],
-    alone=True,  # Placements read each other's decisions: two at once would avoid each other for ever
+    serial=True,  # Placements read each other's decisions: two at once would avoid each other for ever
 )
-def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
+def place(placement: OcmPlacement, view: View) -> Iterator[Effect]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
     snapshots: PlacementSnapshotCache = view.part("atlas")
@@ -153,7 +153,7 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     try:
         decision = decide(request, snapshot)
     except UnlistableClusterSet:
-        yield Again(LOOK_AGAIN)  # a change of the invalid cluster set queues this Placement
+        yield RequeueAfter(LOOK_AGAIN)  # a change of the invalid cluster set queues this Placement
         return
     if stands(placement, decision, snapshot) and not is_by_score(placement, view):
         groups = (one_group_status(placement.name, decision.chosen_count),)
@@ -168,7 +168,7 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
         yield from status_wish(placement, placement.status, conditions, view)
     else:
         yield from answered(placement, decision, request, snapshot, view)
-    yield Again(seconds_to_wait(decision, view))
+    yield RequeueAfter(seconds_to_wait(decision, view))
 
 
 def enough(decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View) -> Condition:
@@ -186,7 +186,7 @@ def enough(decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapsh
 
 def answered(
     placement: OcmPlacement, decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     """The effects that write the decisions, and then the status."""
     wanted = list(decision_pages(placement.name, decision.groups))
     scores = scores_of(decision, snapshot) if is_by_score(placement, view) else None
@@ -203,7 +203,7 @@ def answered(
         placement, status, [enough(decision, request, snapshot, view), misconfigured_condition(decision)], view
     )
     if delay:
-        yield Again(delay)
+        yield RequeueAfter(delay)
 
 
 def question(placement: OcmPlacement, snapshot: PlacementSnapshot, cel: CelCompiler | None, view: View) -> OcmRequest:

@@ -15,7 +15,7 @@ from trimtab.api.kinds.ocm_placement import (
     PlacementDecisionStatus,
 )
 from trimtab.api.value import Meta, OwnerReference
-from trimtab.controllers.contract import Gone, Note, Ref, View, Wish
+from trimtab.controllers.contract import Delete, Effect, RecordEvent, Ref, View
 from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, OcmDecision
 from trimtab.decide.ocm.groups import DecisionPage
 from trimtab.decide.ocm.snapshot import (
@@ -71,7 +71,7 @@ def decision_wishes(
     scores: Scores,
     snapshot: PlacementSnapshot,
     view: View,
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     held = snapshot.decisions_of(placement.namespace, placement.name).pages
     totals = ""
     for page in gains_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
@@ -114,10 +114,10 @@ def gains_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) 
                 stack.append(taker)
 
 
-def removals(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Wish]:
+def removals(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Effect]:
     for one in held:
         if one.decision.name not in wanted:
-            yield Gone(one.decision)
+            yield Delete(one.decision)
             yield told(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
 
 
@@ -156,15 +156,17 @@ def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) ->
     return PlacementDecision(metadata=metadata, status=status_of(page, scores) if page.clusters else None)
 
 
-def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> Note:
+def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> RecordEvent:
     about = Ref(
         kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
     )
     message = f"{what} with placement {placement.name} in namespace {placement.namespace}{why}"
-    return Note(about, reason, message, SOURCE, type_)
+    return RecordEvent(about, reason, message, SOURCE, type_)
 
 
-def update_notes(placement: OcmPlacement, page: DecisionPage, decision: OcmDecision, totals: str) -> Iterator[Note]:
+def update_notes(
+    placement: OcmPlacement, page: DecisionPage, decision: OcmDecision, totals: str
+) -> Iterator[RecordEvent]:
     what = f"Decision {page.name} is updated"
     if decision.status.code == WARNING:
         why = f": {decision.status.message} in plugin {decision.status.plugin}"

@@ -29,7 +29,7 @@ SETS_BY_LABEL = Index("replica sets by their label", ManifestWorkReplicaSet, lab
 
 def sets_of(work: ManifestWork, view: View) -> Iterable[ManifestWorkReplicaSet]:
     """The set that created this work, if any."""
-    return [subject for label in set_label_of(work) for subject in view.having(SETS_BY_LABEL, label)]
+    return [subject for label in set_label_of(work) for subject in view.by_index(SETS_BY_LABEL, label)]
 
 
 def set_label_of(work: ManifestWork) -> Iterable[str]:
@@ -44,7 +44,7 @@ def works_of(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:
 
 
 def works_named(namespace: str, name: str, view: View) -> list[ManifestWork]:
-    return list(view.having(WORKS_OF_SET, label_of(namespace, name)))
+    return list(view.by_index(WORKS_OF_SET, label_of(namespace, name)))
 
 
 def object_of(subject: ManifestWorkReplicaSet) -> str:

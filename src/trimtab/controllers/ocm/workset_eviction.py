@@ -19,7 +19,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Gone, View, Wish
+from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
@@ -36,7 +36,7 @@ BLOCKED_SECONDS = 15.0
 class Departures(NamedTuple):
     """The effects that remove works now, and why the others remain."""
 
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[Effect, ...] = ()
     refusal: GateRefusal | None = None
     staying: int = 0
 
@@ -53,7 +53,7 @@ def departures(
     """`pending`: selected clusters that do not serve yet; `slots`: how many works may be removed at once."""
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
     if not view.profile.works_removed_within_budgets:
-        return Departures(tuple(map(Gone, leaving)))
+        return Departures(tuple(map(Delete, leaving)))
     idle = [work for work in leaving if not workset_budgets.serves(work) or not answers(work.namespace, view)]
     serving = [work for work in leaving if work not in idle]
     annotated = tuple(noted(work, view) for work in serving if SINCE not in work.metadata.annotations)
@@ -70,7 +70,7 @@ def departures(
     moves = [entry(subject, work, budgets, view) for work in removed]
     refusal = admitted.refusal or why_held(waiting, len(serving) - len(movable), view)
     return Departures(
-        (*annotated, *debits, *moves, *map(Gone, (*idle, *removed))), refusal, len(serving) - len(removed)
+        (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed)
     )
 
 

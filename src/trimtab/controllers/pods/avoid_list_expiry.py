@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Object
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Index, View, Wake, Wish
+from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.avoid_list import (
     AVOID_PODS_ANNOTATION,
@@ -49,9 +49,9 @@ def annotated(old: Node | None, new: Node) -> bool:
 
 
 @inside_a_cluster(
-    Node, name="avoidance", writes=["metadata.annotations"], wakes=[Wake(Pod, scheduled)], changed=annotated
+    Node, name="avoidance", writes=["metadata.annotations"], wakes=[Trigger(Pod, scheduled)], changed=annotated
 )
-def avoidance(node: Node, view: View) -> Iterator[Wish]:
+def avoidance(node: Node, view: View) -> Iterator[Effect]:
     entries = entries_of(node.metadata.annotations)
     if not entries:
         return
@@ -61,19 +61,19 @@ def avoidance(node: Node, view: View) -> Iterator[Wish]:
         MAX_ENTRIES,
     )
     if kept != entries:
-        annotations = well_known.merged(node.metadata.annotations, {AVOID_PODS_ANNOTATION: encode_entries(kept)})
+        annotations = well_known.with_changes(node.metadata.annotations, {AVOID_PODS_ANNOTATION: encode_entries(kept)})
         yield node.but(metadata=node.metadata.but(annotations=annotations))
     if kept:
-        yield Again(SWEEP_SECONDS)
+        yield RequeueAfter(SWEEP_SECONDS)
 
 
 def exists(entry: AvoidEntry, view: View) -> bool:
     """Whether the owner, or its own owner, still exists; true for kinds that are not watched."""
     if entry.pod_signature.pod_controller.kind not in KNOWN:
         return True
-    return any(view.having(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)
+    return any(view.by_index(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)
 
 
 def waits(uid: str, view: View) -> bool:
     """Whether this pod still has no node."""
-    return any(not pod.spec.node_name for pod in view.having(by_uid(Pod), uid))
+    return any(not pod.spec.node_name for pod in view.by_index(by_uid(Pod), uid))

@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.conditions import find_condition, with_condition, with_kstatus_conditions
-from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
+from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, MAX_IN_FLIGHT_TIME, BudgetLimit
@@ -62,14 +62,14 @@ def every_budget(
     name="pod-budget",
     writes=["status"],
     wakes=[
-        Wake(Pod, budgets_of),
-        Wake(PodDisruptionBudget, neighbours),
-        Wake(DisruptionBudget, neighbours),
-        Wake(DisruptionPolicy, every_budget),
-        Wake(PriorityOrder, every_budget),
+        Trigger(Pod, budgets_of),
+        Trigger(PodDisruptionBudget, neighbours),
+        Trigger(DisruptionBudget, neighbours),
+        Trigger(DisruptionPolicy, every_budget),
+        Trigger(PriorityOrder, every_budget),
     ],
 )
-def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
+def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Effect]:
     if budget.spec.target == "Workloads":
         return
     pods_and_controllers = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
@@ -82,7 +82,7 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
         yield budget.but(status=status)
     waits = list(_waits(budget.but(status=status), view.now))
     if waits:
-        yield Again(max(0.0, min(waits)) + 0.001)
+        yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
 def effective_budget(budget: PodBudget, limit: BudgetLimit, crew: NamespacePods, view: View) -> EffectiveBudget:

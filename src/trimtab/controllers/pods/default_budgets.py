@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.pod import Pod, PodSpec, PodTemplateSpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference
-from trimtab.controllers.contract import Again, View, Wake, Wish, spec_changed, spec_differs
+from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, spec_changed, spec_differs
 from trimtab.controllers.pods.budget import DEFAULT
 from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
@@ -45,13 +45,13 @@ def unguarded_again(old: PodBudget | None, new: PodBudget | None, view: View) ->
     name="default-budget",
     writes=["DisruptionBudget"],
     wakes=[
-        Wake(DisruptionPolicy, every_workload),
-        Wake(PodDisruptionBudget, unguarded_again),
-        Wake(DisruptionBudget, unguarded_again),
+        Trigger(DisruptionPolicy, every_workload),
+        Trigger(PodDisruptionBudget, unguarded_again),
+        Trigger(DisruptionBudget, unguarded_again),
     ],
     changed=spec_changed,
 )
-def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
+def default_budget(workload: Workload, view: View) -> Iterator[Effect]:
     template = template_of(workload)
     owner = next((one for one in workload.metadata.owner_references if one.controller), None)
     if workload.metadata.deletion_timestamp is not None:
@@ -90,13 +90,13 @@ def own_pods_unguarded(old: PodBudget | None, new: PodBudget | None, view: View)
     name="default-budget-of-pods",
     writes=["DisruptionBudget"],
     wakes=[
-        Wake(DisruptionPolicy, every_own_pod),
-        Wake(PodDisruptionBudget, own_pods_unguarded),
-        Wake(DisruptionBudget, own_pods_unguarded),
+        Trigger(DisruptionPolicy, every_own_pod),
+        Trigger(PodDisruptionBudget, own_pods_unguarded),
+        Trigger(DisruptionBudget, own_pods_unguarded),
     ],
     changed=own_pod,
 )
-def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Wish]:
+def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Effect]:
     """Only its pods show that a custom resource runs pods, and which priority they have."""
     if pod.controller is not None and pod.metadata.deletion_timestamp is None and not pod.is_terminal:
         yield from custom_budget(pod.controller, pod.namespace, Covered(pod.metadata.labels, pod.spec), view)
@@ -121,14 +121,14 @@ class Top(NamedTuple):
     alone: bool
 
 
-def custom_budget(owner: OwnerReference, namespace: str, covered: Covered, view: View) -> Iterator[Wish]:
+def custom_budget(owner: OwnerReference, namespace: str, covered: Covered, view: View) -> Iterator[Effect]:
     """The default budget of a custom resource with a scale subresource, once it reports its selector."""
     found = custom_owner(owner, namespace, view)
     if found is None or not found.kind.namespaced or not found.kind.scale.selector_path:
         return
     selector = found.kind.selector(found.raw) if found.raw is not None else None
     if found.raw is None or selector is None or not selector.matches(covered.labels):
-        yield Again(NOT_SAID_SECONDS)
+        yield RequeueAfter(NOT_SAID_SECONDS)
         return
     metadata = msgspec.convert(found.raw["metadata"], Meta, strict=False)
     is_single = (found.kind.replicas(found.raw) or 1) <= 1

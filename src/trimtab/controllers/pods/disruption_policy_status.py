@@ -7,7 +7,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.conditions import with_kstatus_conditions
-from trimtab.controllers.contract import View, Wake, Wish
+from trimtab.controllers.contract import Effect, Trigger, View
 from trimtab.controllers.pods.registry import inside_a_cluster
 
 
@@ -17,9 +17,9 @@ def the_policy(old: PriorityClass | None, new: PriorityClass | None, view: View)
 
 
 @inside_a_cluster(
-    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Wake(PriorityClass, the_policy)]
+    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Trigger(PriorityClass, the_policy)]
 )
-def disruption_policy(policy: DisruptionPolicy, view: View) -> Iterator[Wish]:
+def disruption_policy(policy: DisruptionPolicy, view: View) -> Iterator[Effect]:
     conditions = in_force(policy.status.conditions, sorted(set(named(policy.spec))), view)
     status = policy.status.but(observed_generation=policy.metadata.generation, conditions=conditions)
     if status != policy.status:

@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true, with_condition
-from trimtab.controllers.contract import Note, View, Wake, Wish
+from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View
 from trimtab.controllers.pods.disruption_policy_status import in_force
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.budgets.priority_quota import (
@@ -32,8 +32,8 @@ def quotas_here(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
         yield from map(key_of, view.all(ResourceQuota, pod.namespace))
 
 
-@inside_a_cluster(ResourceQuota, name="quota", writes=["status"], wakes=[Wake(Pod, quotas_here)])
-def quota(subject: ResourceQuota, view: View) -> Iterator[Wish]:
+@inside_a_cluster(ResourceQuota, name="quota", writes=["status"], wakes=[Trigger(Pod, quotas_here)])
+def quota(subject: ResourceQuota, view: View) -> Iterator[Effect]:
     hard = hard_limits_of(subject)
     used = usage_of([pod for pod in view.all(Pod, subject.namespace) if quota_applies_to(subject, pod)], hard)
     status = subject.status.but(
@@ -62,9 +62,9 @@ def _size(thing: Relevant) -> object:
     PriorityOrder,
     name="overcommit",
     writes=["status"],
-    wakes=[Wake(ResourceQuota, the_order), Wake(Node, the_order), Wake(PriorityClass, the_order)],
+    wakes=[Trigger(ResourceQuota, the_order), Trigger(Node, the_order), Trigger(PriorityClass, the_order)],
 )
-def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
+def overcommit(order: PriorityOrder, view: View) -> Iterator[Effect]:
     """Only a warning: the quota is not a guarantee in any case, because free resources may be fragmented."""
     top = next((name for name in order.spec.names if view.get(PriorityClass, "", name) is not None), "")
     wanted = guaranteed_amounts(view.all(ResourceQuota), top)
@@ -93,7 +93,9 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
     if over and not was_over:
         about = view.get(PriorityClass, "", top)
         if about is not None:
-            yield Note(well_known.ref_of(about), OVERCOMMITTED, condition.message, "trimtab-overcommit", "Warning")
+            yield RecordEvent(
+                well_known.ref_of(about), OVERCOMMITTED, condition.message, "trimtab-overcommit", "Warning"
+            )
 
 
 def _told(name: str, amount: int) -> str:

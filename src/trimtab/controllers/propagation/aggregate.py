@@ -12,20 +12,29 @@ from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, with_condition
-from trimtab.controllers.contract import Again, Make, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Effect,
+    Ensure,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import is_ours
+from trimtab.controllers.propagation.schedule import is_scheduled_here
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import InterpreterError, Operation
 
-ANSWER_SECONDS = 5.0
-LONGEST_ANSWER_SECONDS = 20.0
-SCHEDULER_SECONDS = 0.25
-WAITING = "pending report"
+REPORT_WAIT_SECONDS = 5.0
+MAX_REPORT_WAIT_SECONDS = 20.0
+SCHEDULER_WAIT_SECONDS = 0.25
+PENDING_REPORT = "pending report"
 
 
-class Waiting(NamedTuple):
+class PendingReport(NamedTuple):
     """A report that waits for clusters whose Works have no Applied condition yet."""
 
     since: datetime
@@ -38,11 +47,11 @@ class Waiting(NamedTuple):
         scheduled = binding.status.last_scheduled_time
         return scheduled is not None and self.since < scheduled
 
-    def left(self, view: View) -> float:
+    def seconds_left(self, view: View) -> float:
         return self.seconds - (view.now - self.since).total_seconds()
 
 
-def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+def binding_of_reported_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     if (
         old is not None
         and new is not None
@@ -56,13 +65,13 @@ def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[
     work = new or old
     if work is None or (key := well_known.binding_key_of_work(work)) is None:
         return
-    if new is None or new.metadata.deletion_timestamp is not None or not waits_for_an_answer(new, key, view):
+    if new is None or new.metadata.deletion_timestamp is not None or not is_report_pending(new, key, view):
         yield key
 
 
-def waits_for_an_answer(work: Work, key: Key, view: View) -> bool:
+def is_report_pending(work: Work, key: Key, view: View) -> bool:
     """Whether the binding of this Work still waits for another cluster; a requeue is set for the end of the wait."""
-    pending: Waiting | None = view.recall(WAITING, key)
+    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
     if pending is None or not pending.cluster:
         return False
     binding = well_known.binding_at(view, key.namespace, key.name)
@@ -70,10 +79,10 @@ def waits_for_an_answer(work: Work, key: Key, view: View) -> bool:
     return (
         binding is not None
         and not pending.is_outdated(binding)
-        and pending.left(view) > 0
+        and pending.seconds_left(view) > 0
         and (awaited is None or find_condition(awaited.status.conditions, "Applied") is None)
         and any(target.name == pending.cluster for target in binding.spec.clusters)
-        and cluster_answers(pending.cluster, view)
+        and is_cluster_ready(pending.cluster, view)
     )
 
 
@@ -82,11 +91,11 @@ def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) ->
     if not view.profile.unknown_health_when_not_ready or old is None or new is None:
         return
     if is_ready(old) != is_ready(new):
-        for binding in well_known.bindings_in(view, new.name):
+        for binding in well_known.bindings_in_cluster(view, new.name):
             yield Key(kind_of(binding).id, binding.namespace, binding.name)
 
 
-def template_edited(old: Binding | None, new: Binding) -> bool:
+def needs_report(old: Binding | None, new: Binding) -> bool:
     """Whether a change of the binding itself needs a report.
 
     A binding without clusters and without FullyApplied needs none: its first Works trigger the report.
@@ -104,57 +113,57 @@ def template_edited(old: Binding | None, new: Binding) -> bool:
 @controller(
     *well_known.BINDINGS,
     writes=["status.conditions", "status.aggregatedStatus"],
-    changed=template_edited,
-    wakes=[Wake(Work, binding_of_work), Wake(Cluster, bindings_of_cluster)],
+    predicate=needs_report,
+    triggers=[Trigger(Work, binding_of_reported_work), Trigger(Cluster, bindings_of_cluster)],
 )
-def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
+def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
     if not works and find_condition(binding.status.conditions, "FullyApplied") is None:
-        yield from forgotten(binding, view)
+        yield from clear_awaited_cluster(binding, view)
         return  # no Work was ever created, so there is no status to report
-    if (wait := more_to_come(binding, works, view)) is not None:
+    if (wait := effects_while_waiting(binding, works, view)) is not None:
         yield from wait
         return
-    items = tuple(sorted((item_of(work, binding, view) for work in works), key=lambda item: item.cluster_name))
-    applied = fully_applied(binding, items, works, view)
+    items = tuple(sorted((status_item(work, binding, view) for work in works), key=lambda item: item.cluster_name))
+    applied = fully_applied_condition(binding, items, works, view)
     status = binding.status.but(aggregated_status=items, conditions=with_condition(binding.status.conditions, applied))
     source = (
         "cluster-resource-binding-status-controller"
-        if well_known.cluster_wide(binding)
+        if well_known.is_cluster_scoped(binding)
         else "resource-binding-status-controller"
     )
     if status != binding.status:
-        yield from next_report(binding, view)
+        yield from double_next_wait(binding, view)
         yield binding.but(status=status)
-        text = f"Update {well_known.binding_text(binding)} with AggregatedStatus successfully."
-        yield Note(well_known.ref_of(binding), "AggregateStatusSucceed", text, source, routine=True)
-    yield from template_status(binding, items, view, source)
+        text = f"Update {well_known.format_binding(binding)} with AggregatedStatus successfully."
+        yield RecordEvent(well_known.ref_of(binding), "AggregateStatusSucceed", text, source, routine=True)
+    yield from update_template_status(binding, items, view, source)
 
 
-def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish, ...] | None:
+def effects_while_waiting(binding: Binding, works: list[Work], view: View) -> tuple[Effect, ...] | None:
     """What to do while the status of some cluster is missing; None when the report is due.
 
     Waiting for several clusters saves writes: one report covers all of them. Unready clusters are not waited for. The
     Scheduled condition always is, see `is_being_placed`.
     """
     reported = {well_known.cluster_of(w.namespace) for w in works if find_condition(w.status.conditions, "Applied")}
-    missing = [name for name in expected_clusters(binding) - reported if cluster_answers(name, view)]
+    missing = [name for name in expected_clusters(binding) - reported if is_cluster_ready(name, view)]
     if not missing and not is_being_placed(binding):
         return None
-    before = waiting(binding, view)
-    pending = before or Waiting(view.now, ANSWER_SECONDS)
-    left = pending.left(view)
+    before = pending_report(binding, view)
+    pending = before or PendingReport(view.now, REPORT_WAIT_SECONDS)
+    left = pending.seconds_left(view)
     if left <= 0:
         return None
     if not missing:
-        requeue = Again(min(left, SCHEDULER_SECONDS))
-        return (requeue,) if before else (Remember(WAITING, key_of(binding), pending), requeue)
+        requeue = RequeueAfter(min(left, SCHEDULER_WAIT_SECONDS))
+        return (requeue,) if before else (RememberInProcess(PENDING_REPORT, key_of(binding), pending), requeue)
     if pending.cluster in missing:
-        return (Again(left),)
+        return (RequeueAfter(left),)
     last = max(missing)  # Works are written in the order of cluster names, so this one is probably the last to report
-    return Remember(WAITING, key_of(binding), pending._replace(cluster=last)), Again(left)
+    return RememberInProcess(PENDING_REPORT, key_of(binding), pending._replace(cluster=last)), RequeueAfter(left)
 
 
 def is_being_placed(binding: Binding) -> bool:
@@ -164,34 +173,36 @@ def is_being_placed(binding: Binding) -> bool:
     """
     return (
         bool(binding.spec.clusters)
-        and is_ours(binding)
+        and is_scheduled_here(binding)
         and find_condition(binding.status.conditions, "Scheduled") is None
     )
 
 
-def waiting(binding: Binding, view: View) -> Waiting | None:
+def pending_report(binding: Binding, view: View) -> PendingReport | None:
     """The pending report of the current placement, if there is one."""
-    pending: Waiting | None = view.recall(WAITING, key_of(binding))
+    pending: PendingReport | None = view.recall(PENDING_REPORT, key_of(binding))
     return None if pending is None or pending.is_outdated(binding) else pending
 
 
-def next_report(binding: Binding, view: View) -> Iterator[Wish]:
+def double_next_wait(binding: Binding, view: View) -> Iterator[Effect]:
     """While statuses are still missing, each report waits twice as long as the one before."""
     key = key_of(binding)
-    pending: Waiting | None = view.recall(WAITING, key)
+    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
     if pending is not None:
-        yield Remember(WAITING, key, Waiting(view.now, min(LONGEST_ANSWER_SECONDS, pending.seconds * 2)))
+        yield RememberInProcess(
+            PENDING_REPORT, key, PendingReport(view.now, min(MAX_REPORT_WAIT_SECONDS, pending.seconds * 2))
+        )
 
 
-def forgotten(binding: Binding, view: View) -> Iterator[Wish]:
+def clear_awaited_cluster(binding: Binding, view: View) -> Iterator[Effect]:
     """Without Works there is no cluster to wait for, and no requeue is set."""
     key = key_of(binding)
-    pending: Waiting | None = view.recall(WAITING, key)
+    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
     if pending is not None and pending.cluster:
-        yield Remember(WAITING, key, pending._replace(cluster=""))
+        yield RememberInProcess(PENDING_REPORT, key, pending._replace(cluster=""))
 
 
-def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
+def status_item(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
     """The status of one cluster, from its Work."""
     name = well_known.cluster_of(work.namespace)
     applied = find_condition(work.status.conditions, "Applied")
@@ -206,7 +217,7 @@ def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
         return unapplied.but(settled=before.settled, creation_timestamp=before.creation_timestamp)
     first = work.status.manifest_statuses[0] if work.status.manifest_statuses else None
     health = (first.health if first else "") or "Unknown"
-    if view.profile.unknown_health_when_not_ready and not cluster_answers(name, view):
+    if view.profile.unknown_health_when_not_ready and not is_cluster_ready(name, view):
         health = "Unknown"
     item = AggregatedStatusItem(cluster_name=name, applied=True, status=first.status if first else None, health=health)
     if uses_own_fields(binding, view):
@@ -217,7 +228,7 @@ def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
     return item
 
 
-def cluster_answers(name: str, view: View) -> bool:
+def is_cluster_ready(name: str, view: View) -> bool:
     cluster = view.get(Cluster, "", name)
     return cluster is not None and is_ready(cluster)
 
@@ -230,7 +241,7 @@ def uses_own_fields(binding: Binding, view: View) -> bool:
     return view.profile.always_write_own_fields or failover.pre_conditions is not None
 
 
-def fully_applied(
+def fully_applied_condition(
     binding: Binding, items: tuple[AggregatedStatusItem, ...], works: list[Work], view: View
 ) -> Condition:
     expected = expected_clusters(binding)
@@ -238,7 +249,7 @@ def fully_applied(
         bool(expected) and len(items) == len(expected) and all(i.applied and i.cluster_name in expected for i in items)
     )
     if done and view.profile.fully_applied_checks_generation:
-        done = all(is_current(work, binding, view) for work in works)
+        done = all(has_current_generation(work, binding, view) for work in works)
     now = view.now.replace(microsecond=0)
     if done:
         return Condition(
@@ -257,7 +268,7 @@ def fully_applied(
     )
 
 
-def is_current(work: Work, binding: Binding, view: View) -> bool:
+def has_current_generation(work: Work, binding: Binding, view: View) -> bool:
     """Whether the reported statuses belong to the generation of the template that the Work carries."""
     for manifest, status in zip(work.spec.workload.manifests, work.status.manifest_statuses, strict=False):
         sent = well_known.annotations_of(manifest).get(well_known.TEMPLATE_GENERATION, "")
@@ -267,9 +278,9 @@ def is_current(work: Work, binding: Binding, view: View) -> bool:
     return len(work.status.manifest_statuses) == len(work.spec.workload.manifests)
 
 
-def template_status(
+def update_template_status(
     binding: Binding, items: tuple[AggregatedStatusItem, ...], view: View, source: str
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     """Write the aggregated status of the members into the template, where users and tools read it."""
     interpreter: Interpreter = view.part("interpreter")
     ref = well_known.template_ref(binding)
@@ -287,10 +298,10 @@ def template_status(
     try:
         wanted = interpreter.aggregate(template, counted)
     except InterpreterError as fault:
-        yield Note(ref, "AggregateStatusFailed", str(fault), source, "Warning")
+        yield RecordEvent(ref, "AggregateStatusFailed", str(fault), source, "Warning")
         return
     if (wanted.get("status") or {}) != (template.get("status") or {}):
-        yield Make(
+        yield Ensure(
             {**template, "status": wanted.get("status") or {}}, seen=template, subresource="status", replace=True
         )
-        yield Note(ref, "AggregateStatusSucceed", "Update Resource with AggregatedStatus successfully.", source)
+        yield RecordEvent(ref, "AggregateStatusSucceed", "Update Resource with AggregatedStatus successfully.", source)

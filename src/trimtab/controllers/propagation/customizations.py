@@ -8,47 +8,47 @@ from trimtab.api.kinds.interpreter import CustomizationStatus, ResourceInterpret
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import with_condition
-from trimtab.controllers.contract import Note, View, Wish, controller, spec_changed
+from trimtab.controllers.contract import Effect, RecordEvent, View, controller, spec_changed
 from trimtab.interpret.lua.sandbox import check_syntax
 from trimtab.interpret.operations import InterpreterFailure
 
 SOURCE = "interpreter"
 
 
-@controller(ResourceInterpreterCustomization, writes=["status"], changed=spec_changed)
-def customizations(customization: ResourceInterpreterCustomization, view: View) -> Iterator[Wish]:
+@controller(ResourceInterpreterCustomization, writes=["status"], predicate=spec_changed)
+def customizations(customization: ResourceInterpreterCustomization, view: View) -> Iterator[Effect]:
     """Syntax errors are reported immediately, runtime errors when they occur."""
     if not view.profile.always_write_own_fields:
         return
-    ready = verdict(unreadable(customization) or failed(customization, view), view)
+    ready = ready_condition(first_syntax_fault(customization) or last_script_fault(customization, view), view)
     status = CustomizationStatus(conditions=with_condition(customization.status.conditions, ready))
     if status == customization.status:
         return
     yield customization.but(status=status)
     if ready.status == "False":
-        yield Note(well_known.ref_of(customization), ready.reason, ready.message, SOURCE, "Warning")
+        yield RecordEvent(well_known.ref_of(customization), ready.reason, ready.message, SOURCE, "Warning")
 
 
-def scripts(customization: ResourceInterpreterCustomization) -> dict[str, str]:
+def scripts_of(customization: ResourceInterpreterCustomization) -> dict[str, str]:
     rules = msgspec.to_builtins(customization.spec.customizations)
     return {name: rule.get("luaScript") or "" for name, rule in rules.items()}
 
 
-def failed(customization: ResourceInterpreterCustomization, view: View) -> InterpreterFailure | None:
+def last_script_fault(customization: ResourceInterpreterCustomization, view: View) -> InterpreterFailure | None:
     """The last failure of a script of this customization, if the customization still has that script."""
     script, fault = view.recall("script fault", customization.name) or ("", None)
-    return fault if script in scripts(customization).values() else None
+    return fault if script in scripts_of(customization).values() else None
 
 
-def unreadable(customization: ResourceInterpreterCustomization) -> InterpreterFailure | None:
-    for name, script in scripts(customization).items():
+def first_syntax_fault(customization: ResourceInterpreterCustomization) -> InterpreterFailure | None:
+    for name, script in scripts_of(customization).items():
         fault = check_syntax(script)
         if fault is not None:
             return InterpreterFailure(fault.reason, f"{name}: {fault.message}")
     return None
 
 
-def verdict(fault: InterpreterFailure | None, view: View) -> Condition:
+def ready_condition(fault: InterpreterFailure | None, view: View) -> Condition:
     return Condition(
         type="Ready",
         status="True" if fault is None else "False",

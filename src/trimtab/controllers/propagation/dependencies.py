@@ -20,7 +20,17 @@ from trimtab.api.kinds.work import (
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Index, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Effect,
+    Index,
+    RecordEvent,
+    Ref,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
@@ -33,26 +43,28 @@ def depended_by_keys(binding: ResourceBinding) -> Iterable[str]:
     return [label for label in binding.metadata.labels if label.startswith(well_known.DEPENDED_BY)]
 
 
-def needed_keys(binding: ResourceBinding) -> Iterable[str]:
+def dependency_keys(binding: ResourceBinding) -> Iterable[str]:
     recorded = binding.metadata.annotations.get(well_known.DEPENDENCIES)
     if recorded is None:
         return ()
     return [
-        need_key(dependency["apiVersion"], dependency["kind"], dependency.get("namespace", ""), dependency.get("name"))
+        dependency_key(
+            dependency["apiVersion"], dependency["kind"], dependency.get("namespace", ""), dependency.get("name")
+        )
         for dependency in orjson.loads(recorded) or ()
     ]
 
 
-def need_key(api_version: str, kind: str, namespace: str, name: str | None) -> str:
+def dependency_key(api_version: str, kind: str, namespace: str, name: str | None) -> str:
     """The index value of a dependency; without a name it stands for a dependency by label selector."""
     return f"{api_version} {kind} {namespace}/{name or ''}"
 
 
-NEEDS = Index("bindings that need an object", ResourceBinding, needed_keys)
-ATTACHED_TO = Index("bindings attached to another", ResourceBinding, depended_by_keys)
+BINDINGS_BY_DEPENDENCY = Index("bindings that need an object", ResourceBinding, dependency_keys)
+ATTACHED_BINDINGS = Index("bindings attached to another", ResourceBinding, depended_by_keys)
 
 
-def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
+def affects_dependencies(old: Binding | None, new: Binding) -> bool:
     if not new.spec.propagate_deps and well_known.DEPENDENCIES_FINALIZER not in new.metadata.finalizers:
         return False  # it has no dependencies, and no attached bindings to release
     return (
@@ -63,9 +75,9 @@ def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
     )
 
 
-def referrers(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
+def bindings_requiring(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
     """An attached binding was created or deleted, lost its labels, or has a newer object: the bindings that need it."""
-    if old is not None and new is not None and traits(old) == traits(new):
+    if old is not None and new is not None and dependency_state(old) == dependency_state(new):
         return
     for snapshot in dict.fromkeys(s for one in (old, new) if one is not None for s in one.spec.required_by):
         binding = view.get(ResourceBinding, snapshot.namespace, snapshot.name)
@@ -73,22 +85,22 @@ def referrers(old: ResourceBinding | None, new: ResourceBinding | None, view: Vi
             yield key_of(binding)
 
 
-def traits(attached: ResourceBinding) -> tuple[Iterable[str], str]:
+def dependency_state(attached: ResourceBinding) -> tuple[Iterable[str], str]:
     return depended_by_keys(attached), attached.spec.resource.resource_version
 
 
 @controller(
     ResourceBinding,
     writes=["metadata.finalizers", "metadata.annotations", "ResourceBinding"],
-    changed=concerns_dependencies,
-    wakes=[Wake(ResourceBinding, referrers)],
+    predicate=affects_dependencies,
+    triggers=[Trigger(ResourceBinding, bindings_requiring)],
 )
-def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
-    attached = list(view.having(ATTACHED_TO, depended_by(binding)))
+def dependencies(binding: ResourceBinding, view: View) -> Iterator[Effect]:
+    attached = list(view.by_index(ATTACHED_BINDINGS, depended_by_label(binding)))
     if not binding.spec.propagate_deps or binding.metadata.deletion_timestamp is not None:
         for other in attached:
-            yield detached(other, binding)
-        yield from forgotten(binding)
+            yield detach(other, binding)
+        yield from remove_finalizer(binding)
         return
     if not binding.spec.clusters and well_known.DEPENDENCIES_FINALIZER not in binding.metadata.finalizers:
         return  # the workload has no clusters yet
@@ -100,54 +112,58 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
     try:
         needed = interpreter.dependencies(template)
     except InterpreterError as fault:
-        yield Note(ref, "GetDependenciesFailed", str(fault), SOURCE, "Warning")
-        yield Again(30)
+        yield RecordEvent(ref, "GetDependenciesFailed", str(fault), SOURCE, "Warning")
+        yield RequeueAfter(30)
         return
-    yield from attach(binding, needed, attached, view)
+    yield from attach_dependencies(binding, needed, attached, view)
 
 
-def brought_along(template: Raw, view: View) -> Iterator[Wish]:
+def update_attached_binding(template: Raw, view: View) -> Iterator[Effect]:
     """Update the attached binding of an object that was created or changed and that other bindings need."""
     ref = well_known.ref_of_raw(template)
     before = seen = view.get(ResourceBinding, ref.namespace, binding_name(ref.kind, ref.name))
     for name in (ref.name, None):
-        for binding in view.having(NEEDS, need_key(ref.api_version, ref.kind, ref.namespace, name)):
+        for binding in view.by_index(
+            BINDINGS_BY_DEPENDENCY, dependency_key(ref.api_version, ref.kind, ref.namespace, name)
+        ):
             if (
                 binding.spec.propagate_deps
                 and binding.metadata.deletion_timestamp is None
-                and is_needed(template, binding)
+                and is_dependency_of(template, binding)
             ):
-                seen = attached_to(binding, template, seen, view)
+                seen = attached_binding(binding, template, seen, view)
     if seen is not None and seen != before:
         yield seen
 
 
-def is_needed(template: Raw, binding: ResourceBinding) -> bool:
+def is_dependency_of(template: Raw, binding: ResourceBinding) -> bool:
     recorded = orjson.loads(binding.metadata.annotations.get(well_known.DEPENDENCIES, "null")) or ()
     ref = well_known.ref_of_raw(template)
     return any(
         (entry["apiVersion"], entry["kind"], entry.get("namespace", "")) == (ref.api_version, ref.kind, ref.namespace)
-        and (entry["name"] == ref.name if entry.get("name") else chosen_by(entry, template))
+        and (entry["name"] == ref.name if entry.get("name") else matches_selector(entry, template))
         for entry in recorded
     )
 
 
-def chosen_by(dependency: Raw, template: Raw) -> bool:
+def matches_selector(dependency: Raw, template: Raw) -> bool:
     selector = msgspec.convert(dependency.get("labelSelector") or {}, LabelSelector, strict=False)
     return selector.matches(well_known.labels_of(template))
 
 
-def depended_by(binding: Binding) -> str:
+def depended_by_label(binding: Binding) -> str:
     return well_known.DEPENDED_BY + binding_reference_key(binding.namespace, binding.name)
 
 
-def forgotten(binding: ResourceBinding) -> Iterator[Wish]:
+def remove_finalizer(binding: ResourceBinding) -> Iterator[Effect]:
     finalizers = tuple(f for f in binding.metadata.finalizers if f != well_known.DEPENDENCIES_FINALIZER)
     if finalizers != binding.metadata.finalizers:
         yield binding.but(metadata=binding.metadata.but(finalizers=finalizers))
 
 
-def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceBinding], view: View) -> Iterator[Wish]:
+def attach_dependencies(
+    binding: ResourceBinding, needed: list[Raw], attached: list[ResourceBinding], view: View
+) -> Iterator[Effect]:
     """Create or update the attached bindings of all needed objects, and detach those no longer needed."""
     ref = well_known.template_ref(binding)
     recorded = orjson.dumps(needed or None).decode()
@@ -160,31 +176,33 @@ def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceB
     changed = annotated != binding
     if changed:
         yield annotated
-    templates = [raw for dependency in needed for raw in found(dependency, view)]
+    templates = [raw for dependency in needed for raw in objects_of(dependency, view)]
     names = {binding_name(raw["kind"], raw["metadata"]["name"]) for raw in templates}
     for other in attached:
         if other.name not in names:
             changed = True
-            yield detached(other, binding)
+            yield detach(other, binding)
     versions: list[str] = []
     for raw in templates:
         seen = view.get(ResourceBinding, binding.namespace, binding_name(raw["kind"], raw["metadata"]["name"]))
-        wanted = attached_to(binding, raw, seen, view)
+        wanted = attached_binding(binding, raw, seen, view)
         versions.append(wanted.spec.resource.resource_version)
         if wanted != seen:
             changed = True
             yield wanted
-            yield from conflict_note(wanted, view)
+            yield from conflict_events(wanted, view)
     key, cause = well_known.ref_of(binding), (binding.metadata.generation, *versions)
     if changed or view.recall("dependencies reported", key) != cause:
-        listed = f"[{' '.join(map(told_as, needed))}]"
-        yield Note(ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed)
+        listed = f"[{' '.join(map(format_dependency, needed))}]"
+        yield RecordEvent(
+            ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed
+        )
         text = "Sync schedule results to dependencies succeed."
-        yield Note(key, "SyncScheduleResultToDependenciesSucceed", text, SOURCE, routine=not changed)
-        yield Remember("dependencies reported", key, cause)
+        yield RecordEvent(key, "SyncScheduleResultToDependenciesSucceed", text, SOURCE, routine=not changed)
+        yield RememberInProcess("dependencies reported", key, cause)
 
 
-def told_as(dependency: Raw) -> str:
+def format_dependency(dependency: Raw) -> str:
     """One dependency as upstream's events print it."""
     selector = "nil" if dependency.get("labelSelector") is None else orjson.dumps(dependency["labelSelector"]).decode()
     return (
@@ -193,13 +211,13 @@ def told_as(dependency: Raw) -> str:
     )
 
 
-def found(dependency: Raw, view: View) -> list[Raw]:
+def objects_of(dependency: Raw, view: View) -> list[Raw]:
     """The existing objects that a dependency refers to: one by name, or all that its selector matches."""
     api_version, kind, namespace = dependency["apiVersion"], dependency["kind"], dependency.get("namespace", "")
     if name := dependency.get("name"):
         raw = view.raw(Ref(api_version, kind, namespace, name))
         return [raw] if raw is not None else []
-    return [raw for raw in view.raws(api_version, kind, namespace) if chosen_by(dependency, raw)]
+    return [raw for raw in view.raws(api_version, kind, namespace) if matches_selector(dependency, raw)]
 
 
 def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
@@ -208,14 +226,14 @@ def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
     if not view.profile.dependencies_removed_last:
         return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
     for task in binding.spec.graceful_eviction_tasks:
-        if task.purge_mode not in well_known.DIRECTLY:
+        if task.purge_mode not in well_known.IMMEDIATE_PURGE_MODES:
             clusters.setdefault(task.from_cluster, TargetCluster(name=task.from_cluster, replicas=task.replicas or 0))
     for hold in binding.status.holds:
         clusters.setdefault(hold.cluster, TargetCluster(name=hold.cluster, replicas=hold.replicas))
     return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
 
 
-def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None, view: View) -> ResourceBinding:
+def attached_binding(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None, view: View) -> ResourceBinding:
     """The attached binding of a dependency, with this binding among those that require it."""
     ref = well_known.ref_of_raw(raw)
     if seen is None:
@@ -229,36 +247,36 @@ def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None
             )
         )
     own = snapshot_of(binding, view)
-    required = [own if is_of(snapshot, binding) else snapshot for snapshot in seen.spec.required_by]
+    required = [own if is_snapshot_of(snapshot, binding) else snapshot for snapshot in seen.spec.required_by]
     if own not in required:
         required.append(own)
     spec = seen.spec.but(required_by=tuple(required), resource=object_reference(raw))
     if spec.placement is None:
-        spec = spec.but(**strategy(asking(spec.required_by, view)))
-    labels = seen.metadata.labels | {depended_by(binding): well_known.binding_id(binding)}
+        spec = spec.but(**combined_rules(requiring_bindings(spec.required_by, view)))
+    labels = seen.metadata.labels | {depended_by_label(binding): well_known.binding_id(binding)}
     return seen.but(metadata=seen.metadata.but(labels=labels), spec=spec)
 
 
-def is_of(snapshot: BindingSnapshot, binding: Binding) -> bool:
+def is_snapshot_of(snapshot: BindingSnapshot, binding: Binding) -> bool:
     return (snapshot.namespace, snapshot.name) == (binding.namespace, binding.name)
 
 
-def asking(required: Iterable[BindingSnapshot], view: View) -> list[ResourceBinding]:
+def requiring_bindings(required: Iterable[BindingSnapshot], view: View) -> list[ResourceBinding]:
     """The bindings that require this attached binding."""
     found = (view.get(ResourceBinding, snapshot.namespace, snapshot.name) for snapshot in required)
     return [binding for binding in found if binding is not None]
 
 
-def strategy(requiring: list[ResourceBinding]) -> dict[str, object]:
+def combined_rules(requiring: list[ResourceBinding]) -> dict[str, object]:
     """A binding without its own policy overwrites, and preserves on deletion, if any binding that requires it does."""
     overwrite = any(binding.spec.conflict_resolution == "Overwrite" for binding in requiring)
     preserve = any(binding.spec.preserve_resources_on_deletion for binding in requiring)
     return {"conflict_resolution": "Overwrite" if overwrite else "Abort", "preserve_resources_on_deletion": preserve}
 
 
-def conflict_note(attached: ResourceBinding, view: View) -> Iterator[Note]:
+def conflict_events(attached: ResourceBinding, view: View) -> Iterator[RecordEvent]:
     """An event when the bindings that require this one disagree on conflict resolution or deletion."""
-    requiring = asking(attached.spec.required_by, view) if attached.spec.placement is None else []
+    requiring = requiring_bindings(attached.spec.required_by, view) if attached.spec.placement is None else []
     resolutions = {binding.spec.conflict_resolution == "Overwrite" for binding in requiring}
     deletions = {bool(binding.spec.preserve_resources_on_deletion) for binding in requiring}
     reasons = [
@@ -267,14 +285,14 @@ def conflict_note(attached: ResourceBinding, view: View) -> Iterator[Note]:
     ]
     if reasons:
         text = f"Dependency policy conflict detected: {'; '.join(reasons)}."
-        yield Note(well_known.ref_of(attached), "DependencyPolicyConflict", text, SOURCE, "Warning")
+        yield RecordEvent(well_known.ref_of(attached), "DependencyPolicyConflict", text, SOURCE, "Warning")
 
 
-def detached(other: ResourceBinding, binding: ResourceBinding) -> ResourceBinding:
+def detach(other: ResourceBinding, binding: ResourceBinding) -> ResourceBinding:
     """The attached binding without this binding's requirement; without any, its spec is empty and it gets no Works."""
-    required = tuple(snapshot for snapshot in other.spec.required_by if not is_of(snapshot, binding))
+    required = tuple(snapshot for snapshot in other.spec.required_by if not is_snapshot_of(snapshot, binding))
     spec = other.spec.but(required_by=required)
     if not required and spec.placement is None:
         spec = BindingSpec(resource=spec.resource)
-    labels = {k: v for k, v in other.metadata.labels.items() if k != depended_by(binding)}
+    labels = {k: v for k, v in other.metadata.labels.items() if k != depended_by_label(binding)}
     return other.but(metadata=other.metadata.but(labels=labels), spec=spec)

@@ -24,9 +24,19 @@ from trimtab.api.kinds.work import (
 )
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Make, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Effect,
+    Ensure,
+    RecordEvent,
+    Ref,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.propagation.dependencies import brought_along
+from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import policy_priority
@@ -34,12 +44,12 @@ from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "resource-detector"
-RESERVED = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
-NOT_USERS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
+SERVER_FIELDS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 P = TypeVar("P", bound=Policy)
 
 
-def deserves_a_look(old: Raw | None, new: Raw) -> bool:
+def content_changed(old: Raw | None, new: Raw) -> bool:
     """Whether anything but the status, managedFields and resourceVersion changed."""
     if old is None:
         return True
@@ -47,10 +57,10 @@ def deserves_a_look(old: Raw | None, new: Raw) -> bool:
         key not in new for key in old if key != "status"
     ):
         return True
-    return _spoken(old["metadata"]) != _spoken(new["metadata"])
+    return _without_server_fields(old["metadata"]) != _without_server_fields(new["metadata"])
 
 
-def _spoken(metadata: Raw) -> Raw:
+def _without_server_fields(metadata: Raw) -> Raw:
     return {key: value for key, value in metadata.items() if key not in ("managedFields", "resourceVersion")}
 
 
@@ -79,7 +89,7 @@ def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> I
             yield key
 
 
-def template_of_override(
+def templates_of_override(
     old: OverridePolicy | ClusterOverridePolicy | None, new: OverridePolicy | ClusterOverridePolicy | None, view: View
 ) -> Iterable[Key]:
     """A new override policy: the templates of propagation policies that wait for it (`dependentOverrides`)."""
@@ -98,67 +108,67 @@ def template_of_binding(old: Binding | None, new: Binding | None, view: View) ->
 
 @controller(
     writes=["ResourceBinding", "ClusterResourceBinding"],
-    changed=deserves_a_look,
-    wakes=[
-        Wake(PropagationPolicy, templates_of_policy),
-        Wake(ClusterPropagationPolicy, templates_of_policy),
-        Wake(OverridePolicy, template_of_override),
-        Wake(ClusterOverridePolicy, template_of_override),
-        Wake(ResourceBinding, template_of_binding),
-        Wake(ClusterResourceBinding, template_of_binding),
+    predicate=content_changed,
+    triggers=[
+        Trigger(PropagationPolicy, templates_of_policy),
+        Trigger(ClusterPropagationPolicy, templates_of_policy),
+        Trigger(OverridePolicy, templates_of_override),
+        Trigger(ClusterOverridePolicy, templates_of_override),
+        Trigger(ResourceBinding, template_of_binding),
+        Trigger(ClusterResourceBinding, template_of_binding),
     ],
 )
-def detect(template: Raw, view: View) -> Iterator[Wish]:
+def detect(template: Raw, view: View) -> Iterator[Effect]:
     metadata = template["metadata"]
-    if metadata.get("deletionTimestamp") or RESERVED.fullmatch(metadata.get("namespace", "")):
+    if metadata.get("deletionTimestamp") or RESERVED_NAMESPACES.fullmatch(metadata.get("namespace", "")):
         return
     if well_known.labels_of(template).get(well_known.CLAIMED_BY):
         return
-    key = well_known.place_of_raw(template)
-    known: Said | None = view.recall("template", key)
-    policy, is_stale = claimant(template, view)
+    key = well_known.ref_without_uid(template)
+    known: TemplateState | None = view.recall("template", key)
+    policy, is_stale = claiming_policy(template, view)
     if is_stale:
-        yield from unclaimed(template, view)
+        yield from release_claim(template, view)
         return
     if policy is None:
-        policy = chosen(template, view)
+        policy = best_policy(template, view)
     if policy is None or policy.metadata.deletion_timestamp is not None:
-        yield from brought_along(template, view)
-        yield Remember("template", key, said(template, None))
+        yield from update_attached_binding(template, view)
+        yield RememberInProcess("template", key, template_state(template, None))
         return
     if policy_priority(selectors_of(policy), template):
         if missing := missing_overrides(policy, view):
-            yield from waited_for(missing, template, policy, view)
+            yield from wait_for_overrides(missing, template, policy, view)
             return
-        claim = claimed(template, policy)
+        claim = with_claim(template, policy)
         if claim != template:
-            yield Make(claim, seen=template)  # this write triggers the next reconcile, which creates the binding
+            yield Ensure(claim, seen=template)  # this write triggers the next reconcile, which creates the binding
             return
-        current = said(template, policy)
-        edited = known is None or known.by_the_user != current.by_the_user
-        yield from apply(template, policy, view, by_the_user=edited, news=known != current)
-        yield Remember("template", key, current)
+        current = template_state(template, policy)
+        edited = known is None or known.user_content != current.user_content
+        yield from apply_policy(template, policy, view, user_edited=edited, is_changed=known != current)
+        yield RememberInProcess("template", key, current)
     else:
-        yield Remember("template", key, said(template, policy))
+        yield RememberInProcess("template", key, template_state(template, policy))
 
 
-class Said(NamedTuple):
+class TemplateState(NamedTuple):
     """The inputs of a binding as digests; when two are equal, the binding does not change."""
 
-    by_the_user: bytes
+    user_content: bytes
     """The template without what the control plane added."""
-    marked: bytes
+    metadata: bytes
     """All labels and annotations of the template."""
     policy: str
     generation: int
 
 
-def said(template: Raw, policy: Policy | None) -> Said:
+def template_state(template: Raw, policy: Policy | None) -> TemplateState:
     content = {key: value for key, value in template.items() if key not in ("status", "metadata")}
-    metadata = {key: value for key, value in template["metadata"].items() if key not in NOT_USERS}
+    metadata = {key: value for key, value in template["metadata"].items() if key not in SERVER_FIELDS}
     sections = {section: metadata.pop(section, None) or {} for section in ("labels", "annotations")}
-    users = [{key: value for key, value in section.items() if theirs(key)} for section in sections.values()]
-    return Said(
+    users = [{key: value for key, value in section.items() if is_user_key(key)} for section in sections.values()]
+    return TemplateState(
         digest([content, metadata, users]),
         digest(sections),
         well_known.policy_id(policy) if policy is not None else "",
@@ -171,11 +181,11 @@ def digest(value: Any) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-def theirs(key: str) -> bool:
+def is_user_key(key: str) -> bool:
     return ".karmada.io" not in key or key == well_known.SKIP_NAMESPACE
 
 
-def claimant(template: Raw, view: View) -> tuple[Policy | None, bool]:
+def claiming_policy(template: Raw, view: View) -> tuple[Policy | None, bool]:
     """The policy that has claimed this template, and whether the claim refers to a policy that does not exist."""
     labels, annotations = well_known.labels_of(template), well_known.annotations_of(template)
     if well_known.PP_ID in labels and well_known.PP_NAME in annotations and well_known.PP_NAMESPACE in annotations:
@@ -189,14 +199,14 @@ def claimant(template: Raw, view: View) -> tuple[Policy | None, bool]:
     return None, False
 
 
-def chosen(template: Raw, view: View) -> Policy | None:
+def best_policy(template: Raw, view: View) -> Policy | None:
     """The best matching policy: namespaced before cluster-wide, then by priority, selector specificity and name."""
     namespace = template["metadata"].get("namespace", "")
-    own = best(view.all(PropagationPolicy, namespace), template) if namespace else None
-    return own or best(view.all(ClusterPropagationPolicy), template)
+    own = best_match(view.all(PropagationPolicy, namespace), template) if namespace else None
+    return own or best_match(view.all(ClusterPropagationPolicy), template)
 
 
-def best(policies: Iterable[P], template: Raw) -> P | None:
+def best_match(policies: Iterable[P], template: Raw) -> P | None:
     ranked = []
     for policy in policies:
         specificity = policy_priority(selectors_of(policy), template)
@@ -205,7 +215,7 @@ def best(policies: Iterable[P], template: Raw) -> P | None:
     return min(ranked, key=lambda entry: entry[:3])[3] if ranked else None
 
 
-def claim_marks(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | None]]:
+def claim_metadata(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """The labels and annotations of a claim; a namespaced claim removes those of a cluster-wide one."""
     if isinstance(policy, PropagationPolicy):
         labels: dict[str, str | None] = {well_known.PP_ID: well_known.policy_id(policy), well_known.CPP_ID: None}
@@ -225,43 +235,45 @@ NO_CLAIM_ANNOTATIONS: dict[str, str | None] = {
 }
 
 
-def claimed(template: Raw, policy: Policy) -> Raw:
-    labels, annotations = claim_marks(policy)
-    return well_known.remarked(template, labels=labels, annotations=annotations)
+def with_claim(template: Raw, policy: Policy) -> Raw:
+    labels, annotations = claim_metadata(policy)
+    return well_known.with_metadata(template, labels=labels, annotations=annotations)
 
 
-def unclaimed(template: Raw, view: View) -> Iterator[Wish]:
+def release_claim(template: Raw, view: View) -> Iterator[Effect]:
     """Remove the claim, from the binding first and then from the template; running workloads are kept."""
     metadata = template["metadata"]
     binding = well_known.binding_at(
         view, metadata.get("namespace", ""), binding_name(template["kind"], metadata["name"])
     )
     if binding is not None:
-        yield without_claim(binding)
-    yield Make(well_known.remarked(template, labels=NO_CLAIM_LABELS, annotations=NO_CLAIM_ANNOTATIONS), seen=template)
+        yield binding_without_claim(binding)
+    yield Ensure(
+        well_known.with_metadata(template, labels=NO_CLAIM_LABELS, annotations=NO_CLAIM_ANNOTATIONS), seen=template
+    )
 
 
-def without_claim(binding: Binding) -> Binding:
+def binding_without_claim(binding: Binding) -> Binding:
     return binding.but(
         metadata=binding.metadata.but(
-            labels=well_known.merged(binding.metadata.labels, NO_CLAIM_LABELS),
-            annotations=well_known.merged(binding.metadata.annotations, NO_CLAIM_ANNOTATIONS),
+            labels=well_known.with_changes(binding.metadata.labels, NO_CLAIM_LABELS),
+            annotations=well_known.with_changes(binding.metadata.annotations, NO_CLAIM_ANNOTATIONS),
         )
     )
 
 
-def apply(template: Raw, policy: Policy, view: View, *, by_the_user: bool, news: bool) -> Iterator[Wish]:
+def apply_policy(template: Raw, policy: Policy, view: View, *, user_edited: bool, is_changed: bool) -> Iterator[Effect]:
     """Create or update the binding; a Lazy policy applies only to changes by the user."""
-    if by_the_user or policy.spec.activation_preference != "Lazy":
-        yield from bind(template, policy, view, news=news)
+    if user_edited or policy.spec.activation_preference != "Lazy":
+        yield from sync_binding(template, policy, view, is_changed=is_changed)
 
 
-def waited_for(missing: list[str], template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
+def wait_for_overrides(missing: list[str], template: Raw, policy: Policy, view: View) -> Iterator[Effect]:
     """A policy is not applied and claims nothing until its dependent overrides exist."""
     if not view.profile.record_routine_events:  # upstream records no event
-        text = f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}"
-        yield Note(well_known.ref_of_raw(template), "ApplyPolicyFailed", text, SOURCE, "Warning")
-    yield Again(30)
+        text = f"{describe_apply(policy)} failed: override policies not found: {', '.join(missing)}"
+        yield RecordEvent(well_known.ref_of_raw(template), "ApplyPolicyFailed", text, SOURCE, "Warning")
+    yield RequeueAfter(30)
 
 
 def missing_overrides(policy: Policy, view: View) -> list[str]:
@@ -273,70 +285,74 @@ def missing_overrides(policy: Policy, view: View) -> list[str]:
     return [name for name in policy.spec.dependent_overrides if not exists(name)]
 
 
-def policy_text(policy: Policy) -> str:
+def describe_apply(policy: Policy) -> str:
     if isinstance(policy, PropagationPolicy):
         return f"Apply policy({policy.namespace}/{policy.name})"
     return f"Apply cluster policy({policy.name})"
 
 
-def bind(template: Raw, policy: Policy, view: View, *, news: bool) -> Iterator[Wish]:
+def sync_binding(template: Raw, policy: Policy, view: View, *, is_changed: bool) -> Iterator[Effect]:
     """Create the binding, or update the fields that the detector owns."""
     ref = well_known.ref_of_raw(template)
     try:
         wanted = binding_for(template, policy, view)
-    except Unready as reason:
-        yield Note(ref, "ApplyPolicyFailed", f"{policy_text(policy)} failed: {reason}", SOURCE, "Warning")
-        yield Again(10)
+    except BindingNotReady as reason:
+        yield RecordEvent(ref, "ApplyPolicyFailed", f"{describe_apply(policy)} failed: {reason}", SOURCE, "Warning")
+        yield RequeueAfter(10)
         return
     seen = well_known.binding_at(view, wanted.namespace, wanted.name)
     if seen is not None:
         owner = next((o for o in seen.metadata.owner_references if o.controller), None)
         if owner is not None and owner.uid != ref.uid:
-            yield Again(0.2)  # it belongs to a deleted object of the same name: garbage collection deletes it first
+            yield RequeueAfter(
+                0.2
+            )  # it belongs to a deleted object of the same name: garbage collection deletes it first
             return
-        if not news and seen.spec.resource.uid == ref.uid:
+        if not is_changed and seen.spec.resource.uid == ref.uid:
             # The resourceVersion also changes with the status; without other changes the binding keeps the old one.
             wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
-        wanted = updated(seen, wanted)
-    if wanted == seen and not news:
+        wanted = merge_binding(seen, wanted)
+    if wanted == seen and not is_changed:
         return
-    if wanted.spec.replica_requirements is not None or wanted.spec.replicas or counts(template, view):
-        yield Note(ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE, routine=True)
+    if wanted.spec.replica_requirements is not None or wanted.spec.replicas or interprets_replicas(template, view):
+        yield RecordEvent(
+            ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE, routine=True
+        )
     if wanted == seen:
         return
     yield wanted
-    yield Note(ref, "ApplyPolicySucceed", f"{policy_text(policy)} succeed", SOURCE)
+    yield RecordEvent(ref, "ApplyPolicySucceed", f"{describe_apply(policy)} succeed", SOURCE)
 
 
-def counts(template: Raw, view: View) -> bool:
+def interprets_replicas(template: Raw, view: View) -> bool:
     interpreter: Interpreter = view.part("interpreter")
     return interpreter.interprets((template["apiVersion"], template["kind"]), Operation.REPLICA)
 
 
-class Unready(Exception):
+class BindingNotReady(Exception):
     """The binding cannot be built yet; the message names what is missing."""
 
 
 def binding_for(template: Raw, policy: Policy, view: View) -> Binding:
     """The binding of this template under this policy, without any scheduling result."""
     ref = well_known.ref_of_raw(template)
-    labels, annotations = claim_marks(policy)
+    labels, annotations = claim_metadata(policy)
     name = binding_name(ref.kind, ref.name)
     cluster_wide = not ref.namespace
     own_label = well_known.CRB_ID if cluster_wide else well_known.RB_ID
     metadata = Meta(
         name=name,
         namespace=ref.namespace,
-        labels=well_known.merged({own_label: well_known.permanent_id(ref.uid, ref.kind, name)}, labels),
-        annotations=well_known.merged({}, annotations),
+        labels=well_known.with_changes({own_label: well_known.permanent_id(ref.uid, ref.kind, name)}, labels),
+        annotations=well_known.with_changes({}, annotations),
         finalizers=(well_known.CLUSTER_BINDING_FINALIZER if cluster_wide else well_known.BINDING_FINALIZER,),
         owner_references=(controller_reference(ref),),
     )
-    spec = spec_for(template, ref, policy, view)
+    spec = binding_spec(template, ref, policy, view)
     return (ClusterResourceBinding if cluster_wide else ResourceBinding)(metadata=metadata, spec=spec)
 
 
-def spec_for(template: Raw, ref: Ref, policy: Policy, view: View) -> BindingSpec:
+def binding_spec(template: Raw, ref: Ref, policy: Policy, view: View) -> BindingSpec:
     rules = policy.spec
     spec = BindingSpec(
         resource=object_reference(template),
@@ -376,7 +392,7 @@ def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
             requirements = msgspec.convert(raw, ReplicaRequirements, strict=False) if raw is not None else None
             return spec.but(replicas=replicas, replica_requirements=requirements)
     except InterpreterError as fault:
-        raise Unready(str(fault)) from fault
+        raise BindingNotReady(str(fault)) from fault
     return spec
 
 
@@ -385,10 +401,10 @@ def priority_of(policy: Policy, view: View) -> BindingSchedulePriority | None:
     if wanted is None:
         return None
     if wanted.priority_class_source != "KubePriorityClass":
-        raise Unready(f"unsupported priority class source {wanted.priority_class_source}")
+        raise BindingNotReady(f"unsupported priority class source {wanted.priority_class_source}")
     found = view.get(PriorityClass, "", wanted.priority_class_name)
     if found is None:
-        raise Unready(f'priorityclasses.scheduling.k8s.io "{wanted.priority_class_name}" not found')
+        raise BindingNotReady(f'priorityclasses.scheduling.k8s.io "{wanted.priority_class_name}" not found')
     return BindingSchedulePriority(priority=found.value)
 
 
@@ -407,7 +423,7 @@ def affinity_groups(template: Raw, policy: Policy, view: View) -> WorkloadAffini
     )
 
 
-def updated(seen: Binding, wanted: Binding) -> Binding:
+def merge_binding(seen: Binding, wanted: Binding) -> Binding:
     """`seen` with the detector's fields updated; clusters, eviction tasks and reschedule times have other owners."""
     suspension = wanted.spec.suspension
     if seen.spec.suspension is not None and seen.spec.suspension.scheduling is not None:
@@ -428,11 +444,12 @@ def updated(seen: Binding, wanted: Binding) -> Binding:
         workload_affinity_groups=own.workload_affinity_groups,
         suspension=suspension,
     )
-    own_label = well_known.CRB_ID if well_known.cluster_wide(seen) else well_known.RB_ID
+    own_label = well_known.CRB_ID if well_known.is_cluster_scoped(seen) else well_known.RB_ID
     kept_id = {own_label: seen.metadata.labels[own_label]} if own_label in seen.metadata.labels else {}
     metadata = seen.metadata.but(
-        labels=well_known.merged(seen.metadata.labels, NO_CLAIM_LABELS) | wanted.metadata.labels | kept_id,
-        annotations=well_known.merged(seen.metadata.annotations, NO_CLAIM_ANNOTATIONS) | wanted.metadata.annotations,
+        labels=well_known.with_changes(seen.metadata.labels, NO_CLAIM_LABELS) | wanted.metadata.labels | kept_id,
+        annotations=well_known.with_changes(seen.metadata.annotations, NO_CLAIM_ANNOTATIONS)
+        | wanted.metadata.annotations,
         finalizers=tuple(dict.fromkeys((*seen.metadata.finalizers, *wanted.metadata.finalizers))),
         owner_references=wanted.metadata.owner_references,
     )

@@ -8,17 +8,27 @@ from trimtab.api.kinds.work import Binding, HeldReplicas, TargetCluster, Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import join_messages
-from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Delete,
+    Effect,
+    Index,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+)
 from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.propagation.detect import selectors_of
-from trimtab.controllers.propagation.work_rendering import divided_completions, render, told_fault
+from trimtab.controllers.propagation.work_rendering import divide_completions, override_failure_events, render_work
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import InterpreterError
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
 
-DIRECTLY_SECONDS = 5.0
-FAILURE_SECONDS = 10.0
+PURGE_RECHECK_SECONDS = 5.0
+RETRY_SECONDS = 10.0
 
 
 def binding_ids_of_work(work: Work) -> Iterable[str]:
@@ -32,7 +42,7 @@ WORKS_OF_BINDING = Index("works of a binding", Work, binding_ids_of_work)
 
 def works_of(binding: Binding, view: View) -> list[Work]:
     own = well_known.binding_id(binding)
-    return list(view.having(WORKS_OF_BINDING, own)) if own else []
+    return list(view.by_index(WORKS_OF_BINDING, own)) if own else []
 
 
 def bindings_of_override(old: Override | None, new: Override | None, view: View) -> Iterable[Key]:
@@ -49,9 +59,9 @@ def bindings_of_override(old: Override | None, new: Override | None, view: View)
             yield key_of(binding)
 
 
-def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+def binding_of_changed_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     """A Work was deleted or edited: its binding restores it."""
-    if old is None or (new is not None and not leaves(old, new) and not is_edited(old, new)):
+    if old is None or (new is not None and not deletion_began(old, new) and not is_edited(old, new)):
         return
     key = well_known.binding_key_of_work(old)
     binding = well_known.binding_at(view, key.namespace, key.name) if key is not None else None
@@ -63,7 +73,7 @@ def is_edited(old: Work, new: Work) -> bool:
     return old.metadata.generation != new.metadata.generation and old.spec != new.spec
 
 
-def leaves(old: Work, new: Work) -> bool:
+def deletion_began(old: Work, new: Work) -> bool:
     return old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None
 
 
@@ -79,17 +89,17 @@ def needs_dispatch(old: Binding | None, new: Binding) -> bool:
 @controller(
     *well_known.BINDINGS,
     writes=["Work", "metadata.finalizers"],
-    changed=needs_dispatch,
-    wakes=[
-        Wake(OverridePolicy, bindings_of_override),
-        Wake(ClusterOverridePolicy, bindings_of_override),
-        Wake(Work, binding_of_lost_work),
+    predicate=needs_dispatch,
+    triggers=[
+        Trigger(OverridePolicy, bindings_of_override),
+        Trigger(ClusterOverridePolicy, bindings_of_override),
+        Trigger(Work, binding_of_changed_work),
     ],
 )
-def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
+def dispatch(binding: Binding, view: View) -> Iterator[Effect]:
     works = works_of(binding, view)
     if binding.metadata.deletion_timestamp is not None:
-        yield from farewell(binding, works)
+        yield from finalize(binding, works)
         return
     expected = expected_clusters(binding)
     if not expected and not works and not view.profile.record_routine_events:
@@ -97,22 +107,22 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
     orphans = [work for work in works if well_known.cluster_of(work.namespace) not in expected]
     for work in orphans:
         if work.metadata.deletion_timestamp is None:
-            yield Gone(work)
+            yield Delete(work)
     remnants = purge_guard.remnants(binding, works, view)
     if any(remnant.blocks(view.now) for remnant in remnants):
         # The old instance must be deleted before a new one starts.
-        yield Again(min([DIRECTLY_SECONDS, *purge_guard.waits(remnants, view.now)]))
+        yield RequeueAfter(min([PURGE_RECHECK_SECONDS, *purge_guard.waits(remnants, view.now)]))
         return
     template = view.raw(well_known.template_ref(binding))
     if template is None:
         return
-    yield from send(binding, template, works, view)
+    yield from sync_works(binding, template, works, view)
 
 
-def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
+def finalize(binding: Binding, works: list[Work]) -> Iterator[Effect]:
     for work in works:
         if work.metadata.deletion_timestamp is None:
-            yield Gone(work)
+            yield Delete(work)
     own = (well_known.BINDING_FINALIZER, well_known.CLUSTER_BINDING_FINALIZER)
     finalizers = tuple(f for f in binding.metadata.finalizers if f not in own)
     if finalizers != binding.metadata.finalizers:
@@ -121,14 +131,16 @@ def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
 
 def expected_clusters(binding: Binding) -> set[str]:
     """The clusters in which this binding has Works: scheduled, required, being evicted, or held by a move."""
-    names = {target.name for target in targets(binding)}
+    names = {target.name for target in targets_of(binding)}
     names |= {
-        task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in well_known.DIRECTLY
+        task.from_cluster
+        for task in binding.spec.graceful_eviction_tasks
+        if task.purge_mode not in well_known.IMMEDIATE_PURGE_MODES
     }
     return names | {hold.cluster for hold in binding.status.holds}
 
 
-def targets(binding: Binding) -> list[TargetCluster]:
+def targets_of(binding: Binding) -> list[TargetCluster]:
     """The replicas of each cluster: its share, what other bindings require, and what holds keep."""
     shares = {target.name: target for target in binding.spec.clusters}
     for snapshot in binding.spec.required_by:
@@ -137,43 +149,43 @@ def targets(binding: Binding) -> list[TargetCluster]:
     for hold in binding.status.holds:
         share = shares.get(hold.cluster, TargetCluster(name=hold.cluster))
         shares[hold.cluster] = share.but(
-            replicas=max(share.replicas, min(share.replicas + hold.replicas, had(binding, hold)))
+            replicas=max(share.replicas, min(share.replicas + hold.replicas, replicas_before_move(binding, hold)))
         )
     return list(shares.values())
 
 
-def had(binding: Binding, hold: HeldReplicas) -> int:
+def replicas_before_move(binding: Binding, hold: HeldReplicas) -> int:
     """The replicas of the cluster before the move: a hold keeps replicas and never adds any."""
     replacement = binding.status.replacement
     before = {target.name: target.replicas for target in replacement.before} if replacement is not None else {}
     return before.get(hold.cluster, 2**31)
 
 
-def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Wish]:
+def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Effect]:
     """Render the Work of every target cluster and write those that differ."""
     seen = {work.namespace: work for work in works}
-    shares = targets(binding)
-    completions, pruned = divided_completions(binding, template, shares), prune(template)
-    cause = cause_of(binding, template, view)
+    shares = targets_of(binding)
+    completions, pruned = divide_completions(binding, template, shares), prune(template)
+    cause = dispatch_cause(binding, template, view)
     fresh = view.recall("dispatched", well_known.ref_of(binding)) != cause
     failures: list[str] = []
     changed = False
     for target in shares:
         try:
-            work, notes = render(binding, target, template, pruned, completions, view)
+            work, notes = render_work(binding, target, template, pruned, completions, view)
         except InterpreterError as fault:
             failures.append(str(fault))
             continue
         except OverrideError as fault:
             failures.append(fault.cause)
-            yield from told_fault(binding, fault, target.name)
+            yield from override_failure_events(binding, fault, target.name)
             continue
         before = seen.get(work.namespace)
         if before is not None and before.metadata.deletion_timestamp is not None:
-            yield Again(0.5)  # the old Work must be deleted before one of the same name can be created
+            yield RequeueAfter(0.5)  # the old Work must be deleted before one of the same name can be created
             continue
         forget = view.profile.drop_stale_overrides
-        wanted = work if before is None else renewed(before, work, forget_overrides=forget)
+        wanted = work if before is None else merge_work(before, work, forget_overrides=forget)
         if wanted != before:
             changed = True
             yield wanted
@@ -182,12 +194,12 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     first = fresh and (
         bool(shares) or view.profile.record_routine_events
     )  # without targets only upstream records an event
-    yield from told(binding, failures, tell=changed or first)
+    yield from sync_events(binding, failures, report_success=changed or first)
     if fresh and not failures:
-        yield Remember("dispatched", well_known.ref_of(binding), cause)
+        yield RememberInProcess("dispatched", well_known.ref_of(binding), cause)
 
 
-def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
+def dispatch_cause(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
     """The generations of the binding and of the override policies that select it: equal ones need no new events."""
     generations = [binding.metadata.generation]
     namespace = binding.spec.resource.namespace
@@ -199,7 +211,7 @@ def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
     return tuple(generations)
 
 
-def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
+def merge_work(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
     """The existing Work with the labels, annotations, finalizers and spec of the new one."""
     stale = (well_known.APPLIED_OVERRIDES, well_known.APPLIED_CLUSTER_OVERRIDES) if forget_overrides else ()
     kept = {key: value for key, value in before.metadata.annotations.items() if key not in stale}
@@ -213,15 +225,15 @@ def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
     )
 
 
-def told(binding: Binding, failures: list[str], *, tell: bool) -> Iterator[Wish]:
+def sync_events(binding: Binding, failures: list[str], *, report_success: bool) -> Iterator[Effect]:
     """Events on failure, and on success when a Work was written or this generation is dispatched for the first time."""
-    source = "cluster-resource-binding-controller" if well_known.cluster_wide(binding) else "binding-controller"
+    source = "cluster-resource-binding-controller" if well_known.is_cluster_scoped(binding) else "binding-controller"
     own, template = well_known.ref_of(binding), well_known.template_ref(binding)
     if failures:
         for about in (own, template):
-            yield Note(about, "SyncWorkFailed", join_messages(failures), source, "Warning")
-        yield Again(FAILURE_SECONDS)
-    elif tell:
-        text = f"Sync work of {well_known.binding_text(binding)} successful."
-        yield Note(own, "SyncWorkSucceed", text, source)
-        yield Note(template, "SyncWorkSucceed", text, source, routine=True)
+            yield RecordEvent(about, "SyncWorkFailed", join_messages(failures), source, "Warning")
+        yield RequeueAfter(RETRY_SECONDS)
+    elif report_success:
+        text = f"Sync work of {well_known.format_binding(binding)} successful."
+        yield RecordEvent(own, "SyncWorkSucceed", text, source)
+        yield RecordEvent(template, "SyncWorkSucceed", text, source, routine=True)

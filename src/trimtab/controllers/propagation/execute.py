@@ -14,24 +14,24 @@ from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, join_messages, with_condition
 from trimtab.controllers.contract import (
-    Again,
-    Fault,
-    Gone,
-    Inquire,
-    Look,
-    Make,
-    MemberWake,
-    Note,
+    CheckAccess,
+    Delete,
+    Effect,
+    Ensure,
+    Fetch,
+    InCluster,
+    MemberTrigger,
+    NotFetched,
+    ReconcileFault,
+    RecordEvent,
     Ref,
-    Remember,
-    Unseen,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
     View,
-    Wake,
-    Wish,
-    Within,
     controller,
 )
-from trimtab.controllers.propagation.work_status import identify, reflect
+from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
 from trimtab.controllers.settings import setting
 from trimtab.interpret.ignore_fields import with_ignored_fields
 from trimtab.interpret.interpreter import Interpreter
@@ -41,16 +41,16 @@ from trimtab.interpret.prune import prune
 SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
-READ_SECONDS = 30.0
+READ_INTERVAL_SECONDS = 30.0
 """How old a fetched object with the strategy ReadOnly may be."""
-ALLOWED_SECONDS = 60.0
+ACCESS_CHECK_SECONDS = 60.0
 """How long the result of an access review is valid."""
 CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY, COMPLETED = "CreateOnly", "ReadOnly", "ServerSideApply", "Completed"
-GRANTS = {"Role": "escalate", "ClusterRole": "escalate", "RoleBinding": "bind", "ClusterRoleBinding": "bind"}
+ESCALATION_VERBS = {"Role": "escalate", "ClusterRole": "escalate", "RoleBinding": "bind", "ClusterRoleBinding": "bind"}
 """The verbs that allow granting permissions which the executor does not have."""
-OVERTAKEN = ("AlreadyExists", "Conflict")
+LOST_RACE_REASONS = ("AlreadyExists", "Conflict")
 """Another writer was first: not a failure to report, the next reconcile sees the new object."""
-OURS_TO_REMOVE = (
+ANNOTATIONS_TO_REMOVE = (
     well_known.RB_NAMESPACE,
     well_known.RB_NAME,
     well_known.CRB_NAME,
@@ -115,45 +115,45 @@ def is_ready(cluster: Cluster) -> bool:
 @controller(
     Work,
     writes=["status", "metadata.finalizers"],
-    changed=work_changed,
-    wakes=[Wake(Cluster, works_of_cluster), MemberWake(work_of_object)],
+    predicate=work_changed,
+    triggers=[Trigger(Cluster, works_of_cluster), MemberTrigger(work_of_object)],
 )
-def execute(work: Work, view: View) -> Iterator[Wish]:
+def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)
     cluster = view.get(Cluster, "", name)
-    if not name or (cluster is not None and not is_mine(cluster, view)):
+    if not name or (cluster is not None and not is_served_here(cluster, view)):
         return
     if work.metadata.deletion_timestamp is not None:
-        yield from withdraw(work, cluster, view)
+        yield from remove_from_member(work, cluster, view)
     elif cluster is not None:
-        yield from deliver(work, cluster, view)
+        yield from sync_to_member(work, cluster, view)
 
 
-def is_mine(cluster: Cluster, view: View) -> bool:
+def is_served_here(cluster: Cluster, view: View) -> bool:
     """Whether this process serves the cluster: the control plane serves Push clusters, an agent its own cluster."""
     agent = setting(view, "agent")
     return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
-def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
+def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Iterator[Effect]:
     """Delete the objects in the member, or release those to be kept, and then remove the finalizer of the Work."""
     if well_known.WORK_FINALIZER not in work.metadata.finalizers:
         return
     if cluster is not None and cluster.metadata.deletion_timestamp is None and not is_ready(cluster):
-        yield Again(NOT_READY_SECONDS)
+        yield RequeueAfter(NOT_READY_SECONDS)
         return
     if cluster is not None and is_ready(cluster):
         for manifest in work.spec.workload.manifests:
-            ref = well_known.place_of_raw(manifest)
+            ref = well_known.ref_without_uid(manifest)
             seen = view.member(cluster.name, ref)
             if strategy_of(manifest) == READ_ONLY:
                 continue
-            if isinstance(seen, Unseen):
-                yield Look(cluster.name, ref)
+            if isinstance(seen, NotFetched):
+                yield Fetch(cluster.name, ref)
                 return
             if seen is not None and is_managed(seen):
-                stays = work.spec.preserve_resources_on_deletion or is_to_stay(manifest)
-                yield Within(cluster.name, released(seen) if stays else Gone(ref))
+                stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(manifest)
+                yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
     finalizers = tuple(one for one in work.metadata.finalizers if one != well_known.WORK_FINALIZER)
     yield work.but(metadata=work.metadata.but(finalizers=finalizers))
 
@@ -162,7 +162,7 @@ def strategy_of(manifest: Raw) -> str:
     return well_known.annotations_of(manifest).get(well_known.UPDATE_STRATEGY, "")
 
 
-def is_to_stay(manifest: Raw) -> bool:
+def is_orphaned_on_deletion(manifest: Raw) -> bool:
     return well_known.annotations_of(manifest).get(well_known.ON_DELETION) == "Orphan"
 
 
@@ -170,10 +170,12 @@ def is_managed(raw: Raw) -> bool:
     return well_known.labels_of(raw).get(well_known.MANAGED) == "true"
 
 
-def released(seen: Raw) -> Make:
+def release_object(seen: Raw) -> Ensure:
     """The member's object without the labels and annotations that mark it as managed."""
-    return Make(
-        well_known.remarked(seen, labels=dict.fromkeys(LABELS_TO_REMOVE), annotations=dict.fromkeys(OURS_TO_REMOVE)),
+    return Ensure(
+        well_known.with_metadata(
+            seen, labels=dict.fromkeys(LABELS_TO_REMOVE), annotations=dict.fromkeys(ANNOTATIONS_TO_REMOVE)
+        ),
         seen=seen,
     )
 
@@ -184,130 +186,130 @@ class Delivery(NamedTuple):
     ref: Ref
     manifest: Raw
     seen: Raw | None
-    wish: Make | None
+    write: Ensure | None
     problem: str
-    memory: Remember | None = None
-    look: Look | None = None
+    remember: RememberInProcess | None = None
+    fetch: Fetch | None = None
     """The object has to be fetched first."""
 
 
-def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
+def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]:
     now = view.now.replace(microsecond=0)
     if work.spec.suspend_dispatching:
-        yield from observed(work, cluster, dispatching(work, now, suspended=True), view)
+        yield from report_suspended(work, cluster, with_dispatching(work, now, suspended=True), view)
         return
     if not is_ready(cluster):
-        yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=False)))
-        yield Again(NOT_READY_SECONDS)
+        yield from update_status(work, work.status.but(conditions=with_dispatching(work, now, suspended=False)))
+        yield RequeueAfter(NOT_READY_SECONDS)
         return
-    checks = inquiries_of(work, cluster)
-    if unknown := [check for check in checks.values() if answer_to(check, view) is None]:
+    checks = access_checks(work, cluster)
+    if unknown := [check for check in checks.values() if cached_access(check, view) is None]:
         yield from unknown
         return
     deliveries = [
-        forbidden(manifest, view)
-        if ordinal in checks and not answer_to(checks[ordinal], view)
-        else delivery(manifest, cluster, view)
+        forbidden_delivery(manifest, view)
+        if ordinal in checks and not cached_access(checks[ordinal], view)
+        else plan_delivery(manifest, cluster, view)
         for ordinal, manifest in enumerate(work.spec.workload.manifests)
     ]
-    if unseen := [item for item in deliveries if item.look is not None]:
-        yield from (effect for item in unseen for effect in (item.memory, item.look) if effect is not None)
+    if unseen := [item for item in deliveries if item.fetch is not None]:
+        yield from (effect for item in unseen for effect in (item.remember, item.fetch) if effect is not None)
         return
-    yield from dropped(work, deliveries, cluster, view)
-    yield from complained(work, deliveries, cluster, view)
-    yield from sent(work, deliveries, cluster, view)
-    yield from appointments(deliveries, inquired=bool(checks))
-    if all(item.wish is None and not item.problem for item in deliveries):
-        yield from report(work, deliveries, dispatching(work, now, suspended=False), view)
+    yield from remove_dropped_manifests(work, deliveries, cluster, view)
+    yield from report_problems(work, deliveries, cluster, view)
+    yield from write_differences(work, deliveries, cluster, view)
+    yield from requeues(deliveries, checked=bool(checks))
+    if all(item.write is None and not item.problem for item in deliveries):
+        yield from report_status(work, deliveries, with_dispatching(work, now, suspended=False), view)
 
 
-def complained(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
+def report_problems(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Set Applied=False for manifests that cannot be applied or failed last time; record an event for a new failure."""
     problems = [item.problem for item in deliveries if item.problem]
-    if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
+    if view.fault is not None and view.fault.cluster and not is_lost_race(view.fault, deliveries):
         problems.append(view.fault.message)
     if not problems:
         return
     error = join_messages(problems)
     message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {error}"
     now = view.now.replace(microsecond=0)
-    failed = condition("Applied", "False", "AppliedFailed", message, now)
-    conditions = with_condition(dispatching(work, now, suspended=False), failed)
-    yield from told(work, work.status.but(conditions=conditions))
-    if view.profile.record_routine_events or is_news(work, failed):
-        yield from tell_failure(work, deliveries, cluster, error)
+    failed = new_condition("Applied", "False", "AppliedFailed", message, now)
+    conditions = with_condition(with_dispatching(work, now, suspended=False), failed)
+    yield from update_status(work, work.status.but(conditions=conditions))
+    if view.profile.record_routine_events or is_new_failure(work, failed):
+        yield from failure_events(work, deliveries, cluster, error)
 
 
-def sent(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
+def write_differences(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Write the manifests that differ, and remember what was sent to recognise the member's defaults later."""
-    fresh = is_new_to_us(work, view)
+    fresh = is_unreported_generation(work, view)
     for item in deliveries:
-        if item.memory is not None:
-            yield item.memory
-        if item.wish is not None:
-            yield Within(cluster.name, item.wish)
-            yield Remember("sent", (cluster.name, item.ref), fingerprint(prune(item.wish.wanted)))
-        if item.wish is not None or (fresh and not item.problem):
-            yield from tell_success(work, item, cluster)
+        if item.remember is not None:
+            yield item.remember
+        if item.write is not None:
+            yield InCluster(cluster.name, item.write)
+            yield RememberInProcess("sent", (cluster.name, item.ref), fingerprint(prune(item.write.wanted)))
+        if item.write is not None or (fresh and not item.problem):
+            yield from success_events(work, item, cluster)
     if fresh:
-        yield Remember("synced", well_known.ref_of(work), work.metadata.generation)
+        yield RememberInProcess("synced", well_known.ref_of(work), work.metadata.generation)
 
 
-def appointments(deliveries: list[Delivery], *, inquired: bool) -> Iterator[Wish]:
+def requeues(deliveries: list[Delivery], *, checked: bool) -> Iterator[Effect]:
     """Requeues for what no watch reports: the end of a conflict, a revoked permission, a changed read-only object."""
     if any(item.problem for item in deliveries):
-        yield Again(CONFLICT_SECONDS)
-    elif inquired:
-        yield Again(ALLOWED_SECONDS)
+        yield RequeueAfter(CONFLICT_SECONDS)
+    elif checked:
+        yield RequeueAfter(ACCESS_CHECK_SECONDS)
     if any(strategy_of(item.manifest) == READ_ONLY for item in deliveries):
-        yield Again(READ_SECONDS)
+        yield RequeueAfter(READ_INTERVAL_SECONDS)
 
 
-def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
+def report_suspended(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Effect]:
     """A suspended Work writes nothing, but still reports the status of what was applied before."""
-    refs = [well_known.place_of_raw(manifest) for manifest in work.spec.workload.manifests]
+    refs = [well_known.ref_without_uid(manifest) for manifest in work.spec.workload.manifests]
     found = [view.member(cluster.name, ref) for ref in refs]
-    there = [raw for raw in found if raw is not None and not isinstance(raw, Unseen) and is_managed(raw)]
+    there = [raw for raw in found if raw is not None and not isinstance(raw, NotFetched) and is_managed(raw)]
     applied = is_condition_true(work.status.conditions, "Applied")
     if not applied or not is_ready(cluster) or len(there) != len(refs):
-        yield from told(work, work.status.but(conditions=conditions))
+        yield from update_status(work, work.status.but(conditions=conditions))
         return
     deliveries = [
         Delivery(ref, manifest, raw, None, "")
         for ref, manifest, raw in zip(refs, work.spec.workload.manifests, there, strict=True)
     ]
-    yield from report(work, deliveries, conditions, view)
+    yield from report_status(work, deliveries, conditions, view)
 
 
-def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
+def access_checks(work: Work, cluster: Cluster) -> dict[int, CheckAccess]:
     """The permissions that the executor of this Work needs, by the ordinal of the manifest; empty without executor."""
     namespace, _, name = work.metadata.annotations.get(well_known.EXECUTOR, "").partition("/")
     if not name:
         return {}
     user = f"system:serviceaccount:{namespace}:{name}"
-    checks: dict[int, Inquire] = {}
+    checks: dict[int, CheckAccess] = {}
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
-        ref = well_known.place_of_raw(manifest)
+        ref = well_known.ref_without_uid(manifest)
         if strategy_of(manifest) == READ_ONLY:
             verbs = ["get"]
         else:
             verbs = ["create", "update", "patch", "get"]
-            verbs += [] if work.spec.preserve_resources_on_deletion or is_to_stay(manifest) else ["delete"]
-            verbs += [GRANTS[ref.kind]] if ref.kind in GRANTS else []
-        checks[ordinal] = Inquire(cluster.name, user, ref, tuple(verbs))
+            verbs += [] if work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(manifest) else ["delete"]
+            verbs += [ESCALATION_VERBS[ref.kind]] if ref.kind in ESCALATION_VERBS else []
+        checks[ordinal] = CheckAccess(cluster.name, user, ref, tuple(verbs))
     return checks
 
 
-def answer_to(check: Inquire, view: View) -> bool | None:
+def cached_access(check: CheckAccess, view: View) -> bool | None:
     """The result of the last access review; None when there is none or it has expired."""
     known: tuple[datetime, bool] | None = view.recall("allowed", check)
-    if known is None or (view.now - known[0]).total_seconds() >= ALLOWED_SECONDS:
+    if known is None or (view.now - known[0]).total_seconds() >= ACCESS_CHECK_SECONDS:
         return None
     return known[1]
 
 
-def forbidden(manifest: Raw, view: View) -> Delivery:
-    ref = well_known.place_of_raw(manifest)
+def forbidden_delivery(manifest: Raw, view: View) -> Delivery:
+    ref = well_known.ref_without_uid(manifest)
     group = ref.api_version.rpartition("/")[0]
     problem = (
         f"not allowed to apply the resource {group} {ref.kind}, {ref.namespace} {ref.name}, will try again in 1m0s"
@@ -315,13 +317,13 @@ def forbidden(manifest: Raw, view: View) -> Delivery:
     return Delivery(ref, manifest, None, None, problem)
 
 
-def is_overtaken(fault: Fault, deliveries: list[Delivery]) -> bool:
+def is_lost_race(fault: ReconcileFault, deliveries: list[Delivery]) -> bool:
     """Whether another writer was first. Field-manager conflicts do not resolve on retry, so they are reported."""
-    applying = any(item.wish is not None and item.wish.apply_as for item in deliveries)
-    return fault.reason in OVERTAKEN and not (applying and fault.reason == "Conflict")
+    applying = any(item.write is not None and item.write.apply_as for item in deliveries)
+    return fault.reason in LOST_RACE_REASONS and not (applying and fault.reason == "Conflict")
 
 
-def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
+def remove_dropped_manifests(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Delete or release the objects whose manifests were removed from the Work."""
     wanted = {item.ref for item in deliveries}
     for status in work.status.manifest_statuses:
@@ -329,29 +331,29 @@ def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View
         version = f"{known.group}/{known.version}" if known.group else known.version
         ref = Ref(version, known.kind, known.namespace, known.name)
         seen = view.member(cluster.name, ref) if ref not in wanted else None
-        if isinstance(seen, Unseen) or seen is None:
+        if isinstance(seen, NotFetched) or seen is None:
             continue
         if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed(seen):
-            stays = work.spec.preserve_resources_on_deletion or is_to_stay(seen)
-            yield Within(cluster.name, released(seen) if stays else Gone(ref))
+            stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(seen)
+            yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
 
 
-def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
+def plan_delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     """The write that one manifest needs, given the object in the member and the update strategy."""
-    ref = well_known.place_of_raw(manifest)
+    ref = well_known.ref_without_uid(manifest)
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
     if strategy == READ_ONLY:
-        return sight(ref, manifest, seen, cluster, view)
-    there = None if isinstance(seen, Unseen) else seen
+        return read_only_delivery(ref, manifest, seen, cluster, view)
+    there = None if isinstance(seen, NotFetched) else seen
     if strategy == SERVER_SIDE_APPLY:
         try:
-            return Delivery(ref, manifest, there, applied_over(manifest, there), "")
+            return Delivery(ref, manifest, there, server_side_apply(manifest, there), "")
         except InvalidJSONPath as fault:
             return Delivery(ref, manifest, there, None, str(fault))
     if strategy == COMPLETED or (strategy == CREATE_ONLY and there is not None):
         return Delivery(ref, manifest, there, None, "")
-    if isinstance(seen, Unseen) or seen is None:
-        return Delivery(ref, manifest, None, Make(manifest), "")
+    if isinstance(seen, NotFetched) or seen is None:
+        return Delivery(ref, manifest, None, Ensure(manifest), "")
     if not is_managed(seen) and well_known.annotations_of(manifest).get(well_known.CONFLICT_RESOLUTION) != "overwrite":
         problem = (
             f"resource(kind={ref.kind}, {ref.namespace}/{ref.name}) already exists in the cluster {cluster.name} and the "
@@ -359,35 +361,37 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
         )
         return Delivery(ref, manifest, seen, None, problem)
     try:
-        wanted = reconciled(manifest, seen, view.part("interpreter"))
+        wanted = with_member_fields(manifest, seen, view.part("interpreter"))
     except InterpreterError as fault:
         return Delivery(ref, manifest, seen, None, str(fault))
-    same, memory = is_as_sent(cluster.name, ref, wanted, seen, view)
-    return Delivery(ref, manifest, seen, None if same else Make(wanted, seen=seen, replace=True), "", memory)
+    same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
+    return Delivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
 
 
-def sight(ref: Ref, manifest: Raw, seen: Raw | Unseen | None, cluster: Cluster, view: View) -> Delivery:
+def read_only_delivery(
+    ref: Ref, manifest: Raw, seen: Raw | NotFetched | None, cluster: Cluster, view: View
+) -> Delivery:
     """A ReadOnly object: it may be unmanaged, and those are not watched, so it is fetched at intervals."""
     fetched: datetime | None = view.recall("looked", (cluster.name, ref))
-    if fetched is None or (view.now - fetched).total_seconds() >= READ_SECONDS:
-        memory = Remember("looked", (cluster.name, ref), view.now)
-        return Delivery(ref, manifest, None, None, "", memory, Look(cluster.name, ref))
-    if isinstance(seen, Unseen) or seen is None:
+    if fetched is None or (view.now - fetched).total_seconds() >= READ_INTERVAL_SECONDS:
+        memory = RememberInProcess("looked", (cluster.name, ref), view.now)
+        return Delivery(ref, manifest, None, None, "", memory, Fetch(cluster.name, ref))
+    if isinstance(seen, NotFetched) or seen is None:
         problem = f"{ref.kind} {well_known.qualified_name(ref)} is only read here, and it does not exist"
         return Delivery(ref, manifest, None, None, problem)
     return Delivery(ref, manifest, seen, None, "")
 
 
-def applied_over(manifest: Raw, seen: Raw | None) -> Make | None:
+def server_side_apply(manifest: Raw, seen: Raw | None) -> Ensure | None:
     """Server-side apply, unless the object has every field of the manifest already; other fields are ignored."""
-    wanted = manifest if seen is None else with_spared_fields(manifest, seen)
+    wanted = manifest if seen is None else with_ignored_fields(manifest, seen)
     if seen is not None and contains(seen, wanted):
         return None
     manager = well_known.annotations_of(manifest).get(well_known.FIELD_MANAGER, "work-agent")
-    return Make(wanted, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
+    return Ensure(wanted, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
 
 
-def with_spared_fields(manifest: Raw, seen: Raw) -> Raw:
+def with_ignored_fields(manifest: Raw, seen: Raw) -> Raw:
     """The manifest with the member's values in the fields that its ignore-fields rules name; raises BadPath."""
     mine, theirs = well_known.annotations_of(manifest), well_known.annotations_of(seen)
     for rule in orjson.loads(mine.get(well_known.IGNORE_FIELDS, "[]")):
@@ -406,7 +410,7 @@ def contains(there: Any, wanted: Any) -> bool:
     return bool(there == wanted)
 
 
-def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
+def with_member_fields(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
     """The manifest with what the member owns: resourceVersion, its own labels and annotations, and retained fields."""
     mine, theirs = manifest["metadata"], seen["metadata"]
     metadata = {**mine, "resourceVersion": theirs.get("resourceVersion", "")}
@@ -433,7 +437,9 @@ def fingerprint(pruned: Raw) -> int:
     return hash(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS))
 
 
-def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tuple[bool, Remember | None]:
+def matches_last_write(
+    cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View
+) -> tuple[bool, RememberInProcess | None]:
     """Whether the member's object is as wanted, apart from defaults of its API server, and what to remember.
 
     A member may default fields that the host does not know. Then the object never equals the manifest; it counts as
@@ -444,71 +450,75 @@ def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tu
     if mine == theirs:
         # The member added no defaults, so any later difference is a change by another writer.
         exact = last is not None and (settled is None or settled[0] != last)
-        return True, Remember("settled", (cluster, ref), (last, last)) if exact else None
+        return True, RememberInProcess("settled", (cluster, ref), (last, last)) if exact else None
     wanted_hash, found_hash = fingerprint(mine), fingerprint(theirs)
     if last != wanted_hash:
         return False, None
     if settled is None or settled[0] != wanted_hash:
-        return True, Remember("settled", (cluster, ref), (wanted_hash, found_hash))
+        return True, RememberInProcess("settled", (cluster, ref), (wanted_hash, found_hash))
     return settled[1] == found_hash, None
 
 
-def report(work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
+def report_status(
+    work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], view: View
+) -> Iterator[Effect]:
     """Set Applied=True and the statuses of all manifests in the Work."""
     now = view.now.replace(microsecond=0)
-    applied = condition("Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied", now)
+    applied = new_condition("Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied", now)
     statuses: list[ManifestStatus] = []
-    events: list[Note] = []
+    events: list[RecordEvent] = []
     for ordinal, item in enumerate(deliveries):
         if item.seen is None:
             continue
-        status, reflected = reflect(work, identify(ordinal, item.manifest), item.seen, view)
+        status, reflected = reflect_status(work, resource_identifier(ordinal, item.manifest), item.seen, view)
         statuses.append(status)
         events += reflected
     wanted = WorkStatus(conditions=with_condition(conditions, applied), manifest_statuses=tuple(statuses))
-    yield from told(work, wanted)
+    yield from update_status(work, wanted)
     versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
     own = well_known.ref_of(work)
     if view.recall("reflected", own) != versions:
         yield from events
-        yield Remember("reflected", own, versions)
+        yield RememberInProcess("reflected", own, versions)
 
 
-def told(work: Work, status: WorkStatus) -> Iterator[Wish]:
+def update_status(work: Work, status: WorkStatus) -> Iterator[Effect]:
     if status != work.status:
         yield work.but(status=status)
         before = find_condition(work.status.conditions, "Dispatching")
         after = find_condition(status.conditions, "Dispatching")
         if after is not None and (before is None or before.status != after.status):
-            yield Note(well_known.ref_of(work), "WorkDispatching", after.message, SOURCE, routine=True)
+            yield RecordEvent(well_known.ref_of(work), "WorkDispatching", after.message, SOURCE, routine=True)
 
 
-def dispatching(work: Work, now: datetime, *, suspended: bool) -> tuple[Condition, ...]:
+def with_dispatching(work: Work, now: datetime, *, suspended: bool) -> tuple[Condition, ...]:
     if suspended:
-        new = condition("Dispatching", "False", "SuspendDispatching", "Work dispatching is in a suspended state.", now)
+        new = new_condition(
+            "Dispatching", "False", "SuspendDispatching", "Work dispatching is in a suspended state.", now
+        )
     else:
-        new = condition("Dispatching", "True", "Dispatching", "Work is being dispatched to member clusters.", now)
+        new = new_condition("Dispatching", "True", "Dispatching", "Work is being dispatched to member clusters.", now)
     return with_condition(work.status.conditions, new)
 
 
-def condition(type_: str, status: str, reason: str, message: str, now: datetime) -> Condition:
+def new_condition(type_: str, status: str, reason: str, message: str, now: datetime) -> Condition:
     return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=now)
 
 
-def about_template(item: Delivery) -> Ref:
+def template_of(item: Delivery) -> Ref:
     """The template on the host: events about the member's object are recorded on it."""
     return item.ref._replace(uid=well_known.annotations_of(item.manifest).get(well_known.TEMPLATE_UID, ""))
 
 
-def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]:
+def success_events(work: Work, item: Delivery, cluster: Cluster) -> Iterator[RecordEvent]:
     text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
-    yield Note(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
+    yield RecordEvent(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
     name = f"{item.ref.namespace}/{item.ref.name}"
     text = f"Successfully applied resource({name}) to cluster {cluster.name}"
-    yield Note(about_template(item), "SyncSucceed", text, SOURCE)
+    yield RecordEvent(template_of(item), "SyncSucceed", text, SOURCE)
 
 
-def is_new_to_us(work: Work, view: View) -> bool:
+def is_unreported_generation(work: Work, view: View) -> bool:
     """Whether upstream would record the sync of this generation, which it does even when nothing was written."""
     return (
         view.profile.record_routine_events
@@ -516,15 +526,15 @@ def is_new_to_us(work: Work, view: View) -> bool:
     )
 
 
-def is_news(work: Work, failed: Condition) -> bool:
+def is_new_failure(work: Work, failed: Condition) -> bool:
     before = find_condition(work.status.conditions, "Applied")
     return before is None or before.message != failed.message
 
 
-def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, error: str) -> Iterator[Note]:
+def failure_events(work: Work, deliveries: list[Delivery], cluster: Cluster, error: str) -> Iterator[RecordEvent]:
     text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {error}"
-    yield Note(well_known.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
+    yield RecordEvent(well_known.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
     for item in deliveries:
         name = well_known.qualified_name(item.ref)
         text = f"Failed to create or update resource({name}) in member cluster({cluster.name}): "
-        yield Note(about_template(item), "SyncFailed", text + (item.problem or error), SOURCE, "Warning")
+        yield RecordEvent(template_of(item), "SyncFailed", text + (item.problem or error), SOURCE, "Warning")

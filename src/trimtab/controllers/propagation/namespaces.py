@@ -8,23 +8,23 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Ref, View, Wake, Wish, controller
-from trimtab.controllers.propagation.detect import RESERVED
-from trimtab.controllers.propagation.dispatch import renewed
+from trimtab.controllers.contract import Effect, Ref, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.propagation.detect import RESERVED_NAMESPACES
+from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
-from trimtab.controllers.propagation.work_rendering import marked, overridden
+from trimtab.controllers.propagation.work_rendering import apply_overrides, with_tracking_metadata
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
 
 
-def when_a_cluster_joins(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+def namespaces_for_new_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster joined: it needs all namespaces."""
     if old is None and new is not None:
         yield from map(key_of, view.all(Namespace))
 
 
-def when_its_room_opens(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+def namespaces_for_new_execution_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
     """The execution namespace of a cluster was created: its Works can be created now."""
     if old is None and new is not None and well_known.cluster_of(new.name):
         yield from map(key_of, view.all(Namespace))
@@ -33,10 +33,10 @@ def when_its_room_opens(old: Namespace | None, new: Namespace | None, view: View
 @controller(
     Namespace,
     writes=["Work"],
-    wakes=[Wake(Cluster, when_a_cluster_joins), Wake(Namespace, when_its_room_opens)],
+    triggers=[Trigger(Cluster, namespaces_for_new_cluster), Trigger(Namespace, namespaces_for_new_execution_namespace)],
 )
-def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
-    if not is_shared(namespace) or namespace.metadata.deletion_timestamp is not None:
+def namespaces(namespace: Namespace, view: View) -> Iterator[Effect]:
+    if not is_propagated(namespace) or namespace.metadata.deletion_timestamp is not None:
         # Garbage collection deletes the Works with their owner; until then the members keep the namespace for objects
         # that are still being deleted.
         return
@@ -49,15 +49,15 @@ def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
         try:
             work = work_for(namespace, cluster, name, view)
         except OverrideError:
-            yield Again(60)
+            yield RequeueAfter(60)
             continue
-        wanted = work if seen is None else renewed(seen, work)
+        wanted = work if seen is None else merge_work(seen, work)
         if wanted != seen and (seen is None or seen.metadata.deletion_timestamp is None):
             yield wanted
 
 
-def is_shared(namespace: Namespace) -> bool:
-    if namespace.name == "default" or RESERVED.fullmatch(namespace.name):
+def is_propagated(namespace: Namespace) -> bool:
+    if namespace.name == "default" or RESERVED_NAMESPACES.fullmatch(namespace.name):
         return False
     return namespace.metadata.labels.get(well_known.SKIP_NAMESPACE) != "true"
 
@@ -66,7 +66,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     ref = well_known.ref_of(namespace)
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or to_wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
-    manifest = overridden(manifest, cluster.name, view).obj
+    manifest = apply_overrides(manifest, cluster.name, view).obj
     metadata = Meta(
         namespace=well_known.execution_namespace(cluster.name),
         name=name,
@@ -74,7 +74,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
         finalizers=(well_known.WORK_FINALIZER,),
         owner_references=(controller_reference(ref),),
     )
-    manifest = marked(manifest, template, metadata)
+    manifest = with_tracking_metadata(manifest, template, metadata)
     return Work(
         metadata=metadata,
         spec=WorkSpec(

@@ -6,12 +6,12 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller, never
+from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller, never
 
-PATIENCE_SECONDS = 30.0
+GRACE_SECONDS = 30.0
 
 
-def orphan(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+def work_without_binding(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     """A Work is new to the cache, as all are after a restart, and its binding does not exist, or not yet."""
     if old is None and new is not None and is_orphan(new, view):
         yield key_of(new)
@@ -23,14 +23,14 @@ def is_orphan(work: Work, view: View) -> bool:
     return key is not None and well_known.binding_at(view, key.namespace, key.name) is None
 
 
-@controller(Work, writes=["Work"], changed=never, wakes=[Wake(Work, orphan)])
-def collect(work: Work, view: View) -> Iterator[Wish]:
+@controller(Work, writes=["Work"], predicate=never, triggers=[Trigger(Work, work_without_binding)])
+def orphan_works(work: Work, view: View) -> Iterator[Effect]:
     """A binding that was deleted while no control plane ran leaves its Works behind."""
     if work.metadata.deletion_timestamp is not None or not is_orphan(work, view):
         return
     created = work.metadata.creation_timestamp
-    age = (view.now - created).total_seconds() if created is not None else PATIENCE_SECONDS
-    if age < PATIENCE_SECONDS:
-        yield Again(PATIENCE_SECONDS - age)
+    age = (view.now - created).total_seconds() if created is not None else GRACE_SECONDS
+    if age < GRACE_SECONDS:
+        yield RequeueAfter(GRACE_SECONDS - age)
     else:
-        yield Gone(work)
+        yield Delete(work)

@@ -7,13 +7,23 @@ from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, Propagati
 from trimtab.api.kinds.work import ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Again, Make, Note, Ref, View, Wake, Wish, controller, spec_changed
-from trimtab.controllers.propagation.detect import SOURCE, claimant, claimed, selectors_of, unclaimed
+from trimtab.controllers.contract import (
+    Effect,
+    Ensure,
+    RecordEvent,
+    Ref,
+    RequeueAfter,
+    Trigger,
+    View,
+    controller,
+    spec_changed,
+)
+from trimtab.controllers.propagation.detect import SOURCE, claiming_policy, release_claim, selectors_of, with_claim
 from trimtab.controllers.settings import setting
 from trimtab.interpret.match import policy_priority
 
 
-def overtaken_policies(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
+def preempting_policies(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
     """The priority of a policy was lowered: the policies that may now preempt it, highest priority first."""
     if old is None or new is None or (new.spec.priority or 0) >= (old.spec.priority or 0):
         return
@@ -26,7 +36,7 @@ def overtaken_policies(old: Policy | None, new: Policy | None, view: View) -> It
         yield key_of(policy)
 
 
-def policy_of_lost_binding(
+def deleted_policies_of_binding(
     old: ResourceBinding | ClusterResourceBinding | None,
     new: ResourceBinding | ClusterResourceBinding | None,
     view: View,
@@ -48,30 +58,30 @@ def policy_of_lost_binding(
     PropagationPolicy,
     ClusterPropagationPolicy,
     writes=["metadata.finalizers", "metadata.labels", "ResourceBinding.metadata", "ClusterResourceBinding.metadata"],
-    changed=spec_changed,
-    wakes=[
-        Wake(PropagationPolicy, overtaken_policies),
-        Wake(ClusterPropagationPolicy, overtaken_policies),
-        Wake(ResourceBinding, policy_of_lost_binding),
-        Wake(ClusterResourceBinding, policy_of_lost_binding),
+    predicate=spec_changed,
+    triggers=[
+        Trigger(PropagationPolicy, preempting_policies),
+        Trigger(ClusterPropagationPolicy, preempting_policies),
+        Trigger(ResourceBinding, deleted_policies_of_binding),
+        Trigger(ClusterResourceBinding, deleted_policies_of_binding),
     ],
 )
-def policies(policy: Policy, view: View) -> Iterator[Wish]:
+def policy_claims(policy: Policy, view: View) -> Iterator[Effect]:
     if policy.metadata.deletion_timestamp is not None:
-        yield from farewell(policy, view)
+        yield from finalize(policy, view)
         return
-    wanted = introduced(policy)
+    wanted = with_id_and_finalizer(policy)
     if wanted != policy:
         yield wanted
         return
     for template in templates_claimed_by(policy, view):
         if not policy_priority(selectors_of(policy), template):
-            yield from unclaimed(template, view)
+            yield from release_claim(template, view)
     if policy.spec.preemption == "Always" and setting(view, "policy-preemption"):
-        yield from preempt(policy, view)
+        yield from preempt_claims(policy, view)
 
 
-def introduced(policy: Policy) -> Policy:
+def with_id_and_finalizer(policy: Policy) -> Policy:
     """The policy with the permanent id and the finalizer that an admission webhook would have added."""
     namespaced = isinstance(policy, PropagationPolicy)
     finalizer = well_known.POLICY_FINALIZER if namespaced else well_known.CLUSTER_POLICY_FINALIZER
@@ -96,7 +106,7 @@ def is_claimed_by(template: Raw, policy: Policy) -> bool:
     return well_known.labels_of(template).get(well_known.policy_id_label(policy)) == well_known.policy_id(policy)
 
 
-def farewell(policy: Policy, view: View) -> Iterator[Wish]:
+def finalize(policy: Policy, view: View) -> Iterator[Effect]:
     """Release every claimed template and then remove the finalizer; running workloads are kept."""
     has_claims = False
     for selector in policy.spec.resource_selectors:
@@ -104,16 +114,16 @@ def farewell(policy: Policy, view: View) -> Iterator[Wish]:
         for template in view.raws(selector.api_version, selector.kind, namespace):
             if is_claimed_by(template, policy):
                 has_claims = True
-                yield from unclaimed(template, view)
+                yield from release_claim(template, view)
     if has_claims:
-        yield Again(0.5)
+        yield RequeueAfter(0.5)
         return
     own = (well_known.POLICY_FINALIZER, well_known.CLUSTER_POLICY_FINALIZER)
     finalizers = tuple(f for f in policy.metadata.finalizers if f not in own)
     yield policy.but(metadata=policy.metadata.but(finalizers=finalizers))
 
 
-def preempt(policy: Policy, view: View) -> Iterator[Wish]:
+def preempt_claims(policy: Policy, view: View) -> Iterator[Effect]:
     """Claim the templates that this policy selects by name and that a policy of lower rank has claimed."""
     for selector in policy.spec.resource_selectors:
         if not selector.name:
@@ -122,10 +132,10 @@ def preempt(policy: Policy, view: View) -> Iterator[Wish]:
         template = view.raw(Ref(selector.api_version, selector.kind, namespace, selector.name))
         if template is None or is_claimed_by(template, policy):
             continue
-        other, _ = claimant(template, view)
+        other, _ = claiming_policy(template, view)
         if other is not None and outranks(policy, other):
-            yield Make(claimed(template, policy), seen=template)
-            yield Note(
+            yield Ensure(with_claim(template, policy), seen=template)
+            yield RecordEvent(
                 well_known.ref_of_raw(template),
                 "PreemptPolicySucceed",
                 f"Policy({well_known.qualified_name(policy)}) preempted "

@@ -21,7 +21,16 @@ from trimtab.api.kinds.work import Binding, BindingStatus, PreviousPlacement, Ta
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true, with_condition
-from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
+from trimtab.controllers.contract import (
+    Effect,
+    RecordEvent,
+    RememberInProcess,
+    RequeueAfter,
+    Trigger,
+    View,
+    WriteSequence,
+    controller,
+)
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED, BUDGETED, Waiting, options_for, outset, started
@@ -35,42 +44,42 @@ from trimtab.decide.pipeline import ReplicaShares
 from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest, placement_request_of
 from trimtab.decide.reschedule_trigger import reschedule_reason
 
-OURS = ("", "default-scheduler")
+SCHEDULER_NAMES = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
-LONGEST_BACKOFF_SECONDS = 10.0
+MAX_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
-ARRIVAL_SECONDS = 1.0
+FIRST_RETRY_SECONDS = 1.0
 """The delay of the first retry after a budget refused a move."""
-REST_AFTER_REVERT = timedelta(seconds=600)
-BATCH = 200
-CAUSES = {
+PAUSE_AFTER_REVERT = timedelta(seconds=600)
+BATCH_SIZE = 200
+CAUSE_OF_TRIGGER = {
     "PlacementChanged": "PolicyChange",
     "ReplicasChanged": "Scale",
     "DuplicatedOrNonWorkload": "Reschedule",
     "TargetClusterTerminating": "ClusterFailover",
 }
-STAYS_SCHEDULED = ("Drain", "Failback", "ScoreChange")
+CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
 """Causes whose failure leaves the present placement valid: the binding stays Scheduled."""
 
 
-def is_ours(binding: Binding) -> bool:
+def is_scheduled_here(binding: Binding) -> bool:
     """Whether the binding has a policy, names this scheduler, and scheduling is not suspended."""
     suspended = binding.spec.suspension is not None and binding.spec.suspension.scheduling
     claimed = any(binding.metadata.labels.get(label) for label in well_known.POLICY_ID_LABELS)
-    return claimed and not suspended and binding.spec.scheduler_name in OURS
+    return claimed and not suspended and binding.spec.scheduler_name in SCHEDULER_NAMES
 
 
-def needs_a_look(old: Binding | None, new: Binding) -> bool:
+def needs_scheduling(old: Binding | None, new: Binding) -> bool:
     return (
         old is None
-        or (old.metadata.generation != new.metadata.generation and not is_own_step(old, new))
+        or (old.metadata.generation != new.metadata.generation and not is_own_write(old, new))
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or (is_ours(new) and not is_ours(old))
+        or (is_scheduled_here(new) and not is_scheduled_here(old))
         or bool(old.status.holds and not new.status.holds)
     )
 
 
-def is_own_step(old: Binding, new: Binding) -> bool:
+def is_own_write(old: Binding, new: Binding) -> bool:
     """Whether the scheduler itself changed the spec and set schedulerObservedGeneration in the same write."""
     observed = new.status.scheduler_observed_generation
     return observed == new.metadata.generation and observed != old.status.scheduler_observed_generation
@@ -94,14 +103,14 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     if not redefined and not capacity_changed:
         return
     for binding in well_known.all_bindings(view):
-        if not is_ours(binding) or binding.spec.placement is None:
+        if not is_scheduled_here(binding) or binding.spec.placement is None:
             continue
         pending = not is_condition_true(binding.status.conditions, "Scheduled")
-        if (eager and pending) or (redefined and any(concerns(binding, c) for c in (old, new) if c is not None)):
+        if (eager and pending) or (redefined and any(may_select(binding, c) for c in (old, new) if c is not None)):
             yield key_of(binding)
 
 
-def concerns(binding: Binding, cluster: Cluster) -> bool:
+def may_select(binding: Binding, cluster: Cluster) -> bool:
     """Whether the affinity group in use selects the cluster; True before a group has been chosen."""
     placement = binding.spec.placement or Placement()
     if placement.cluster_affinities:
@@ -114,7 +123,9 @@ def concerns(binding: Binding, cluster: Cluster) -> bool:
     return affinity_matcher(placement.cluster_affinity)(cluster)
 
 
-def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
+def bindings_of_placement_decision(
+    old: PlacementDecision | None, new: PlacementDecision | None, view: View
+) -> Iterable[Key]:
     """A Placement has a new decision: the bindings that take their candidates from it."""
     page = new or old
     if page is None or (old is not None and new is not None and old.status == new.status):
@@ -126,7 +137,7 @@ def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision
             yield key_of(binding)
 
 
-def blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
+def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
     """A budget changed: the blocked bindings of its namespace."""
     budget = new or old
     for binding in well_known.all_bindings(view):
@@ -143,89 +154,94 @@ def is_draining(cluster: Cluster | None) -> bool:
     return cluster is not None and well_known.DRAIN in cluster.metadata.annotations
 
 
-def rank(binding: Binding) -> int:
+def scheduling_priority(binding: Binding) -> int:
     return binding.spec.schedule_priority.priority if binding.spec.schedule_priority is not None else 0
 
 
 @controller(
     *well_known.BINDINGS,
     writes=["spec.clusters", "metadata.annotations", "status", "DisruptionBudget.status", "Move"],
-    changed=needs_a_look,
-    wakes=[
-        Wake(Cluster, affected_bindings),
-        Wake(PlacementDecision, followers_of_decisions),
-        Wake(DisruptionBudget, blocked_by),
+    predicate=needs_scheduling,
+    triggers=[
+        Trigger(Cluster, affected_bindings),
+        Trigger(PlacementDecision, bindings_of_placement_decision),
+        Trigger(DisruptionBudget, bindings_blocked_by),
     ],
-    batch=BATCH,
-    priority=rank,
+    batch=BATCH_SIZE,
+    priority=scheduling_priority,
 )
-def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
-    waiting: list[tuple[Binding, Intent]] = []
+def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
+    waiting: list[tuple[Binding, SchedulingIntent]] = []
     fleet, gates = view.part("fleet").at(view.now), feature_gates(view)
     for binding in bindings:
-        if not is_ours(binding):
+        if not is_scheduled_here(binding):
             continue
         if binding.metadata.deletion_timestamp is not None:
             yield from ((binding, event) for event in deletion_events(binding))
         elif binding.spec.placement is not None:
             intent = intent_of(binding, fleet, gates, view)
-            rest = resting(binding, intent.cause, view) if intent is not None else None
+            rest = seconds_until_move(binding, intent.cause, view) if intent is not None else None
             if intent is not None and rest is None:
                 waiting.append((binding, intent))
                 continue
-            seen = freed(binding, view) if intent is None else binding
+            seen = without_blocked_condition(binding, view) if intent is None else binding
             status = seen.status.but(scheduler_observed_generation=binding.metadata.generation)
-            seen = seen.but(status=status if intent is not None else status.but(followed=followed(binding, view)))
+            seen = seen.but(
+                status=status if intent is not None else status.but(followed=current_candidates(binding, view))
+            )
             if seen != binding:
                 yield binding, seen
             if rest:
-                yield binding, Again(rest)
+                yield binding, RequeueAfter(rest)
     if not waiting:
         return
-    requests = {key_of(binding): intent.ask for binding, intent in waiting}
+    requests = {key_of(binding): intent.request for binding, intent in waiting}
     fleet = view.part("fleet").at(view.now, requests)
     decisions, fleet = decide_all(list(requests.values()), fleet, view.profile)
     if view.profile.reserve_capacity:
-        gains = tuple((key, d.request, gained(d)) for key, d in zip(requests, decisions, strict=True))
-        yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))  # first, so that the next batch sees it
+        gains = tuple((key, d.request, added_replicas(d)) for key, d in zip(requests, decisions, strict=True))
+        yield (
+            waiting[0][0],
+            RememberInProcess("fleet", "given away", (fleet, gains)),
+        )  # first, so that the next batch sees it
     busy: set[Key] = set()
     for (binding, intent), decision in zip(waiting, decisions, strict=True):
-        for effect in outcome(binding, as_intended(binding, decision, intent), intent, view, busy):
+        for effect in effects_of_decision(binding, adjust_to_intent(binding, decision, intent), intent, view, busy):
             yield binding, effect
 
 
-class Intent(NamedTuple):
+class SchedulingIntent(NamedTuple):
     """Why a binding is scheduled now, and the request for it."""
 
     cause: str
-    ask: PlacementRequest
-    exactly: tuple[TargetCluster, ...] = ()
+    request: PlacementRequest
+    restore: tuple[TargetCluster, ...] = ()
     """The shares to restore, if the clusters have capacity for them."""
-    gathers: bool = False
+    only_if_fewer_clusters: bool = False
     """Move only when the new decision needs fewer clusters."""
-    keeps: tuple[TargetCluster, ...] = ()
+    keep: tuple[TargetCluster, ...] = ()
     """The shares to keep in clusters that are still feasible."""
 
 
-def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> Intent | None:
+def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> SchedulingIntent | None:
     """Why and how this binding is scheduled now; None when nothing is to be decided."""
     reason = reschedule_reason(binding, fleet, gates)
     replacement_first = view.profile.replacement_first
-    offered = candidates(binding, view)
+    offered = placement_candidates(binding, view)
     unchanged = reason in ("None", "DuplicatedOrNonWorkload")
-    if replacement_first and unchanged and (rest := drained(binding, view)) is not binding:
-        return Intent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
-    if unchanged and offered is not None and (intent := following(binding, offered, gates)) is not None:
+    if replacement_first and unchanged and (rest := without_draining_clusters(binding, view)) is not binding:
+        return SchedulingIntent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
+    if unchanged and offered is not None and (intent := intent_of_new_candidates(binding, offered, gates)) is not None:
         return intent
     if reason == "None":
         return None
     request = placement_request_of(binding, feature_gates=gates, candidates=offered)
     if not replacement_first or not request.fresh:
-        return Intent(CAUSES.get(reason, ""), request)
-    return asked_afresh(binding, request, gates, view)
+        return SchedulingIntent(CAUSE_OF_TRIGGER.get(reason, ""), request)
+    return intent_of_reschedule(binding, request, gates, view)
 
 
-def drained(binding: Binding, view: View) -> Binding:
+def without_draining_clusters(binding: Binding, view: View) -> Binding:
     """The binding without the clusters that are being drained."""
     for target in binding.spec.clusters:
         if is_draining(view.get(Cluster, "", target.name)):
@@ -233,52 +249,60 @@ def drained(binding: Binding, view: View) -> Binding:
     return binding
 
 
-def following(binding: Binding, offered: Sequence[str], gates: FeatureGates) -> Intent | None:
+def intent_of_new_candidates(
+    binding: Binding, candidates: Sequence[str], gates: FeatureGates
+) -> SchedulingIntent | None:
     """The intent after a change in the decisions of the binding's Placement; None when the binding keeps its clusters.
 
     The binding leaves the clusters that are no longer selected. When more clusters were added than removed, all
     replicas are divided again: otherwise the new clusters would get none until the workload is scaled.
     """
-    kept = tuple(target for target in binding.spec.clusters if target.name in offered)
+    kept = tuple(target for target in binding.spec.clusters if target.name in candidates)
     lost = len(binding.spec.clusters) - len(kept)
     joined = (
-        set(offered).difference(binding.status.placement_ref_clusters) if binding.status.placement_ref_clusters else ()
+        set(candidates).difference(binding.status.placement_ref_clusters)
+        if binding.status.placement_ref_clusters
+        else ()
     )
-    request = placement_request_of(binding, feature_gates=gates, candidates=offered)
+    request = placement_request_of(binding, feature_gates=gates, candidates=candidates)
     if request.is_workload and request.placement.strategy != DUPLICATED and len(joined) > lost:
         aggregate = request.placement.strategy == AGGREGATED and not lost
-        return Intent("ScoreChange", msgspec.structs.replace(request, fresh=True), gathers=aggregate)
+        return SchedulingIntent(
+            "ScoreChange", msgspec.structs.replace(request, fresh=True), only_if_fewer_clusters=aggregate
+        )
     if not lost:
         return None
     rest = binding.but(spec=binding.spec.but(clusters=kept))
-    return Intent("ScoreChange", placement_request_of(rest, feature_gates=gates, candidates=offered))
+    return SchedulingIntent("ScoreChange", placement_request_of(rest, feature_gates=gates, candidates=candidates))
 
 
-def asked_afresh(binding: Binding, ask: PlacementRequest, gates: FeatureGates, view: View) -> Intent:
+def intent_of_reschedule(
+    binding: Binding, request: PlacementRequest, gates: FeatureGates, view: View
+) -> SchedulingIntent:
     """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
     asked = binding_moves.asked_by(binding)
     previous = binding.status.previous_placement
     failback = binding.spec.placement.failback if binding.spec.placement is not None else None
-    if asked.reason == "Failback" and previous is not None and failback is not None and goes_home(binding):
+    if asked.reason == "Failback" and previous is not None and failback is not None and returns_to_previous(binding):
         clusters = frozenset(target.name for target in previous.clusters)
-        return Intent("Failback", msgspec.structs.replace(ask, candidates=clusters), previous.clusters)
+        return SchedulingIntent("Failback", msgspec.structs.replace(request, candidates=clusters), previous.clusters)
     job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
     if job is not None and job.spec.strategy == "PreserveAvailable":
-        kept = binding_moves.targets_of(available(binding, view))
+        kept = binding_moves.targets_of(available_shares(binding, view))
         partial = placement_request_of(
-            binding.but(spec=binding.spec.but(clusters=kept)), feature_gates=gates, candidates=ask.candidates
+            binding.but(spec=binding.spec.but(clusters=kept)), feature_gates=gates, candidates=request.candidates
         )
-        return Intent(asked.reason, msgspec.structs.replace(partial, fresh=False), keeps=kept)
-    return Intent(asked.reason, ask)
+        return SchedulingIntent(asked.reason, msgspec.structs.replace(partial, fresh=False), keep=kept)
+    return SchedulingIntent(asked.reason, request)
 
 
-def goes_home(binding: Binding) -> bool:
+def returns_to_previous(binding: Binding) -> bool:
     """Whether failback restores the previous clusters: by the policy, or because there are no affinity groups."""
     placement = binding.spec.placement or Placement()
     return placement.failback is not None and (placement.failback.to == "Previous" or not placement.cluster_affinities)
 
 
-def available(binding: Binding, view: View) -> dict[str, int]:
+def available_shares(binding: Binding, view: View) -> dict[str, int]:
     """The replicas of each cluster that are ready."""
     shares = {
         name: min(n, binding_moves.ready_in(binding, name, view))
@@ -287,23 +311,23 @@ def available(binding: Binding, view: View) -> dict[str, int]:
     return {name: n for name, n in shares.items() if n > 0}
 
 
-def as_intended(binding: Binding, decision: BindingDecision, intent: Intent) -> BindingDecision:
+def adjust_to_intent(binding: Binding, decision: BindingDecision, intent: SchedulingIntent) -> BindingDecision:
     """The decision with the shares that the intent keeps or restores, where the decision allows them."""
-    if intent.gathers and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
+    if intent.only_if_fewer_clusters and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
         return with_shares(decision, binding.spec.clusters)
-    if intent.keeps and decision.ok and decision.request.placement.strategy != DUPLICATED:
-        return preserving(decision, intent.keeps)
-    wanted = [(target.name, target.replicas) for target in intent.exactly]
+    if intent.keep and decision.ok and decision.request.placement.strategy != DUPLICATED:
+        return with_kept_shares(decision, intent.keep)
+    wanted = [(target.name, target.replicas) for target in intent.restore]
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
     if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
         return decision
-    return with_shares(decision, intent.exactly)
+    return with_shares(decision, intent.restore)
 
 
-def preserving(decision: BindingDecision, keeps: Iterable[TargetCluster]) -> BindingDecision:
+def with_kept_shares(decision: BindingDecision, keep: Iterable[TargetCluster]) -> BindingDecision:
     """The decision with at least these shares in feasible clusters; otherwise the weights alone would move replicas."""
     allowed = {one.name for one in explain(decision).clusters if one.refused is None}
-    kept = {target.name: target.replicas for target in keeps if target.name in allowed}
+    kept = {target.name: target.replicas for target in keep if target.name in allowed}
     shares = {name: max(n, kept.get(name, 0)) for name, n in (kept | dict(decision.clusters)).items()}
     surplus = sum(shares.values()) - sum(n for _, n in decision.clusters)
     for name in sorted(shares, key=lambda name: (kept.get(name, 0) - shares[name], name)):
@@ -321,7 +345,7 @@ def with_shares(decision: BindingDecision, targets: Iterable[TargetCluster]) -> 
     return msgspec.structs.replace(decision, shares=ReplicaShares(columns, replicas))
 
 
-def resting(binding: Binding, cause: str, view: View) -> float | None:
+def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None:
     """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one."""
     if cause not in BUDGETED or cause == "PolicyChange":
         return None
@@ -330,19 +354,19 @@ def resting(binding: Binding, cause: str, view: View) -> float | None:
     condition = binding_moves.stalled_because(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None
-    remaining = (condition.last_transition_time + REST_AFTER_REVERT - view.now).total_seconds()
+    remaining = (condition.last_transition_time + PAUSE_AFTER_REVERT - view.now).total_seconds()
     requested = binding.spec.reschedule_triggered_at
     newer = requested is not None and requested > condition.last_transition_time
     return remaining if remaining > 0 and not newer else None
 
 
-def gained(decision: BindingDecision) -> tuple[tuple[str, int], ...]:
+def added_replicas(decision: BindingDecision) -> tuple[tuple[str, int], ...]:
     """The replicas that the decision adds, by cluster."""
     before = dict(decision.request.placed)
     return tuple((name, n - before.get(name, 0)) for name, n in decision.clusters if n > before.get(name, 0))
 
 
-def candidates(binding: Binding, view: View) -> list[str] | None:
+def placement_candidates(binding: Binding, view: View) -> list[str] | None:
     """The clusters of the Placement that this placement refers to; None when it refers to none."""
     ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
     if ref is None:
@@ -352,91 +376,99 @@ def candidates(binding: Binding, view: View) -> list[str] | None:
     return [decision.cluster_name for status in statuses if status is not None for decision in status.decisions]
 
 
-def followed(binding: Binding, view: View) -> tuple[str, ...]:
+def current_candidates(binding: Binding, view: View) -> tuple[str, ...]:
     """The candidates that the present decision considered."""
-    return tuple(sorted(set(candidates(binding, view) or ())))
+    return tuple(sorted(set(placement_candidates(binding, view) or ())))
 
 
-def outcome(binding: Binding, decision: BindingDecision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
+def effects_of_decision(
+    binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View, busy: set[Key]
+) -> Iterator[Effect]:
     """The effects of a decision: the changed binding and its events, or a move, or a report that it is stalled."""
-    yield Remember("decision", well_known.ref_of(binding), decision)
+    yield RememberInProcess("decision", well_known.ref_of(binding), decision)
     if view.profile.replacement_first:
-        if decision.ok and leaves_something(binding, decision):
-            yield from relocated(binding, decision, intent, view, busy)
+        if decision.ok and removes_replicas(binding, decision):
+            yield from start_move(binding, decision, intent, view, busy)
             return
-        if not decision.ok and intent.cause in STAYS_SCHEDULED:
+        if not decision.ok and intent.cause in CAUSES_THAT_KEEP_PLACEMENT:
             why = f"cannot go on with {intent.cause}: {decision.condition[2]}"
-            yield from told_stalled(binding, "NoFeasibleCluster", why, view)
-            yield Again(BLOCKED_SECONDS * 2)
+            yield from report_stalled(binding, "NoFeasibleCluster", why, view)
+            yield RequeueAfter(BLOCKED_SECONDS * 2)
             return
-    placed = decided(freed(binding, view) if decision.ok else binding, decision)
+    placed = with_decision(without_blocked_condition(binding, view) if decision.ok else binding, decision)
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
     repeats = view.profile.name == "upstream"
-    changed = moved or placed.metadata != binding.metadata or meaning(status) != meaning(binding.status)
+    changed = (
+        moved
+        or placed.metadata != binding.metadata
+        or without_decision_record(status) != without_decision_record(binding.status)
+    )
     if changed or repeats:
         yield placed.but(status=status)
         yield from decision_events(binding, decision)
     if decision.should_retry:
-        yield Again(patience(decision, view))
+        yield RequeueAfter(seconds_until_retry(decision, view))
     elif repeats and moved and not is_divided(decision):
-        yield Again(0.0)  # upstream reconciles after its own write, and schedules these again with a second event
+        yield RequeueAfter(
+            0.0
+        )  # upstream reconciles after its own write, and schedules these again with a second event
 
 
 def is_divided(decision: BindingDecision) -> bool:
     return decision.request.is_workload and decision.request.placement.strategy != DUPLICATED
 
 
-def freed(binding: Binding, view: View) -> Binding:
+def without_blocked_condition(binding: Binding, view: View) -> Binding:
     """The binding without a Stalled condition about a blocked move: there is nothing left to move."""
     return next(binding_moves.getting_on(binding, (BLOCKED, "NoFeasibleCluster"), view.now), binding)
 
 
-def leaves_something(binding: Binding, decision: BindingDecision) -> bool:
+def removes_replicas(binding: Binding, decision: BindingDecision) -> bool:
     after = dict(decision.clusters)
     return bool(binding.status.holds) or any(
         n > after.get(name, 0) or name not in after for name, n in binding_moves.base(binding).items()
     )
 
 
-def relocated(
-    binding: Binding, decision: BindingDecision, intent: Intent, view: View, busy: set[Key]
-) -> Iterator[Wish]:
+def start_move(
+    binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View, busy: set[Key]
+) -> Iterator[Effect]:
     """Start a move: charge the budget first, then write the Move object, then change the binding."""
     begun = outset(binding, decision, intent.cause, options_for(binding, view), view, busy)
     if isinstance(begun, Waiting):
-        yield Again(0.05)
+        yield RequeueAfter(0.05)
         return
     yield from begun.debits
     yield from begun.log
     held = binding.but(status=binding.status.but(holds=begun.holds, replacement=begun.replacement))
-    placed = decided(held, decision) if begun.complete else held
+    placed = with_decision(held, decision) if begun.complete else held
     placed = placed.but(spec=placed.spec.but(clusters=begun.clusters))
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
     if not begun.complete:
         # The reschedule request, the old group and the old placement stay: the rest is scheduled again.
         status = held.status.but(scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0))
-    placed = placed.but(status=remembering(binding, status, intent.cause, decision, begun.complete, view))
+    placed = placed.but(status=with_previous_placement(binding, status, intent.cause, decision, begun.complete, view))
     refusal = begun.refusal
     if refusal is not None and not moved:
-        yield from told_stalled(binding, BLOCKED, f"{intent.cause}: {refusal.message}", view)
+        yield from report_stalled(binding, BLOCKED, f"{intent.cause}: {refusal.message}", view)
     else:
         placed = binding_moves.stalled(placed, "", "", view.now)
-        yield Steps((held, placed)) if held.status != binding.status else placed
+        yield WriteSequence((held, placed)) if held.status != binding.status else placed
         yield from started(binding, begun, intent.cause)
         if begun.complete:
             yield from decision_events(binding, decision)
     if refusal is not None and moved:
-        yield Again(0.0)  # the next reconcile reports why the remaining replicas may not move
+        yield RequeueAfter(0.0)  # the next reconcile reports why the remaining replicas may not move
     elif refusal is not None and not begun.holds:
         # A binding becomes blocked only with this write, so a budget change before it triggers nothing: retry soon.
-        delay = BLOCKED_SECONDS if is_blocked(binding) else ARRIVAL_SECONDS
+        delay = BLOCKED_SECONDS if is_blocked(binding) else FIRST_RETRY_SECONDS
         seconds = (refusal.until - view.now).total_seconds() if refusal.until is not None else delay
-        yield Again(max(0.0, seconds) + 0.001)
+        yield RequeueAfter(max(0.0, seconds) + 0.001)
 
 
-def remembering(
+def with_previous_placement(
     binding: Binding, status: BindingStatus, cause: str, decision: BindingDecision, complete: bool, view: View
 ) -> BindingStatus:
     """Record the placement before a fallback to a later affinity group; a rebalance or policy change clears it."""
@@ -452,7 +484,7 @@ def remembering(
     )
 
 
-def told_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Wish]:
+def report_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Effect]:
     """Report once why a move cannot start; the placement does not change."""
     status = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
     after = binding_moves.stalled(binding.but(status=status), reason, message, view.now)
@@ -460,10 +492,10 @@ def told_stalled(binding: Binding, reason: str, message: str, view: View) -> Ite
         yield after
     before = binding_moves.stalled_because(binding)
     if before is None or (before.reason, before.message) != (reason, message):
-        yield Note(well_known.ref_of(binding), reason, message, "trimtab-mover", "Warning")
+        yield RecordEvent(well_known.ref_of(binding), reason, message, "trimtab-mover", "Warning")
 
 
-def decided(binding: Binding, decision: BindingDecision) -> Binding:
+def with_decision(binding: Binding, decision: BindingDecision) -> Binding:
     """The binding with the result of the decision; a decision that failed for lack of capacity changes nothing."""
     if not decision.ok and not decision.should_clear:
         return binding
@@ -489,19 +521,19 @@ def status_after(binding: Binding, decision: BindingDecision, view: View, *, mov
         scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0),
         scheduler_observing_affinity_name=decision.affinity_name,
         last_scheduled_time=max(now, requested) if requested is not None else now,
-        followed=followed(binding, view),
+        followed=current_candidates(binding, view),
     )
 
 
-def meaning(status: BindingStatus) -> BindingStatus:
+def without_decision_record(status: BindingStatus) -> BindingStatus:
     """The status without the time and the record of the decision: a decision that confirms the last is not written."""
     return status.but(last_scheduled_time=None, decision=None)
 
 
-def patience(decision: BindingDecision, view: View) -> float:
+def seconds_until_retry(decision: BindingDecision, view: View) -> float:
     reason = decision.condition[1]
     if reason not in ("Unschedulable", "NoClusterFit"):
-        return LONGEST_BACKOFF_SECONDS
+        return MAX_BACKOFF_SECONDS
     if not decision.fleet.reserved:
         return UNSCHEDULABLE_SECONDS
     # Capacity is reserved for other bindings; what they do not use is free again when the reservation expires.

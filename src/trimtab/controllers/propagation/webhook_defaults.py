@@ -12,7 +12,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.paths import map_objects_at
 from trimtab.api.value import Object, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Make, View, Wish, controller, spec_changed
+from trimtab.controllers.contract import Effect, Ensure, View, controller, spec_changed
 
 
 @controller(
@@ -24,28 +24,28 @@ from trimtab.controllers.contract import Make, View, Wish, controller, spec_chan
     Cluster,
     ManagedCluster,
     writes=["spec", "metadata.labels"],
-    changed=spec_changed,
+    predicate=spec_changed,
 )
-def introduce(newcomer: Object, view: View) -> Iterator[Wish]:
-    seen = view.raw(well_known.ref_of(newcomer))
-    if seen is None or newcomer.metadata.deletion_timestamp is not None:
+def webhook_defaults(subject: Object, view: View) -> Iterator[Effect]:
+    seen = view.raw(well_known.ref_of(subject))
+    if seen is None or subject.metadata.deletion_timestamp is not None:
         return
-    wanted = filled(seen, newcomer)
-    if isinstance(newcomer, Cluster):
-        wanted = dated(wanted, view.now)
+    wanted = with_defaults(seen, subject)
+    if isinstance(subject, Cluster):
+        wanted = with_taint_times(wanted, view.now)
     if wanted != seen:
-        yield Make(wanted, seen=seen)
+        yield Ensure(wanted, seen=seen)
 
 
-def filled(raw: Raw, thing: Object) -> Raw:
+def with_defaults(raw: Raw, subject: Object) -> Raw:
     """The object with every default that a schema cannot express."""
-    kind = kind_of(thing)
+    kind = kind_of(subject)
     for fill in (*kind.defaults, *kind.admission_defaults):
         raw = fill(raw)
     return raw
 
 
-def dated(cluster: Raw, now: datetime) -> Raw:
+def with_taint_times(cluster: Raw, now: datetime) -> Raw:
     """The cluster with `timeAdded` on every NoExecute taint: `tolerationSeconds` count from it."""
 
     def with_time(taint: Raw) -> Raw:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trimtab.api.kinds.work import Binding, TargetCluster, Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Meta, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Note, Ref, View
+from trimtab.controllers.contract import RecordEvent, Ref, View
 from trimtab.decide.divide import apportion
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
@@ -20,12 +20,12 @@ from trimtab.interpret.overrides.overrides import (
 )
 
 OVERRIDE_SOURCE = "override-manager"
-OVERRIDES = "policy.karmada.io/v1alpha1"
+OVERRIDE_API_VERSION = "policy.karmada.io/v1alpha1"
 
 
-class Rendered(NamedTuple):
+class RenderedWork(NamedTuple):
     work: Work
-    notes: list[Note]
+    events: list[RecordEvent]
 
 
 def is_workload(binding: Binding) -> bool:
@@ -33,9 +33,9 @@ def is_workload(binding: Binding) -> bool:
     return spec.replicas > 0 or spec.replica_requirements is not None or bool(spec.components)
 
 
-def render(
+def render_work(
     binding: Binding, target: TargetCluster, template: Raw, pruned: Raw, completions: Mapping[str, int], view: View
-) -> Rendered:
+) -> RenderedWork:
     """The Work for one target cluster; `pruned` is the template without server-side fields.
 
     Raises `Uninterpretable` or `OverrideFault`.
@@ -48,28 +48,28 @@ def render(
         manifest = interpreter.revise(manifest, target.replicas)
     if target.name in completions:
         manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
-    done = overridden(manifest, target.name, view)
-    metadata = envelope_for(binding, target.name, conflict_resolution(template, binding))
-    manifest = marked(done.obj, template, metadata)
+    done = apply_overrides(manifest, target.name, view)
+    metadata = work_metadata(binding, target.name, conflict_resolution(template, binding))
+    manifest = with_tracking_metadata(done.obj, template, metadata)
     manifest = with_preserved_state(manifest, binding, target.name)
     work = Work(
-        metadata=metadata.but(annotations=metadata.annotations | applied_overrides(done)),
+        metadata=metadata.but(annotations=metadata.annotations | applied_override_annotations(done)),
         spec=WorkSpec(
             workload=WorkloadTemplate(manifests=(manifest,)),
             suspend_dispatching=is_suspended(binding, target.name),
             preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
         ),
     )
-    return Rendered(work, told(binding, (*done.cluster_wide, *done.namespaced), target.name))
+    return RenderedWork(work, override_events(binding, (*done.cluster_wide, *done.namespaced), target.name))
 
 
-def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
+def work_metadata(binding: Binding, cluster: str, resolution: str) -> Meta:
     """The metadata of the Work, with labels and annotations that link it to its binding."""
     resource = binding.spec.resource
     own = well_known.binding_id(binding)
     labels = {well_known.WORK_ID: well_known.permanent_id(own, cluster)}
     annotations = {well_known.CONFLICT_RESOLUTION: resolution}
-    if well_known.cluster_wide(binding):
+    if well_known.is_cluster_scoped(binding):
         labels[well_known.CRB_ID] = own
         annotations[well_known.CRB_NAME] = binding.name
     else:
@@ -100,7 +100,7 @@ def is_suspended(binding: Binding, cluster: str) -> bool:
     return bool(suspension.dispatching) or (some is not None and cluster in some.cluster_names)
 
 
-def marked(manifest: Raw, template: Raw, work: Meta) -> Raw:
+def with_tracking_metadata(manifest: Raw, template: Raw, work: Meta) -> Raw:
     """The manifest with the labels and annotations that mark the member's object as managed by this Work."""
     labels: dict[str, str] = {**well_known.labels_of(manifest), **work.labels, well_known.MANAGED: "true"}
     annotations: dict[str, str] = {
@@ -114,7 +114,7 @@ def marked(manifest: Raw, template: Raw, work: Meta) -> Raw:
         annotations[well_known.TEMPLATE_GENERATION] = str(generation)
     annotations[well_known.MANAGED_LABELS] = ",".join(sorted(labels))
     annotations[well_known.MANAGED_ANNOTATIONS] = ",".join(sorted({*annotations, well_known.MANAGED_ANNOTATIONS}))
-    return well_known.remarked(manifest, labels=labels, annotations=annotations)
+    return well_known.with_metadata(manifest, labels=labels, annotations=annotations)
 
 
 def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
@@ -123,18 +123,18 @@ def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
     if len(binding.spec.clusters) != 1 or not tasks:
         return manifest
     last = tasks[-1]
-    moved = last.purge_mode in well_known.DIRECTLY and cluster not in last.clusters_before_failover
+    moved = last.purge_mode in well_known.IMMEDIATE_PURGE_MODES and cluster not in last.clusters_before_failover
     if not moved or not last.preserved_label_state:
         return manifest
-    return well_known.remarked(manifest, labels=last.preserved_label_state, annotations={})
+    return well_known.with_metadata(manifest, labels=last.preserved_label_state, annotations={})
 
 
-def overridden(manifest: Raw, cluster: str, view: View) -> OverrideResult:
+def apply_overrides(manifest: Raw, cluster: str, view: View) -> OverrideResult:
     """The manifest after all override policies that select it for this cluster. Raises `OverrideFault`."""
     namespace = manifest["metadata"].get("namespace", "")
     policies = [
-        *view.raws(OVERRIDES, "ClusterOverridePolicy"),
-        *(view.raws(OVERRIDES, "OverridePolicy", namespace) if namespace else ()),
+        *view.raws(OVERRIDE_API_VERSION, "ClusterOverridePolicy"),
+        *(view.raws(OVERRIDE_API_VERSION, "OverridePolicy", namespace) if namespace else ()),
     ]
     if not policies:
         return OverrideResult(manifest)
@@ -142,31 +142,33 @@ def overridden(manifest: Raw, cluster: str, view: View) -> OverrideResult:
     return apply_overrides(manifest, where or {"metadata": {"name": cluster}}, policies)
 
 
-def applied_overrides(done: OverrideResult) -> dict[str, str]:
+def applied_override_annotations(done: OverrideResult) -> dict[str, str]:
     """The annotations that list the applied override rules."""
     listed = {well_known.APPLIED_CLUSTER_OVERRIDES: done.cluster_wide, well_known.APPLIED_OVERRIDES: done.namespaced}
     return {annotation: applied_overrides_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
-def told(binding: Binding, rules: Iterable[AppliedRule], cluster: str) -> list[Note]:
+def override_events(binding: Binding, rules: Iterable[AppliedRule], cluster: str) -> list[RecordEvent]:
     """One event per override policy that was applied."""
-    texts = dict.fromkeys(f"Apply {described(rule)} for cluster({cluster}) succeed." for rule in rules)
+    texts = dict.fromkeys(f"Apply {describe_rule(rule)} for cluster({cluster}) succeed." for rule in rules)
     about = well_known.template_ref(binding)
-    return [Note(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
+    return [RecordEvent(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
 
 
-def told_fault(binding: Binding, fault: OverrideError, cluster: str) -> list[Note]:
+def override_failure_events(binding: Binding, fault: OverrideError, cluster: str) -> list[RecordEvent]:
     """Events for the policies applied so far and for the one that failed; the caller reports the cause."""
-    text = f"Apply {described(fault.rule)} for cluster({cluster}) failed."
-    failed = Note(well_known.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning")
-    return [*told(binding, fault.applied_before, cluster), failed]
+    text = f"Apply {describe_rule(fault.rule)} for cluster({cluster}) failed."
+    failed = RecordEvent(
+        well_known.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning"
+    )
+    return [*override_events(binding, fault.applied_before, cluster), failed]
 
 
-def described(rule: AppliedRule) -> str:
+def describe_rule(rule: AppliedRule) -> str:
     return f"override policy({rule.policy})" if rule.namespace else f"cluster override policy({rule.policy})"
 
 
-def divided_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:
+def divide_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:
     """The completions of each cluster for a Job whose replicas are divided, in the same proportion."""
     placement = binding.spec.placement
     scheduling = placement.replica_scheduling if placement is not None else None

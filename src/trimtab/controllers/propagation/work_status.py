@@ -3,14 +3,14 @@
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Note, View
+from trimtab.controllers.contract import RecordEvent, View
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "work-status-controller"
 
 
-def identify(ordinal: int, manifest: Raw) -> ResourceIdentifier:
+def resource_identifier(ordinal: int, manifest: Raw) -> ResourceIdentifier:
     group, _, version = manifest["apiVersion"].rpartition("/")
     metadata = manifest["metadata"]
     return ResourceIdentifier(
@@ -23,7 +23,9 @@ def identify(ordinal: int, manifest: Raw) -> ResourceIdentifier:
     )
 
 
-def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -> tuple[ManifestStatus, list[Note]]:
+def reflect_status(
+    work: Work, identifier: ResourceIdentifier, seen: Raw, view: View
+) -> tuple[ManifestStatus, list[RecordEvent]]:
     """The status and health of one object, with the events that report the interpretation."""
     interpreter: Interpreter = view.part("interpreter")
     about = well_known.ref_of(work)
@@ -32,12 +34,14 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
     try:
         status = interpreter.reflect(seen)
         events.append(
-            Note(about, "ReflectStatusSucceed", f"Reflect status for object({name}) succeed.", SOURCE, routine=True)
+            RecordEvent(
+                about, "ReflectStatusSucceed", f"Reflect status for object({name}) succeed.", SOURCE, routine=True
+            )
         )
     except InterpreterError as fault:
         status = None
         text = f"Reflect status for object({name}) failed, err: {fault}."
-        events.append(Note(about, "ReflectStatusFailed", text, SOURCE, "Warning"))
+        events.append(RecordEvent(about, "ReflectStatusFailed", text, SOURCE, "Warning"))
     health = "Healthy"  # upstream reports kinds without a health interpretation as healthy
     if interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         try:
@@ -45,8 +49,8 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
         except InterpreterError as fault:
             health = "Unknown"
             text = f"Interpret health of object({name}) failed, err: {fault}."
-            events.append(Note(about, "InterpretHealthFailed", text, SOURCE, "Warning"))
+            events.append(RecordEvent(about, "InterpretHealthFailed", text, SOURCE, "Warning"))
         else:
             text = f"Interpret health of object({name}) as {health.lower()}."
-            events.append(Note(about, "InterpretHealthSucceed", text, SOURCE, routine=True))
+            events.append(RecordEvent(about, "InterpretHealthSucceed", text, SOURCE, routine=True))
     return ManifestStatus(identifier=identifier, status=status, health=health), events

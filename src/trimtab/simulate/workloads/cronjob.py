@@ -7,7 +7,7 @@ from trimtab.api.cron import times_after
 from trimtab.api.kinds.native.batch import CronJob, Job
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
     children,
     oldest_first,
@@ -23,18 +23,18 @@ SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 @workload(CronJob, writes=["Job", "status"], wakes=[when_child_changes(CronJob, Job)])
-def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
+def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:
         return
     raw = raw_of(wanted, view)
-    jobs = oldest_first(view.having(JOBS, wanted.metadata.uid))
+    jobs = oldest_first(view.by_index(JOBS, wanted.metadata.uid))
     active = [one for one in jobs if not one.finished("Complete") and not one.finished("Failed")]
     status = dict(raw.get("status") or {})
     due = None if wanted.spec.suspend else _due(wanted, raw, view.now)
     if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
         for one in active if wanted.spec.concurrency_policy == "Replace" else ():
-            yield Gone(one)
-        yield Make(_job(wanted, raw, due))
+            yield Delete(one)
+        yield Ensure(_job(wanted, raw, due))
         status["lastScheduleTime"] = timestamp(due)
     yield from _tidied(raw, jobs)
     done = [one.status.completion_time for one in jobs if one.finished("Complete") and one.status.completion_time]
@@ -43,7 +43,7 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
     status["active"] = [_reference(one) for one in active]
     yield from with_status(raw, status)
     if (wait := _wait(wanted, view.now)) is not None:
-        yield Again(wait)
+        yield RequeueAfter(wait)
 
 
 def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
@@ -87,7 +87,7 @@ def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
     }
 
 
-def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Wish]:
+def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Effect]:
     """Delete finished Jobs beyond the history limits."""
     for how, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),
@@ -96,7 +96,7 @@ def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Wish]:
         kept = raw["spec"].get(field, default)
         finished = [one for one in jobs if one.has_condition(how)]
         for one in finished[: max(0, len(finished) - kept)]:
-            yield Gone(one)
+            yield Delete(one)
 
 
 def _reference(one: Job) -> Raw:

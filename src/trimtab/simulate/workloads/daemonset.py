@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.apps import ControllerRevision, DaemonSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodSpec, Toleration
 from trimtab.api.value import Key, Raw
-from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, Trigger, View
 from trimtab.decide.pods.fit.node_predicates import first_untolerated_taint, required_selector
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
@@ -63,10 +63,10 @@ def _when_nodes_change(old: Node | None, new: Node | None, view: View) -> Iterat
     wakes=[
         when_child_changes(DaemonSet, Pod),
         when_child_changes(DaemonSet, ControllerRevision),
-        Wake(Node, _when_nodes_change),
+        Trigger(Node, _when_nodes_change),
     ],
 )
-def daemonset(wanted: DaemonSet, view: View) -> Iterator[Wish]:
+def daemonset(wanted: DaemonSet, view: View) -> Iterator[Effect]:
     state = _survey(wanted, view)
     if wanted.metadata.deletion_timestamp is None:
         yield from state.past.wishes
@@ -81,7 +81,7 @@ def _survey(wanted: DaemonSet, view: View) -> Watchmen:
     spec = wanted.spec.template.spec
     nodes = [node for node in view.all(Node) if _should_run(spec, node)]
     pods: dict[str, list[Pod]] = {}
-    for pod in view.having(PODS_OF, wanted.metadata.uid):
+    for pod in view.by_index(PODS_OF, wanted.metadata.uid):
         pods.setdefault(pod.spec.node_name or _bound_for(pod), []).append(pod)
     return Watchmen(wanted, raw_of(wanted, view), history(wanted, view), nodes, pods)
 
@@ -109,12 +109,12 @@ def _bound_for(pod: Pod) -> str:
     return ""
 
 
-def _missing(state: Watchmen, view: View) -> Iterator[Wish]:
+def _missing(state: Watchmen, view: View) -> Iterator[Effect]:
     uncovered = [
         node for node in state.nodes if not [pod for pod in state.pods.get(node.name, ()) if not pod.is_terminal]
     ]
     for name, node in zip(fresh_names(state.wanted, view, len(uncovered)), uncovered, strict=True):
-        yield Make(_pod(state, name, node.name))
+        yield Ensure(_pod(state, name, node.name))
 
 
 def _pod(state: Watchmen, name: str, node: str) -> Raw:
@@ -133,18 +133,18 @@ def _pod(state: Watchmen, name: str, node: str) -> Raw:
     return {**pod, "spec": {**spec, **additions}}
 
 
-def _surplus(state: Watchmen) -> Iterator[Wish]:
+def _surplus(state: Watchmen) -> Iterator[Effect]:
     wanted = {node.name for node in state.nodes}
     for node, pods in state.pods.items():
         active = sorted(living(pods), key=lambda pod: (not pod.spec.node_name, pod.metadata.name))
         for pod in active[1:] if node in wanted else active:
-            yield Gone(pod)
+            yield Delete(pod)
         for pod in pods:
             if pod.is_terminal and pod.metadata.deletion_timestamp is None:
-                yield Gone(pod)
+                yield Delete(pod)
 
 
-def _updated(state: Watchmen, view: View) -> Iterator[Wish]:
+def _updated(state: Watchmen, view: View) -> Iterator[Effect]:
     """Delete pods of older templates: unavailable ones at once, others within `maxUnavailable`."""
     if state.wanted.spec.update_strategy.type == "OnDelete":
         return
@@ -159,17 +159,17 @@ def _updated(state: Watchmen, view: View) -> Iterator[Wish]:
         outdated += [pod for pod in active if pod.metadata.labels.get(HASH) != state.past.mark]
     for pod in outdated:
         if not _well(pod, state, view):
-            yield Gone(pod)
+            yield Delete(pod)
         elif unavailable < max_unavailable:
             unavailable += 1
-            yield Gone(pod)
+            yield Delete(pod)
 
 
 def _well(pod: Pod, state: Watchmen, view: View) -> bool:
     return seconds_to_available(pod, state.wanted.spec.min_ready_seconds, view.now) == 0
 
 
-def _report(state: Watchmen, view: View) -> Iterator[Wish]:
+def _report(state: Watchmen, view: View) -> Iterator[Effect]:
     wanted = {node.name for node in state.nodes}
     here = [pod for node in state.nodes for pod in living(state.pods.get(node.name, ()))[:1]]
     count = tally(here, state.wanted.spec.min_ready_seconds, view.now)
@@ -189,4 +189,4 @@ def _report(state: Watchmen, view: View) -> Iterator[Wish]:
         },
     )
     if count.wait is not None:
-        yield Again(count.wait)
+        yield RequeueAfter(count.wait)

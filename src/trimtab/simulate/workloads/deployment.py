@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Again, Gone, Make, Note, View, Wake, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RecordEvent, RequeueAfter, Trigger, View
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
@@ -95,9 +95,9 @@ def _when_old_pods_end(old: Pod | None, new: Pod | None, view: View) -> Iterator
 @workload(
     Deployment,
     writes=["ReplicaSet", "status", "metadata.annotations"],
-    wakes=[when_child_changes(Deployment, ReplicaSet), Wake(Pod, _when_old_pods_end)],
+    wakes=[when_child_changes(Deployment, ReplicaSet), Trigger(Pod, _when_old_pods_end)],
 )
-def deployment(wanted: Deployment, view: View) -> Iterator[Wish]:
+def deployment(wanted: Deployment, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:
         return
     state = _survey(wanted, view)
@@ -111,7 +111,7 @@ def deployment(wanted: Deployment, view: View) -> Iterator[Wish]:
             yield from _report(state, view)
             return
         created = _newborn(state)
-        yield Make(created)
+        yield Ensure(created)
         yield _told(state, created["metadata"]["name"], 0, created["spec"]["replicas"])
         yield from _report(state, view, created=created)
         return
@@ -122,7 +122,7 @@ def deployment(wanted: Deployment, view: View) -> Iterator[Wish]:
 
 def _survey(wanted: Deployment, view: View) -> Roll:
     raw = raw_of(wanted, view)
-    replicasets = oldest_first(view.having(REPLICASETS, wanted.metadata.uid))
+    replicasets = oldest_first(view.by_index(REPLICASETS, wanted.metadata.uid))
     template = _without_hash(raw["spec"]["template"])
     new = next((one for one in replicasets if _without_hash(raw_of(one, view)["spec"]["template"]) == template), None)
     return Roll(wanted, raw, new, tuple(one for one in replicasets if one is not new))
@@ -190,13 +190,13 @@ def _scale_notes(state: Roll) -> dict[str, str]:
     return {DESIRED: str(state.replicas), MOST: str(state.replicas + state.surge)}
 
 
-def _told(state: Roll, name: str, before: int, after: int) -> Note:
+def _told(state: Roll, name: str, before: int, after: int) -> RecordEvent:
     way = "up" if after >= before else "down"
     message = f"Scaled {way} replica set {name} from {before} to {after}"
-    return Note(ref(state.wanted), "ScalingReplicaSet", message, "deployment-controller")
+    return RecordEvent(ref(state.wanted), "ScalingReplicaSet", message, "deployment-controller")
 
 
-def _resized(state: Roll, one: ReplicaSet, size: int) -> Iterator[Wish]:
+def _resized(state: Roll, one: ReplicaSet, size: int) -> Iterator[Effect]:
     """Scale this ReplicaSet."""
     annotations = {**one.metadata.annotations, **_scale_notes(state)}
     if size == _size(one) and annotations == one.metadata.annotations:
@@ -206,7 +206,7 @@ def _resized(state: Roll, one: ReplicaSet, size: int) -> Iterator[Wish]:
         yield _told(state, one.name, _size(one), size)
 
 
-def _revision_kept(state: Roll, view: View) -> Iterator[Wish]:
+def _revision_kept(state: Roll, view: View) -> Iterator[Effect]:
     """Give the newest revision to a template that was rolled back to."""
     if state.new is None:
         return
@@ -221,7 +221,7 @@ def _revision_kept(state: Roll, view: View) -> Iterator[Wish]:
 # rollout
 
 
-def _rolled(state: Roll, view: View) -> Iterator[Wish]:
+def _rolled(state: Roll, view: View) -> Iterator[Effect]:
     """One step of the rollout; the next reconcile takes the next one."""
     new = state.new
     if new is None:
@@ -246,7 +246,7 @@ def _room_for_new(state: Roll, present: int) -> int:
     return present + min(room, state.replicas - present) if room > 0 else present
 
 
-def _shrunk_old(state: Roll, new: ReplicaSet) -> Iterator[Wish]:
+def _shrunk_old(state: Roll, new: ReplicaSet) -> Iterator[Effect]:
     """Scale old ReplicaSets down while enough pods are available; unavailable pods first."""
     enough = state.replicas - state.slack
     spare = _sizes(state.all) - enough - (_size(new) - new.status.available_replicas)
@@ -269,12 +269,12 @@ def _shrunk_old(state: Roll, new: ReplicaSet) -> Iterator[Wish]:
 
 
 def _still_running(state: Roll, view: View) -> bool:
-    return any(not pod.is_terminal for one in state.old for pod in view.having(PODS_OF, one.metadata.uid)) or bool(
+    return any(not pod.is_terminal for one in state.old for pod in view.by_index(PODS_OF, one.metadata.uid)) or bool(
         _sizes(state.old)
     )
 
 
-def _shrunk_to_nothing(state: Roll) -> Iterator[Wish]:
+def _shrunk_to_nothing(state: Roll) -> Iterator[Effect]:
     for one in state.old:
         if _size(one):
             yield from _resized(state, one, 0)
@@ -289,13 +289,13 @@ def _complete(state: Roll) -> bool:
     )
 
 
-def _cleaned(state: Roll) -> Iterator[Wish]:
+def _cleaned(state: Roll) -> Iterator[Effect]:
     """Delete old ReplicaSets beyond the history limit."""
     limit = state.wanted.spec.revision_history_limit
     kept = 10 if limit is None else limit
     idle = [one for one in state.old if _size(one) == 0 and one.status.replicas == 0 and not _ending(one)]
     for one in sorted(idle, key=_revision)[: max(0, len(idle) - kept)]:
-        yield Gone(one)
+        yield Delete(one)
 
 
 def _ending(one: ReplicaSet) -> bool:
@@ -313,7 +313,7 @@ def _was_scaled(state: Roll) -> bool:
     return any(DESIRED in notes and _number(notes[DESIRED]) != state.replicas for notes in active)
 
 
-def _rescaled(state: Roll) -> Iterator[Wish]:
+def _rescaled(state: Roll) -> Iterator[Effect]:
     active = [one for one in state.all if _size(one) > 0]
     if len(active) <= 1:
         only = active[0] if active else (state.new or max(state.all, key=_revision, default=None))
@@ -363,7 +363,7 @@ def _share_of(state: Roll, one: ReplicaSet) -> int:
 # status
 
 
-def _report(state: Roll, view: View, *, progress: bool = True, created: Raw | None = None) -> Iterator[Wish]:
+def _report(state: Roll, view: View, *, progress: bool = True, created: Raw | None = None) -> Iterator[Effect]:
     """Update status, conditions and revision, all through the status subresource, which keeps the generation."""
     numbers = _numbers(state, created)
     conditions = list((state.raw.get("status") or {}).get("conditions") or [])
@@ -373,7 +373,7 @@ def _report(state: Roll, view: View, *, progress: bool = True, created: Raw | No
         if progress:
             conditions = _with_progress(conditions, state, numbers, view, created)
         if wait := _until_deadline(conditions, state, view.now):
-            yield Again(wait)
+            yield RequeueAfter(wait)
     conditions = _with_failure(conditions, state, view.now)
     status = {**(state.raw.get("status") or {}), **numbers, "conditions": conditions}
     status["observedGeneration"] = state.wanted.metadata.generation

@@ -9,7 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionRate
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
-from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
+from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, spec_differs
 from trimtab.controllers.pods.budget import effective_budget
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, BudgetLimit
@@ -36,9 +36,9 @@ def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | N
 @workload(
     PodDisruptionBudget,
     writes=["status", "metadata.annotations"],
-    wakes=[Wake(Pod, _when_pods_change), Wake(DisruptionPolicy, _when_policy_changes)],
+    wakes=[Trigger(Pod, _when_pods_change), Trigger(DisruptionPolicy, _when_policy_changes)],
 )
-def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
+def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Effect]:
     workload_pods = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
     effective = effective_budget(
         budget, BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable), workload_pods, view
@@ -49,7 +49,7 @@ def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
     yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, effective.rate))
     if status.disrupted_pods:
         until = min(status.disrupted_pods.values()) + DELETION_DEADLINE
-        yield Again(max(0.0, (until - view.now).total_seconds()))
+        yield RequeueAfter(max(0.0, (until - view.now).total_seconds()))
 
 
 def _annotations(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> dict[str, str]:

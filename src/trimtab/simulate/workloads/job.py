@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.batch import Job
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
@@ -79,7 +79,7 @@ def _succeeded(pod: Pod) -> bool:
 
 
 @workload(Job, writes=["Pod", "status"], wakes=[when_child_changes(Job, Pod)])
-def job(wanted: Job, view: View) -> Iterator[Wish]:
+def job(wanted: Job, view: View) -> Iterator[Effect]:
     state = _survey(wanted, view)
     if (
         wanted.metadata.deletion_timestamp is not None
@@ -94,7 +94,7 @@ def job(wanted: Job, view: View) -> Iterator[Wish]:
         yield from _released(state, {*state.noted.get("succeeded", ()), *state.noted.get("failed", ())})
     if outcome is not None:
         for pod in state.active:
-            yield Gone(pod)
+            yield Delete(pod)
     else:
         yield from _staffed(state, view)
     yield from _report(state, outcome, view)
@@ -102,7 +102,7 @@ def job(wanted: Job, view: View) -> Iterator[Wish]:
 
 def _survey(wanted: Job, view: View) -> Shift:
     raw = raw_of(wanted, view)
-    pods = oldest_first(view.having(PODS_OF, wanted.metadata.uid))
+    pods = oldest_first(view.by_index(PODS_OF, wanted.metadata.uid))
     uncounted = (raw.get("status") or {}).get("uncountedTerminatedPods") or {}
     known = {*uncounted.get("succeeded", ()), *uncounted.get("failed", ())}
     newly_ended = tuple(
@@ -116,7 +116,7 @@ def _ended(pod: Pod) -> bool:
     return pod.is_terminal or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
-def _released(state: Shift, uids: set[str]) -> Iterator[Wish]:
+def _released(state: Shift, uids: set[str]) -> Iterator[Effect]:
     for pod in state.pods:
         if pod.metadata.uid in uids and TRACKING in pod.metadata.finalizers:
             kept = tuple(name for name in pod.metadata.finalizers if name != TRACKING)
@@ -154,27 +154,27 @@ def _verdict(state: Shift, now: datetime) -> Verdict | None:
     return None
 
 
-def _staffed(state: Shift, view: View) -> Iterator[Wish]:
+def _staffed(state: Shift, view: View) -> Iterator[Effect]:
     """Create or delete pods to match parallelism and the remaining completions."""
     if state.wanted.spec.suspend:
         for pod in state.active:
-            yield Gone(pod)
+            yield Delete(pod)
         return
     if state.wanted.spec.active_deadline_seconds is not None:
         started = state.wanted.status.start_time or view.now
         until = started + timedelta(seconds=state.wanted.spec.active_deadline_seconds)
-        yield Again(max(0.0, (until - view.now).total_seconds()))
+        yield RequeueAfter(max(0.0, (until - view.now).total_seconds()))
     missing = _places(state) - len(state.active) - len(leaving(state.pods))
     for pod in sorted(state.active, key=lambda one: one.is_ready)[: max(0, -(_places(state) - len(state.active)))]:
-        yield Gone(pod)
+        yield Delete(pod)
     if missing <= 0:
         return
     wait = _backoff(state, view.now)
     if wait > 0:
-        yield Again(wait)
+        yield RequeueAfter(wait)
         return
     for name, index in zip(fresh_names(state.wanted, view, missing), _open_indexes(state, missing), strict=False):
-        yield Make(_pod(state, name, index))
+        yield Ensure(_pod(state, name, index))
 
 
 def _places(state: Shift) -> int:
@@ -240,7 +240,7 @@ def _pod(state: Shift, name: str, index: int | None) -> Raw:
     return pod_from(state.raw["spec"]["template"], state.wanted, identity)
 
 
-def _report(state: Shift, outcome: Verdict | None, view: View) -> Iterator[Wish]:
+def _report(state: Shift, outcome: Verdict | None, view: View) -> Iterator[Effect]:
     """Update the status: ended pods are first listed as uncounted; the next reconcile removes finalizers and counts."""
     status: dict[str, Any] = dict(state.raw.get("status") or {})
     active = [] if outcome is not None else state.active
@@ -301,7 +301,7 @@ def _set(conditions: list[Raw], type_: str, status: str, reason: str, message: s
     return [*(one for one in conditions if one["type"] != type_), new]
 
 
-def _expired(wanted: Job, now: datetime) -> Iterator[Wish]:
+def _expired(wanted: Job, now: datetime) -> Iterator[Effect]:
     """Delete a finished Job after its TTL."""
     keep = wanted.spec.ttl_seconds_after_finished
     if keep is None or wanted.metadata.deletion_timestamp is not None:
@@ -310,6 +310,6 @@ def _expired(wanted: Job, now: datetime) -> Iterator[Wish]:
     if ends and ends[0] is not None:
         remaining = (ends[0] + timedelta(seconds=keep) - now).total_seconds()
         if remaining > 0:
-            yield Again(remaining)
+            yield RequeueAfter(remaining)
         else:
-            yield Gone(wanted)
+            yield Delete(wanted)

@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.node import Node, Taint
 from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, Trigger, View
 from trimtab.simulate.workloads.owned_pods import PODS_ON, raw_of
 from trimtab.simulate.workloads.registry import workload
 
@@ -46,11 +46,11 @@ def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[
 @workload(
     Node,
     writes=["Node", "Pod"],
-    wakes=[Wake(Pod, _when_pods_arrive)],
+    wakes=[Trigger(Pod, _when_pods_arrive)],
     changed=_changed,
     name="node-lifecycle",
 )
-def node_lifecycle(node: Node, view: View) -> Iterator[Wish]:
+def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
     silent_at = _silent_at(node, view)
     if silent_at is not None and view.now >= silent_at and _ready(node) != "Unknown":
         yield from _given_up(node, view)
@@ -58,12 +58,12 @@ def node_lifecycle(node: Node, view: View) -> Iterator[Wish]:
     marked = node.but(spec=node.spec.but(taints=_taints(node, view.now)))
     yield marked
     if _ready(node) != "True":
-        for pod in view.having(PODS_ON, node.name):
+        for pod in view.by_index(PODS_ON, node.name):
             if pod.is_ready:
                 yield _not_ready(pod, view.now)
     yield from _evicted(marked, view)
     if silent_at is not None:
-        yield Again(max(1.0, (silent_at - view.now).total_seconds()))
+        yield RequeueAfter(max(1.0, (silent_at - view.now).total_seconds()))
 
 
 def _ready(node: Node) -> str:
@@ -78,7 +78,7 @@ def _silent_at(node: Node, view: View) -> datetime | None:
     return lease.spec.renew_time + timedelta(seconds=lease.spec.lease_duration_seconds)
 
 
-def _given_up(node: Node, view: View) -> Iterator[Wish]:
+def _given_up(node: Node, view: View) -> Iterator[Effect]:
     raw = raw_of(node, view)
     unknown = {
         "status": "Unknown",
@@ -87,7 +87,7 @@ def _given_up(node: Node, view: View) -> Iterator[Wish]:
         "message": SILENT,
     }
     conditions = [{**one, **unknown} for one in raw["status"]["conditions"]]
-    yield Make({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
+    yield Ensure({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
 
 
 def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:
@@ -115,20 +115,20 @@ def _not_ready(pod: Pod, now: datetime) -> Pod:
     return pod.but(status=pod.status.but(conditions=conditions))
 
 
-def _evicted(node: Node, view: View) -> Iterator[Wish]:
+def _evicted(node: Node, view: View) -> Iterator[Effect]:
     """Delete pods that do not tolerate the NoExecute taints of the node."""
     taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
-    for pod in view.having(PODS_ON, node.name) if taints else ():
+    for pod in view.by_index(PODS_ON, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
         wait = _patience(pod, taints, view.now)
         if wait is None:
             continue
         if wait > 0:
-            yield Again(wait)
+            yield RequeueAfter(wait)
         else:
             yield _disrupted(pod, view.now)
-            yield Gone(pod)
+            yield Delete(pod)
 
 
 def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:

@@ -10,7 +10,7 @@ import orjson
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import IntOrString, Key, Object, Raw
-from trimtab.controllers.contract import Index, Make, Ref, View, Wake
+from trimtab.controllers.contract import Ensure, Index, Ref, Trigger, View
 
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
 """Letters and digits that cannot form words."""
@@ -33,7 +33,7 @@ def children(type_: type[Any]) -> Index[Any]:
     return Index("children-of", type_, _owner_uids)
 
 
-def when_child_changes(parent: type[Object], child: type[Object]) -> Wake:
+def when_child_changes(parent: type[Object], child: type[Object]) -> Trigger:
     """A trigger that enqueues the owner when one of its children changes."""
     kind = kind_of(parent)
 
@@ -43,7 +43,7 @@ def when_child_changes(parent: type[Object], child: type[Object]) -> Wake:
                 if owner.controller and owner.kind == kind.name:
                     yield Key(kind.id, seen.metadata.namespace if seen else "", owner.name)
 
-    return Wake(child, keys)
+    return Trigger(child, keys)
 
 
 def ref(obj: Object) -> Ref:
@@ -130,7 +130,7 @@ class Always(NamedTuple):
     value: Any
 
 
-def with_status(raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Iterator[Make]:
+def with_status(raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Iterator[Ensure]:
     """Update the status, and annotations in the same write; no effect when nothing changes.
 
     Zeros and empty lists are omitted, as on the wire, unless wrapped in `AlwaysWritten`.
@@ -143,7 +143,7 @@ def with_status(raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, s
             return
     else:
         metadata = {**raw["metadata"], "annotations": dict(annotations)}
-    yield Make({**raw, "metadata": metadata, "status": wanted}, raw, "status")
+    yield Ensure({**raw, "metadata": metadata, "status": wanted}, raw, "status")
 
 
 def _plain(value: Any) -> Any:

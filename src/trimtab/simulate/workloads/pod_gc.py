@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.controllers.contract import Gone, Index, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Index, View
 from trimtab.simulate.workloads.owned_pods import oldest_first
 from trimtab.simulate.workloads.registry import workload
 
@@ -17,7 +17,7 @@ def _ends(old: Pod | None, new: Pod) -> bool:
 
 
 @workload(Pod, writes=["Pod"], changed=_ends, name="pod-garbage")
-def pod_garbage(pod: Pod, view: View) -> Iterator[Wish]:
-    terminated = view.having(ENDED, "yes")
+def pod_garbage(pod: Pod, view: View) -> Iterator[Effect]:
+    terminated = view.by_index(ENDED, "yes")
     for one in oldest_first(terminated)[: max(0, len(terminated) - MOST)]:
-        yield Gone(one)
+        yield Delete(one)

@@ -7,7 +7,7 @@ from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
@@ -31,8 +31,8 @@ MOST_AT_ONCE = 500
 
 
 @workload(ReplicaSet, writes=["Pod", "status"], wakes=[when_child_changes(ReplicaSet, Pod)])
-def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Wish]:
-    pods = view.having(PODS_OF, wanted.metadata.uid)
+def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Effect]:
+    pods = view.by_index(PODS_OF, wanted.metadata.uid)
     active = living(pods)
     surplus = len(active) - _replicas(wanted)
     refused = view.fault is not None and view.fault.code == 403
@@ -43,7 +43,7 @@ def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Wish]:
         if surplus < 0:
             yield from _births(wanted, view, min(-surplus, MOST_AT_ONCE))
         for pod in sacrificed(active, surplus, view):
-            yield Gone(pod)
+            yield Delete(pod)
     if not refused:
         yield from _status(wanted, pods, active, view, refused=False)
 
@@ -52,10 +52,10 @@ def _replicas(wanted: ReplicaSet) -> int:
     return 1 if wanted.spec.replicas is None else wanted.spec.replicas
 
 
-def _births(wanted: ReplicaSet, view: View, count: int) -> Iterator[Make]:
+def _births(wanted: ReplicaSet, view: View, count: int) -> Iterator[Ensure]:
     template = raw_of(wanted, view)["spec"]["template"]
     for name in fresh_names(wanted, view, count):
-        yield Make(pod_from(template, wanted, Kid(name)))
+        yield Ensure(pod_from(template, wanted, Kid(name)))
 
 
 def sacrificed(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
@@ -92,7 +92,7 @@ def _cost(pod: Pod) -> int:
 
 def _status(
     wanted: ReplicaSet, pods: Sequence[Pod], active: Sequence[Pod], view: View, *, refused: bool
-) -> Iterator[Wish]:
+) -> Iterator[Effect]:
     raw = raw_of(wanted, view)
     labels = wanted.spec.template.metadata.labels
     count = tally(active, wanted.spec.min_ready_seconds, view.now)
@@ -109,7 +109,7 @@ def _status(
         },
     )
     if count.wait is not None:
-        yield Again(count.wait)
+        yield RequeueAfter(count.wait)
 
 
 def _conditions(raw: Raw, view: View, *, refused: bool) -> list[Raw]:

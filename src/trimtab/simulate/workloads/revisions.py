@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.apps import ControllerRevision
 from trimtab.api.value import Object, Raw
-from trimtab.controllers.contract import Gone, Make, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, View
 from trimtab.simulate.workloads.owned_pods import children, owner_reference, raw_of, safe_hash
 
 HASH = "controller-revision-hash"
@@ -20,7 +20,7 @@ class History(NamedTuple):
     mark: str
     """Hash in the name of the current revision; a label of DaemonSet pods."""
     known: Sequence[ControllerRevision]
-    wishes: tuple[Wish, ...]
+    wishes: tuple[Effect, ...]
 
 
 def history(owner: Object, view: View) -> History:
@@ -28,11 +28,11 @@ def history(owner: Object, view: View) -> History:
     data = {"spec": {"template": {**raw["spec"]["template"], "$patch": "replace"}}}
     template_hash = safe_hash(data)
     name = f"{owner.metadata.name}-{template_hash}"
-    known = sorted(view.having(REVISIONS, owner.metadata.uid), key=lambda one: (one.revision, one.name))
+    known = sorted(view.by_index(REVISIONS, owner.metadata.uid), key=lambda one: (one.revision, one.name))
     newest = max((one.revision for one in known), default=0)
     current = next((one for one in known if one.name == name), None)
     if current is None:
-        return History(name, template_hash, known, (Make(_revision(owner, raw, name, data, newest + 1)),))
+        return History(name, template_hash, known, (Ensure(_revision(owner, raw, name, data, newest + 1)),))
     if current.revision < newest:  # the template was rolled back to
         return History(name, template_hash, known, (current.but(revision=newest + 1),))
     return History(name, template_hash, known, ())
@@ -54,8 +54,8 @@ def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw
     }
 
 
-def forgotten(past: History, in_use: set[str], limit: int | None) -> Iterator[Wish]:
+def forgotten(past: History, in_use: set[str], limit: int | None) -> Iterator[Effect]:
     """Delete old revisions beyond the history limit, unless pods still use them."""
     idle = [one for one in past.known if one.name not in in_use and one.name != past.name]
     for one in idle[: max(0, len(idle) - (10 if limit is None else limit))]:
-        yield Gone(one)
+        yield Delete(one)

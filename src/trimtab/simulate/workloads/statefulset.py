@@ -7,7 +7,7 @@ from trimtab.api.kinds.native.apps import ControllerRevision, StatefulSet
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Raw
-from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     writes=["Pod", "ControllerRevision", "PersistentVolumeClaim", "status"],
     wakes=[when_child_changes(StatefulSet, Pod), when_child_changes(StatefulSet, ControllerRevision)],
 )
-def statefulset(wanted: StatefulSet, view: View) -> Iterator[Wish]:
+def statefulset(wanted: StatefulSet, view: View) -> Iterator[Effect]:
     state = _survey(wanted, view)
     if wanted.metadata.deletion_timestamp is None:
         yield from state.past.wishes
@@ -80,7 +80,7 @@ def _survey(wanted: StatefulSet, view: View) -> Row:
     revisions = history(wanted, view)
     stem = f"{wanted.name}-"
     pods = {}
-    for pod in view.having(PODS_OF, wanted.metadata.uid):
+    for pod in view.by_index(PODS_OF, wanted.metadata.uid):
         tail = pod.name.removeprefix(stem)
         if pod.name.startswith(stem) and tail.isdigit():
             pods[int(tail)] = pod
@@ -95,14 +95,14 @@ def _well(pod: Pod, state: Row, view: View) -> bool:
     )
 
 
-def _made(state: Row, view: View) -> Iterator[Wish]:
+def _made(state: Row, view: View) -> Iterator[Effect]:
     """Create missing pods, lowest ordinal first; in order, each waits until all before it are available."""
     for ordinal in state.ordinals:
         pod = state.pods.get(ordinal)
         if pod is None:
-            yield Make(_pod(state, ordinal, view))
+            yield Ensure(_pod(state, ordinal, view))
         elif pod.is_terminal and pod.metadata.deletion_timestamp is None:
-            yield Gone(pod)
+            yield Delete(pod)
         elif state.parallel or _well(pod, state, view):
             continue
         elif pod.metadata.deletion_timestamp is None:
@@ -111,7 +111,7 @@ def _made(state: Row, view: View) -> Iterator[Wish]:
             return
 
 
-def _removed(state: Row, view: View) -> Iterator[Wish]:
+def _removed(state: Row, view: View) -> Iterator[Effect]:
     """Delete surplus pods, highest ordinal first; in order, one at a time and only when the others are available."""
     staying = [pod for ordinal, pod in state.pods.items() if ordinal in state.ordinals]
     for ordinal in sorted(set(state.pods) - set(state.ordinals), reverse=True):
@@ -119,12 +119,12 @@ def _removed(state: Row, view: View) -> Iterator[Wish]:
         if pod.metadata.deletion_timestamp is None and (
             state.parallel or all(_well(one, state, view) for one in staying)
         ):
-            yield Gone(pod)
+            yield Delete(pod)
         if not state.parallel:
             return
 
 
-def _updated(state: Row, view: View) -> Iterator[Wish]:
+def _updated(state: Row, view: View) -> Iterator[Effect]:
     """Delete pods of older templates, highest ordinal first, within `maxUnavailable`."""
     if state.on_delete or len(state.pods) != state.replicas:
         return
@@ -145,7 +145,7 @@ def _updated(state: Row, view: View) -> Iterator[Wish]:
         if not is_unavailable and unavailable >= max_unavailable:
             return
         if pod.metadata.deletion_timestamp is None:
-            yield Gone(pod)
+            yield Delete(pod)
             unavailable += not is_unavailable
 
 
@@ -154,7 +154,7 @@ def _template_for(state: Row, ordinal: int, view: View) -> tuple[Raw, str]:
     updating = state.current != state.past.name
     if not updating or (not state.on_delete and ordinal - state.first >= state.partition):
         return state.raw["spec"]["template"], state.past.name
-    for revision in view.having(REVISIONS, state.wanted.metadata.uid):
+    for revision in view.by_index(REVISIONS, state.wanted.metadata.uid):
         if revision.name == state.current:
             kept = dict(raw_of(revision, view)["data"]["spec"]["template"])
             kept.pop("$patch", None)
@@ -184,13 +184,13 @@ def _claim_name(claim: Raw, pod: str) -> str:
     return f"{claim['metadata']['name']}-{pod}"
 
 
-def _claims(state: Row, view: View) -> Iterator[Wish]:
+def _claims(state: Row, view: View) -> Iterator[Effect]:
     for claim in state.raw["spec"].get("volumeClaimTemplates") or ():
         for ordinal in state.ordinals:
             name = _claim_name(claim, f"{state.wanted.name}-{ordinal}")
             if view.get(PersistentVolumeClaim, state.wanted.namespace, name) is None:
                 labels = (state.raw["spec"]["selector"] or {}).get("matchLabels") or {}
-                yield Make(
+                yield Ensure(
                     {
                         "apiVersion": "v1",
                         "kind": "PersistentVolumeClaim",
@@ -200,7 +200,7 @@ def _claims(state: Row, view: View) -> Iterator[Wish]:
                 )
 
 
-def _report(state: Row, view: View) -> Iterator[Wish]:
+def _report(state: Row, view: View) -> Iterator[Effect]:
     pods = [pod for pod in state.pods.values() if not pod.is_terminal]
     here = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     count = tally(pods, state.wanted.spec.min_ready_seconds, view.now)
@@ -226,4 +226,4 @@ def _report(state: Row, view: View) -> Iterator[Wish]:
         },
     )
     if count.wait is not None:
-        yield Again(count.wait)
+        yield RequeueAfter(count.wait)
