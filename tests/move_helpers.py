@@ -29,26 +29,26 @@ from trimtab.store.store import Store
 PODS = Resource("", "v1", "pods", "Pod")
 
 
-class Scene:
+class MoveScenario:
     """Actions and observations of a test on the fleet."""
 
     def __init__(self, fleet: Embedded) -> None:
         self.fleet = fleet
         self.client = fleet.client
         self.world = fleet.world
-        self.lowest: dict[str, int] = {}
+        self.lowest_ready: dict[str, int] = {}
         self._recorders: list[asyncio.Task[None]] = []
 
-    async def make(self, raw: Raw | Object) -> Raw:
+    async def create(self, raw: Raw | Object) -> Raw:
         body = to_wire(raw) if isinstance(raw, Object) else raw
         return await self.client.create(_resource(body), body)
 
-    async def edit(self, type_: type[Object], name: str, patch: Raw, namespace: str = "") -> None:
+    async def patch(self, type_: type[Object], name: str, patch: Raw, namespace: str = "") -> None:
         await self.client.patch(resource_of(kind_of(type_)), namespace, name, patch)
 
-    async def deploy(self, name: str = "web", replicas: int = 3, **metadata: Any) -> None:
+    async def create_deployment(self, name: str = "web", replicas: int = 3, **metadata: Any) -> None:
         container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
-        await self.make(
+        await self.create(
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
@@ -61,11 +61,11 @@ class Scene:
             }
         )
 
-    async def policy(self, placement: Raw, name: str = "pp", **spec: Any) -> None:
+    async def create_policy(self, placement: Raw, name: str = "pp", **spec: Any) -> None:
         selector = {"apiVersion": "apps/v1", "kind": "Deployment"}
         body = {"resourceSelectors": [selector], "placement": placement, **spec}
         kind = kind_of(PropagationPolicy)
-        await self.make(
+        await self.create(
             {
                 "apiVersion": kind.api_version,
                 "kind": kind.name,
@@ -74,21 +74,21 @@ class Scene:
             }
         )
 
-    async def place(self, placement: Raw, name: str = "pp") -> None:
+    async def set_placement(self, placement: Raw, name: str = "pp") -> None:
         """Edit the placement of the policy."""
         kind = resource_of(kind_of(PropagationPolicy))
         found = await self.client.get(kind, "default", name)
         await self.client.replace(kind, {**found, "spec": {**found["spec"], "placement": placement}})
 
-    async def rebalance(self, *names: str, job: str = "again", **spec: Any) -> None:
+    async def create_rebalancer(self, *names: str, job: str = "again", **spec: Any) -> None:
         kind = kind_of(WorkloadRebalancer)
         workloads = [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": n} for n in names]
         body = {"workloads": workloads, **spec} if workloads else spec
-        await self.make({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": job}, "spec": body})
+        await self.create({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": job}, "spec": body})
 
-    async def budget(self, name: str = "careful", **spec: Any) -> None:
+    async def create_budget(self, name: str = "careful", **spec: Any) -> None:
         kind = kind_of(DisruptionBudget)
-        await self.make(
+        await self.create(
             {
                 "apiVersion": kind.api_version,
                 "kind": kind.name,
@@ -97,49 +97,49 @@ class Scene:
             }
         )
 
-    async def taint(self, cluster: str, *taints: str) -> None:
+    async def set_taints(self, cluster: str, *taints: str) -> None:
         """Set taints given as `key:Effect`; without arguments remove all."""
         parsed = [{"key": k, "effect": e} for k, e in (t.split(":") for t in taints)]
-        await self.edit(Cluster, cluster, {"spec": {"taints": parsed or None}})
+        await self.patch(Cluster, cluster, {"spec": {"taints": parsed or None}})
 
     async def get(self, type_: type[Any], name: str, namespace: str = "") -> Any:
         kind = kind_of(type_)
         return kind.decode(await self.client.get(resource_of(kind), namespace, name))
 
-    async def all(self, type_: type[Any]) -> list[Any]:
+    async def list_all(self, type_: type[Any]) -> list[Any]:
         kind = kind_of(type_)
         return [kind.decode(raw) for raw in (await self.client.list(resource_of(kind))).items]
 
-    async def binding(self, name: str = "web") -> ResourceBinding:
+    async def get_binding(self, name: str = "web") -> ResourceBinding:
         return await self.get(ResourceBinding, f"{name}-deployment", "default")
 
-    async def where(self, name: str = "web") -> dict[str, int]:
-        return {t.name: t.replicas for t in (await self.binding(name)).spec.clusters}
+    async def placement_of(self, name: str = "web") -> dict[str, int]:
+        return {t.name: t.replicas for t in (await self.get_binding(name)).spec.clusters}
 
-    async def moves(self) -> list[Move]:
-        return sorted(await self.all(Move), key=lambda move: (move.status.started, move.name))
+    async def list_moves(self) -> list[Move]:
+        return sorted(await self.list_all(Move), key=lambda move: (move.status.started, move.name))
 
-    def ready(self, name: str = "web") -> dict[str, int]:
+    def ready_pods(self, name: str = "web") -> dict[str, int]:
         """Ready pods by cluster, read from the simulated members and not from any status."""
         found = {}
         for member in self.world:
-            pods = [p for p in member.pods if p.metadata.labels.get("app") == name and is_ready(p)]
+            pods = [p for p in member.pods if p.metadata.labels.get("app") == name and is_pod_ready(p)]
             if pods:
                 found[member.name] = len(pods)
         return found
 
-    def watch(self, name: str = "web") -> None:
+    def record_lowest_ready(self, name: str = "web") -> None:
         """Record the lowest number of ready replicas from now on."""
 
         async def record() -> None:
             while True:
-                now = sum(self.ready(name).values())
-                self.lowest[name] = min(self.lowest.get(name, now), now)
+                now = sum(self.ready_pods(name).values())
+                self.lowest_ready[name] = min(self.lowest_ready.get(name, now), now)
                 await asyncio.sleep(0.25)
 
         self._recorders.append(asyncio.get_running_loop().create_task(record()))
 
-    async def until(self, is_met: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
+    async def wait_until(self, is_met: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
         for _ in range(int(seconds * 2)):
             with contextlib.suppress(NotFound):
                 if await is_met():
@@ -147,34 +147,34 @@ class Scene:
             await asyncio.sleep(0.5)
         raise AssertionError(f"not within {seconds} seconds: {await self.report()}")
 
-    async def settled(self, name: str, wanted: dict[str, int], seconds: float = 120.0) -> None:
+    async def wait_until_settled(self, name: str, wanted: dict[str, int], seconds: float = 120.0) -> None:
         """Wait until the placement and the ready pods are as wanted and no hold or eviction task is left."""
 
         async def is_settled() -> bool:
-            binding = await self.binding(name)
+            binding = await self.get_binding(name)
             idle = not binding.status.holds and not binding.spec.graceful_eviction_tasks
-            return idle and await self.where(name) == wanted and self.ready(name) == wanted
+            return idle and await self.placement_of(name) == wanted and self.ready_pods(name) == wanted
 
-        await self.until(is_settled, seconds)
+        await self.wait_until(is_settled, seconds)
 
     async def report(self) -> str:
         lines = []
-        for binding in await self.all(ResourceBinding):
+        for binding in await self.list_all(ResourceBinding):
             lines.append(f"{binding.name}: {msgspec.json.encode(binding.spec.clusters).decode()}")
             status = binding.status.but(aggregated_status=())
             lines.append("  " + msgspec.json.encode(status).decode())
             lines.append("  " + msgspec.json.encode(binding.spec.graceful_eviction_tasks).decode())
-            lines.append(f"  ready {self.ready(binding.spec.resource.name)}")
+            lines.append(f"  ready {self.ready_pods(binding.spec.resource.name)}")
         for type_ in (WorkloadRebalancer, DisruptionBudget, Move):
-            lines += [f"{o.name}: {msgspec.json.encode(o.status).decode()}" for o in await self.all(type_)]
+            lines += [f"{o.name}: {msgspec.json.encode(o.status).decode()}" for o in await self.list_all(type_)]
         return "\n".join(lines)
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         for task in self._recorders:
             task.cancel()
 
 
-def is_ready(pod: Any) -> bool:
+def is_pod_ready(pod: Any) -> bool:
     return pod.metadata.deletion_timestamp is None and any(
         c.type == "Ready" and c.status == "True" for c in pod.status.conditions
     )
@@ -188,8 +188,8 @@ def _resource(body: Raw) -> Resource:
     return resource_of(kind)
 
 
-def story(
-    act: Callable[[Scene], Awaitable[Any]],
+def run_scenario(
+    steps: Callable[[MoveScenario], Awaitable[Any]],
     *,
     members: int = 3,
     profile: Profile = TRIMTAB,
@@ -219,12 +219,12 @@ def story(
             settings={"cluster-failure-threshold": 10, "cluster-success-threshold": 10, **(settings or {})},
         )
         await fleet.start()
-        scenario = Scene(fleet)
+        scenario = MoveScenario(fleet)
         try:
             await asyncio.sleep(15)
-            return await act(scenario)
+            return await steps(scenario)
         finally:
-            await scenario.end()
+            await scenario.stop()
             await fleet.stop()
             await host.stop()
 

@@ -194,7 +194,7 @@ class Plane:
     def _probed(self, cluster: str, probe: Probe) -> None:
         self.around.memory["probe", cluster] = probe
         self.manager.wake("health", Key(kind_of(Cluster).id, "", cluster))
-        for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.stuck):
+        for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
             self.manager.wake("deschedule", key)
 

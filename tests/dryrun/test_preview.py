@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from builders import placement
-from move_helpers import Scene, divided, story
+from move_helpers import MoveScenario, divided, run_scenario
 
 from cli.scenarios import place_four_replicas_in_m1
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
@@ -17,7 +17,7 @@ NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
 
 
 def test_preview_of_a_rebalance_shows_the_move_and_moves_nothing() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
         spec = {
             "workloads": [await reference(scene.client, name, "default") for name in ("deploy/web", "deploy/ghost")]
@@ -26,28 +26,28 @@ def test_preview_of_a_rebalance_shows_the_move_and_moves_nothing() -> None:
         assert heading.split() == ["WORKLOAD", "NOW", "THEN", "NOTE"]
         assert ghost.split(maxsplit=3) == ["Deployment/default/ghost", "-", "-", "no binding with a placement"]
         assert web.split() == ["Deployment/default/web", "m1:4", "m1:2", "m2:2", "replacement", "first"]
-        assert await scene.where() == {"m1": 4}
+        assert await scene.placement_of() == {"m1": 4}
 
-    story(act)
+    run_scenario(act)
 
 
 def test_preview_of_a_rebalance_names_the_budget_that_delays_it() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
-        await scene.budget(minAvailable=5)
+        await scene.create_budget(minAvailable=5)
         spec = {"selectors": [await selected(scene.client, "deploy", "", "team in (blue, red),!legacy")]}
         text = await forecast(scene.client, spec, NOW)
         assert "delayed: budget careful: 1 replicas are missing already" in text
         gentle = {**spec, "strategy": "PreserveAvailable"}
         assert "m1:4   m1:4   no change" in await forecast(scene.client, gentle, NOW)
 
-    story(act)
+    run_scenario(act)
 
 
 def test_preview_of_a_policy_shows_moved_claimed_and_released_workloads() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
-        await scene.make(
+        await scene.create(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "idle", "namespace": "default"}}
         )
         policy = (await everything(scene.client, PropagationPolicy))[0]
@@ -63,6 +63,6 @@ def test_preview_of_a_policy_shows_moved_claimed_and_released_workloads() -> Non
         assert "no change" in await previewed(scene.client, [policy], NOW)
         other = policy.but(metadata=policy.metadata.but(name="other"), spec=unselected.spec)
         assert await previewed(scene.client, [other], NOW) == "These policies select no workload."
-        assert await scene.where() == {"m1": 4}
+        assert await scene.placement_of() == {"m1": 4}
 
-    story(act)
+    run_scenario(act)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compat.flow_availability import PODS, Workload, is_ready, workload_of
-from move_helpers import Scene
+from move_helpers import MoveScenario
 
 from trimtab.api.value import Raw
 from trimtab.clock import LoopClock
@@ -23,7 +23,7 @@ A_MOMENT = timedelta(seconds=2)
 class Witness:
     """Watches the stores of the host and of the members, independently of the control plane."""
 
-    def __init__(self, harness: Scene, *, block: timedelta = timedelta()) -> None:
+    def __init__(self, harness: MoveScenario, *, block: timedelta = timedelta()) -> None:
         self._scene = harness
         self._block = block
         self.complaints: list[str] = []

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from move_helpers import Scene, aggregated, divided, dynamic, story
+from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
 
 from properties.fleet_observer import Witness, shares
 from trimtab.api.kinds.cluster import Cluster
@@ -73,19 +73,19 @@ class Plot(NamedTuple):
     acts: list[tuple[tuple[str, Any], float]]
 
 
-async def perform(harness: Scene, act: tuple[str, Any], *, at_once: bool = False) -> None:
+async def perform(harness: MoveScenario, act: tuple[str, Any], *, at_once: bool = False) -> None:
     action, target = act
     if action == "rebalance":
         options = {"move": {"mode": "AtOnce"}} if at_once else {}
-        await harness.rebalance(target, job=f"again-{next(NUMBERS)}", **options)
+        await harness.create_rebalancer(target, job=f"again-{next(NUMBERS)}", **options)
     elif action in ("drain", "undrain"):
         mark = "now" if action == "drain" else None
-        await harness.edit(Cluster, target, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
-        await harness.taint(target, *(["cluster.karmada.io/unschedulable:NoSchedule"] if mark else []))
+        await harness.patch(Cluster, target, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
+        await harness.set_taints(target, *(["cluster.karmada.io/unschedulable:NoSchedule"] if mark else []))
     elif action in ("cordon", "evacuate"):
-        await harness.taint(target, f"maintenance:{'NoSchedule' if action == 'cordon' else 'NoExecute'}")
+        await harness.set_taints(target, f"maintenance:{'NoSchedule' if action == 'cordon' else 'NoExecute'}")
     elif action == "open":
-        await harness.taint(target)
+        await harness.set_taints(target)
     elif action == "restart":
         await harness.fleet.stop_plane()
         await asyncio.sleep(target)
@@ -106,15 +106,15 @@ async def perform(harness: Scene, act: tuple[str, Any], *, at_once: bool = False
 def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
     """Run the scenario, check it after every step, and check that it converges."""
 
-    async def act(harness: Scene) -> None:
+    async def act(harness: MoveScenario) -> None:
         observer = Witness(harness, block=BLOCK)
         observer.start()
         for app in APPS:
-            await harness.deploy(app, replicas=REPLICAS, labels={"app": app})
+            await harness.create_deployment(app, replicas=REPLICAS, labels={"app": app})
         extra = {"failover": FAILOVER} if scenario.failover else {}
-        await harness.policy(PLACEMENTS[scenario.placement], **extra)
+        await harness.create_policy(PLACEMENTS[scenario.placement], **extra)
         if scenario.budget is not None:
-            await harness.budget(**scenario.budget)
+            await harness.create_budget(**scenario.budget)
         await asyncio.sleep(60)
         assert all(len(observer.ready.get(app, ())) >= REPLICAS for app in APPS), await harness.report()
         observer.count_anew()
@@ -130,15 +130,15 @@ def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
         await ended(harness, observer)
         observer.stop()
 
-    story(act, settings=QUICK, pace=scenario.pace)
+    run_scenario(act, settings=QUICK, pace=scenario.pace)
 
 
-async def said(harness: Scene, observer: Witness, scenario: Plot) -> None:
+async def said(harness: MoveScenario, observer: Witness, scenario: Plot) -> None:
     complaints = [*observer.complaints, *observer.overspent(scenario.budget or {})]
     assert complaints == [], "\n".join([*complaints, await harness.report()])
 
 
-async def healed(harness: Scene) -> None:
+async def healed(harness: MoveScenario) -> None:
     if harness.fleet.plane is None:
         await harness.fleet.start_plane()
     for member in MEMBERS:
@@ -148,7 +148,7 @@ async def healed(harness: Scene) -> None:
         await perform(harness, ("undrain", member))
 
 
-async def ended(harness: Scene, observer: Witness) -> None:
+async def ended(harness: MoveScenario, observer: Witness) -> None:
     """No move is in progress, and everything runs exactly where it is placed."""
     for app in APPS:
         binding = observer.bindings[f"/registry/work.karmada.io/resourcebindings/default/{app}-deployment"]
@@ -156,7 +156,7 @@ async def ended(harness: Scene, observer: Witness) -> None:
         assert not binding["spec"].get("gracefulEvictionTasks"), await harness.report()
         assert not (binding.get("status") or {}).get("holds"), await harness.report()
         assert sum(placed.values()) >= REPLICAS, await harness.report()
-        assert harness.ready(app) == placed, await harness.report()
+        assert harness.ready_pods(app) == placed, await harness.report()
     open_ones = [move["metadata"]["name"] for move in observer.moves.values() if not move["status"].get("outcome")]
     assert open_ones == [], await harness.report()
 

@@ -26,10 +26,10 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, RememberInProcess, WriteSequence
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.budget import budget as keep_budget
-from trimtab.controllers.movement.graceful_eviction import evict
-from trimtab.controllers.movement.move_log import journal
-from trimtab.controllers.movement.replacement_hold import hold
-from trimtab.controllers.movement.taint_eviction import leave
+from trimtab.controllers.movement.graceful_eviction import graceful_eviction
+from trimtab.controllers.movement.move_log import move_log
+from trimtab.controllers.movement.replacement_hold import replacement_hold
+from trimtab.controllers.movement.taint_eviction import taint_eviction
 from trimtab.controllers.propagation.dispatch import targets_of
 from trimtab.controllers.propagation.schedule import schedule
 from trimtab.decide.fleet import Fleet
@@ -123,13 +123,13 @@ class Toy:
     def think(self) -> None:
         for _ in range(4):
             self.grant(effect for _, effect in schedule(self.all(ResourceBinding), self.view()))
-            for one in (leave, evict, hold):
+            for one in (taint_eviction, graceful_eviction, replacement_hold):
                 for app in APPS:
                     self.grant(one(self.binding(app), self.view()))
             for subject in self.all(DisruptionBudget):
                 self.grant(keep_budget(subject, self.view()))
             for entry in self.all(Move):
-                self.grant(journal(entry, self.view()))
+                self.grant(move_log(entry, self.view()))
             self.live()
 
     def grant(self, effects: Iterator[Any]) -> None:
@@ -159,12 +159,12 @@ class Toy:
 
     def explained(self, before: Binding, after: Binding) -> None:
         """Every decrease of a share has a Move that was written before."""
-        had, has = binding_moves.placement(before), binding_moves.placement(after)
+        had, has = binding_moves.current_placement(before), binding_moves.current_placement(after)
         for name, n in had.items():
             if has.get(name, 0) < n and before.spec.replicas == after.spec.replicas:
                 undone = not after.status.holds and bool(before.status.holds)
                 called_off = len(after.spec.graceful_eviction_tasks) < len(before.spec.graceful_eviction_tasks)
-                entry = self.objects.get((Move, "demo", binding_moves.entry_name(before, name)))
+                entry = self.objects.get((Move, "demo", binding_moves.move_name(before, name)))
                 assert entry is not None or undone or called_off, f"no Move explains why {n} replicas leave {name}"
 
     def check(self, voluntary_only: bool) -> None:
@@ -248,7 +248,7 @@ def acted(model: Toy, action: tuple[str, str]) -> bool:
         binding = model.binding(name)
         last = binding.status.last_scheduled_time or model.now
         at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
-        stamped = binding_moves.stamped(binding, at, "Rebalance", "job")
+        stamped = binding_moves.with_reschedule_request(binding, at, "Rebalance", "job")
         model.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
     if what == "forget":
         model.memory.clear()
@@ -308,7 +308,7 @@ def test_voluntary_moves_never_overspend_a_budget_or_remove_the_last_copy(
     for action, minutes in acts:
         acted(model, action)
         model.run(minutes, lambda: watched(model, at_once=at_once))
-    assert all(sum(binding_moves.placement(model.binding(app)).values()) == 4 for app in APPS)
+    assert all(sum(binding_moves.current_placement(model.binding(app)).values()) == 4 for app in APPS)
 
 
 @FEW

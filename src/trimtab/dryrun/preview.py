@@ -19,8 +19,8 @@ from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.gate import Outset, options_for, outset
-from trimtab.controllers.movement.rebalance import binding_of, meant
+from trimtab.controllers.movement.gate import GateResult, apply_gate, options_for
+from trimtab.controllers.movement.rebalance import binding_of, selected_workloads
 from trimtab.controllers.propagation.detect import selectors_of
 from trimtab.controllers.propagation.schedule import SchedulingIntent, adjust_to_intent, intent_of
 from trimtab.decide.fleet import Fleet
@@ -52,7 +52,7 @@ async def forecast(client: Client, spec: Raw, now: datetime, profile: Profile = 
     fleet = await fleet_of(client, view)
     rows: dict[str, Sequence[str]] = {}
     cases: list[Case] = []
-    for ref in meant(job, view):
+    for ref in selected_workloads(job, view):
         binding = binding_of(ref, view)
         stamped_binding = stamped(binding, view) if binding is not None else None
         intent = intent_of(stamped_binding, fleet, feature_gates(view), view) if stamped_binding is not None else None
@@ -134,7 +134,7 @@ def named(ref: WorkloadReference) -> str:
 
 def stamped(binding: Binding, view: Shelf) -> Binding:
     last = binding.status.last_scheduled_time or view.now
-    return binding_moves.stamped(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
+    return binding_moves.with_reschedule_request(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
 
 
 def told(case: Case, decision: BindingDecision, view: Shelf) -> Sequence[str]:
@@ -143,11 +143,11 @@ def told(case: Case, decision: BindingDecision, view: Shelf) -> Sequence[str]:
         return now, now, decision.condition[2]
     if decision.targets == case.binding.spec.clusters:
         return now, now, "no change"
-    start = outset(case.binding, decision, case.intent.cause, options_for(case.binding, view), view, set())
-    return now, shares(decision.targets), beginning(case.binding, start) if isinstance(start, Outset) else ""
+    start = apply_gate(case.binding, decision, case.intent.cause, options_for(case.binding, view), view, set())
+    return now, shares(decision.targets), beginning(case.binding, start) if isinstance(start, GateResult) else ""
 
 
-def beginning(binding: Binding, begun: Outset) -> str:
+def beginning(binding: Binding, begun: GateResult) -> str:
     """How the move would start: at once, with the replacement first, in steps, or later."""
     if begun.refusal is not None:
         is_partial = begun.clusters != binding.spec.clusters

@@ -15,7 +15,7 @@ from trimtab.client.client import Resource
 from trimtab.clock import Clock
 from trimtab.controllers.clusters.capacity import node_summary, resource_summary
 from trimtab.controllers.clusters.health import Probe
-from trimtab.controllers.movement.unschedulable_replicas import Stuck, stuck_pods
+from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod, unschedulable_pods
 from trimtab.errors import ApiFault
 from trimtab.members.roster import MemberHandle, Roster
 from trimtab.runtime.cache import Cache
@@ -38,7 +38,7 @@ class Prober:
         self._clock = clock
         self._report = report
         self._period = period
-        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[Stuck, ...]]] = {}
+        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]] = {}
 
     async def run(self) -> None:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
@@ -111,12 +111,12 @@ class Prober:
             complete=bool(resources),
             nodes=nodes,
             resources=capacity,
-            stuck=stuck,
+            unschedulable_pods=stuck,
         )
 
     async def _capacity(
         self, member: MemberHandle, models: Sequence[ResourceModel]
-    ) -> tuple[NodeSummary, ResourceSummary, tuple[Stuck, ...]]:
+    ) -> tuple[NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]:
         """Summaries of nodes and pods, computed again only if a node or a pod has changed."""
         nodes, pods = member.everything.table_of(Node), member.everything.table_of(Pod)
         await nodes.synced.wait()
@@ -127,7 +127,7 @@ class Prober:
             all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
             all_pods = [cast("Pod", entry.typed) for entry in pods.entries.values()]
             capacity = resource_summary(all_nodes, all_pods, models)
-            cached = (state, node_summary(all_nodes), capacity, stuck_pods(all_pods))
+            cached = (state, node_summary(all_nodes), capacity, unschedulable_pods(all_pods))
             self._summaries[member.name] = cached
         return cached[1:]
 

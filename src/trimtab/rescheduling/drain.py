@@ -14,7 +14,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, timestamp
-from trimtab.controllers.pods.owners import SURGED
+from trimtab.controllers.pods.owners import SURGED_ANNOTATION
 from trimtab.decide.pods.budgets.pod_budgets import is_over_pods, selects
 from trimtab.errors import (
     ApiFault,
@@ -354,13 +354,13 @@ class NodeDrain:
     async def _scale_deployment(self, namespace: str, name: str, change: int) -> None:
         while True:
             seen = await self._client.get(DEPLOYMENTS, namespace, name)
-            surged = int((seen["metadata"].get("annotations") or {}).get(SURGED) or 0) + change
+            surged = int((seen["metadata"].get("annotations") or {}).get(SURGED_ANNOTATION) or 0) + change
             if surged < 0:
                 return  # a response was lost: it was removed already, or never added
             patch = {
                 "metadata": {
                     "resourceVersion": seen["metadata"]["resourceVersion"],
-                    "annotations": {SURGED: str(surged) if surged > 0 else None},
+                    "annotations": {SURGED_ANNOTATION: str(surged) if surged > 0 else None},
                 },
                 "spec": {"replicas": int(seen["spec"].get("replicas", 1)) + change},
             }

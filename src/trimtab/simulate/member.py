@@ -23,7 +23,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
-from trimtab.controllers.pods.registry import inside
+from trimtab.controllers.pods.registry import member_controllers
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
@@ -125,7 +125,7 @@ class Member:
             self.cache.table_of(type_)
         state = Surroundings(cache=self.cache, clock=environment.clock, profile=environment.profile, members=Nobody())
         follow_scales(state)
-        self.manager = Manager(state, [*workloads.values(), *inside.values()])
+        self.manager = Manager(state, [*workloads.values(), *member_controllers.values()])
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,

@@ -3,7 +3,7 @@
 import asyncio
 
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_in_m1_and_m2
 from trimtab.api.kinds.cluster import Cluster
@@ -17,14 +17,14 @@ def test_help_lists_the_kubeconfig_option() -> None:
 
 
 def test_drained_cluster_is_empty(capsys) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web", "shop")
         await begun(scene.client, "m1")
         assert await watched(scene.client, "m1", 120) == 0
-        await scene.settled("web", {"m2": 4})
+        await scene.wait_until_settled("web", {"m2": 4})
         assert await inhabitants(scene.client, "m1") == []
 
-    story(act, pace="typical")
+    run_scenario(act, pace="typical")
     output = capsys.readouterr().out
     assert "deployment/default/web moving: 2 replicas wait for their replacement until" in output
     assert "moved (2 of 2 workloads)" in output
@@ -32,23 +32,23 @@ def test_drained_cluster_is_empty(capsys) -> None:
 
 
 def test_drain_reports_what_blocks_it_and_until_when(capsys) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web", "shop")
-        await scene.budget(rate={"disruptions": 1, "period": "10m"})
+        await scene.create_budget(rate={"disruptions": 1, "period": "10m"})
         await asyncio.sleep(1)
         await begun(scene.client, "m1")
         assert await watched(scene.client, "m1", 60) == 1
 
-    story(act)
+    run_scenario(act)
     output = capsys.readouterr().out
     assert "waiting: Drain: budget careful: its rate is spent until 2030-01-01 00:1" in output
     assert "not drained within 60 seconds" in output
 
 
 def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web", "shop")
-        await scene.budget(maxConcurrent=1)
+        await scene.create_budget(maxConcurrent=1)
         await asyncio.sleep(1)
         await begun(scene.client, "m1")
         watching = asyncio.ensure_future(watched(scene.client, "m1", 120))
@@ -56,23 +56,26 @@ def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None
         await aborted(scene.client, "m1")
         assert await watching == 1
         await asyncio.sleep(30)
-        assert sorted([await scene.where("web"), await scene.where("shop")], key=len) == [{"m2": 4}, {"m1": 2, "m2": 2}]
+        assert sorted([await scene.placement_of("web"), await scene.placement_of("shop")], key=len) == [
+            {"m2": 4},
+            {"m1": 2, "m2": 2},
+        ]
         for name in ("web", "shop"):
-            binding = await scene.binding(name)
+            binding = await scene.get_binding(name)
             assert not binding.status.holds
             assert not [c for c in binding.status.conditions if c.type == "Stalled" and c.status == "True"]
         cluster = await scene.get(Cluster, "m1")
         assert (cluster.spec.taints, "trimtab.dev/drain" in cluster.metadata.annotations) == ((), False)
 
-    story(act)
+    run_scenario(act)
     output = capsys.readouterr().out
     assert "cluster/m1 drain aborted, uncordoned; 1 workloads stay, 1 moves in progress" in output
     assert "the drain was aborted" in output
 
 
 def test_cluster_cordoned_before_a_drain_stays_cordoned_after_abort() -> None:
-    async def act(scene: Scene) -> None:
-        await scene.taint("m1", f"{CORDON}:NoSchedule")
+    async def act(scene: MoveScenario) -> None:
+        await scene.set_taints("m1", f"{CORDON}:NoSchedule")
         await begun(scene.client, "m1")
         await begun(scene.client, "m1")
         await aborted(scene.client, "m1")
@@ -80,16 +83,16 @@ def test_cluster_cordoned_before_a_drain_stays_cordoned_after_abort() -> None:
         assert [taint.key for taint in cluster.spec.taints] == [CORDON]
         assert "trimtab.dev/drain" not in cluster.metadata.annotations
 
-    story(act)
+    run_scenario(act)
 
 
 def test_drain_without_another_cluster_reports_that_it_waits(capsys) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.deploy(replicas=2)
-        await scene.policy({"clusterAffinity": {"clusterNames": ["m1"]}})
-        await scene.settled("web", {"m1": 2})
+    async def act(scene: MoveScenario) -> None:
+        await scene.create_deployment(replicas=2)
+        await scene.create_policy({"clusterAffinity": {"clusterNames": ["m1"]}})
+        await scene.wait_until_settled("web", {"m1": 2})
         await begun(scene.client, "m1")
         assert await watched(scene.client, "m1", 20) == 1
 
-    story(act)
+    run_scenario(act)
     assert "waiting: cannot go on with Drain" in capsys.readouterr().out

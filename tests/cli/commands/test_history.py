@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_four_replicas_in_m1
 from trimtab.api.kinds.disruption import Move
@@ -52,7 +52,7 @@ def test_move_of_another_workload_is_not_found(name: str) -> None:
 
 
 def test_move_of_a_rebalance_is_in_the_history() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
         spec = {"workloads": [await reference(scene.client, "deployment/web", "default")]}
         assert await followed(scene.client, await created(scene.client, "now", spec), 120) == 0
@@ -61,4 +61,4 @@ def test_move_of_a_rebalance_is_in_the_history() -> None:
         assert concerns(recorded, "web-deployment")
         assert not concerns(recorded, "other")
 
-    story(act)
+    run_scenario(act)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import fail_over_from_m1_to_m2
 from trimtab.cli.commands.purge import command, purged
@@ -18,17 +18,17 @@ def test_help_lists_the_kubeconfig_option() -> None:
 
 
 def test_old_copy_is_kept_until_it_is_purged() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         def pods() -> list[str]:
             return [pod.name for pod in scene.world["m1"].pods if pod.metadata.namespace == "default"]
 
         await fail_over_from_m1_to_m2(scene)
         assert pods()
         with pytest.raises(InputFault, match="old copies are in: m1"):
-            await purged(scene.client, await scene.binding(), "m2")
-        await purged(scene.client, await scene.binding(), "m1")
+            await purged(scene.client, await scene.get_binding(), "m2")
+        await purged(scene.client, await scene.get_binding(), "m1")
         await asyncio.sleep(5)
-        assert (await scene.binding()).spec.graceful_eviction_tasks == ()
+        assert (await scene.get_binding()).spec.graceful_eviction_tasks == ()
         assert pods() == []
 
-    story(act)
+    run_scenario(act)

@@ -2,7 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_four_replicas_in_m1
 from trimtab.cli.commands.rebalance import command, created, followed, selected
@@ -23,29 +23,29 @@ def test_either_names_or_a_selector_is_required() -> None:
 
 
 def test_selector_without_matches_fails(capsys) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         spec = {"selectors": [await selected(scene.client, "deploy", "default", "team=nobody")]}
         assert await followed(scene.client, await created(scene.client, "now", spec), 30) == 1
 
-    story(act)
+    run_scenario(act)
     assert "matches the selector" in capsys.readouterr().out
 
 
 def test_invalid_selector_is_refused() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         with pytest.raises(InputFault, match="team="):
             await selected(scene.client, "deploy", "default", "team=blue=red")
 
-    story(act)
+    run_scenario(act)
 
 
 def test_rebalance_is_reported_until_it_has_finished(capsys) -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
         spec = {"workloads": [await reference(scene.client, "deployment/web", "default")]}
         name = await created(scene.client, "now", spec)
         assert await followed(scene.client, name, 120) == 0
-        assert await scene.where() == {"m1": 2, "m2": 2}
+        assert await scene.placement_of() == {"m1": 2, "m2": 2}
 
-    story(act)
+    run_scenario(act)
     assert "m1:4 -> m1:2 m2:2" in capsys.readouterr().out

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import fail_over_from_m1_to_m2
 from trimtab.cli.commands.purge import purged
@@ -19,15 +19,15 @@ def test_help_lists_the_kubeconfig_option() -> None:
 
 
 def test_blocked_cluster_is_unblocked_on_request() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(scene: MoveScenario) -> None:
         await fail_over_from_m1_to_m2(scene)
-        await purged(scene.client, await scene.binding(), "m1")
+        await purged(scene.client, await scene.get_binding(), "m1")
         with pytest.raises(InputFault, match="blocked clusters: m1"):
-            await unblocked(scene.client, await scene.binding(), ("m3",))
+            await unblocked(scene.client, await scene.get_binding(), ("m3",))
         await asyncio.sleep(5)
-        assert await unblocked(scene.client, await scene.binding(), ()) == ["m1"]
+        assert await unblocked(scene.client, await scene.get_binding(), ()) == ["m1"]
         with pytest.raises(InputFault, match="not blocked in any cluster"):
-            await unblocked(scene.client, await scene.binding(), ())
-        assert (await scene.binding()).spec.active_eviction_history == ()
+            await unblocked(scene.client, await scene.get_binding(), ())
+        assert (await scene.get_binding()).spec.active_eviction_history == ()
 
-    story(act)
+    run_scenario(act)

@@ -1,7 +1,7 @@
 """`trimtab uncordon-cluster` on a fleet in memory."""
 
 from click.testing import CliRunner
-from move_helpers import Scene, story
+from move_helpers import MoveScenario, run_scenario
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.commands import uncordon_cluster
@@ -16,8 +16,8 @@ def test_help_lists_the_kubeconfig_option() -> None:
 
 
 def test_uncordon_removes_the_cordon_and_the_drain_and_keeps_other_taints(monkeypatch) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.taint("m1", "other:NoSchedule")
+    async def act(scene: MoveScenario) -> None:
+        await scene.set_taints("m1", "other:NoSchedule")
         await begun(scene.client, "m1")
         assert CORDON in [taint.key for taint in (await scene.get(Cluster, "m1")).spec.taints]
         pending = []
@@ -29,4 +29,4 @@ def test_uncordon_removes_the_cordon_and_the_drain_and_keeps_other_taints(monkey
         assert [taint.key for taint in cluster.spec.taints] == ["other"]
         assert "trimtab.dev/drain" not in cluster.metadata.annotations
 
-    story(act)
+    run_scenario(act)

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster, NodeSummary
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
-from trimtab.controllers.clusters.health import Probe, Streak, health, taint_text
+from trimtab.controllers.clusters.health import Probe, Streak, format_taints, health
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import Delete, RecordEvent, RememberInProcess
 
@@ -107,6 +107,6 @@ def test_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
 
 
 def test_taints_are_formatted_as_in_karmada_events() -> None:
-    assert taint_text(cluster("m1", "a:NoSchedule").spec.taints) == (
+    assert format_taints(cluster("m1", "a:NoSchedule").spec.taints) == (
         "Taint cluster succeed: cluster now has taints([{Key:a,Effect:NoSchedule}])."
     )

@@ -17,7 +17,7 @@ from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.binding_moves import GENERATION, Cause, log_entry
+from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION, MoveCause, move_of_binding
 from trimtab.decide.gate import Transfer
 
 BEFORE = (TargetCluster(name="m1", replicas=4),)
@@ -31,18 +31,18 @@ def budget(**spec: Any) -> DisruptionBudget:
 
 
 def test_a_reschedule_request_is_read_back_until_another_timestamp_replaces_it() -> None:
-    requested = binding_moves.stamped(binding(), NOON, "Rebalance", "job")
-    assert binding_moves.asked_by(requested) == ("Rebalance", "job")
+    requested = binding_moves.with_reschedule_request(binding(), NOON, "Rebalance", "job")
+    assert binding_moves.reschedule_request_of(requested) == ("Rebalance", "job")
     foreign = requested.but(spec=requested.spec.but(reschedule_triggered_at=NOON + timedelta(seconds=1)))
-    assert binding_moves.asked_by(foreign) == ("Rebalance", "")
-    assert binding_moves.signed_by(foreign) == "job"
+    assert binding_moves.reschedule_request_of(foreign) == ("Rebalance", "")
+    assert binding_moves.last_rebalancer_of(foreign) == "job"
 
 
 def test_while_replicas_are_held_the_placement_before_the_move_counts() -> None:
     moving = binding(clusters={"m2": 4}, status_replacement=StateBeforeMove(before=BEFORE))
-    assert binding_moves.base(moving) == {"m2": 4}
+    assert binding_moves.placement_before_moves(moving) == {"m2": 4}
     held = moving.but(status=moving.status.but(holds=(HeldReplicas(cluster="m1", replicas=4),)))
-    assert binding_moves.base(held) == {"m1": 4}
+    assert binding_moves.placement_before_moves(held) == {"m1": 4}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_ready_replicas_come_from_the_status_of_a_ready_cluster(
     status: Any, health: str, ready: str, expected: int
 ) -> None:
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", health, status=status),))
-    assert binding_moves.ready_in(subject, "m1", FakeView([cluster("m1", ready=ready)])) == expected
+    assert binding_moves.ready_replicas_in(subject, "m1", FakeView([cluster("m1", ready=ready)])) == expected
 
 
 def test_a_budget_applies_by_selector_reason_and_target() -> None:
@@ -80,32 +80,34 @@ def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", status={"readyReplicas": 3}),))
     entry = InFlightDisruption(object="Deployment/web", replicas=2, from_="m1", since=NOON)
     granted = budget().but(status=DisruptionBudgetStatus(in_flight=(entry,)))
-    found = binding_moves.footing(granted, FakeView([cluster("m1"), subject], raws=[deployment()]))
+    found = binding_moves.availability_of(granted, FakeView([cluster("m1"), subject], raws=[deployment()]))
     assert (found.desired, found.available) == (3, 1)
 
 
 def test_a_move_is_named_after_the_generation_it_creates() -> None:
-    move = log_entry(binding(clusters={"m1": 3}), Transfer("m1", 2, (("m2", 2),)), Cause("Drain", "me", "AtOnce"), NOON)
+    move = move_of_binding(
+        binding(clusters={"m1": 3}), Transfer("m1", 2, (("m2", 2),)), MoveCause("Drain", "me", "AtOnce"), NOON
+    )
     assert (move.name, move.namespace) == ("web-deployment.3.m1", "demo")
-    assert move.metadata.annotations == {GENERATION: "3"}
+    assert move.metadata.annotations == {GENERATION_ANNOTATION: "3"}
     assert move.metadata.labels == {"trimtab.dev/cause": "Drain"}
     assert (move.spec.by, move.spec.replicas, [(to.name, to.replicas) for to in move.spec.to]) == ("me", 2, [("m2", 2)])
     assert move.status.started == NOON
-    long = log_entry(binding("w" * 240, clusters={"m1": 3}), Transfer("m1", 2), Cause("Drain", "me"), NOON)
+    long = move_of_binding(binding("w" * 240, clusters={"m1": 3}), Transfer("m1", 2), MoveCause("Drain", "me"), NOON)
     assert len(long.name) <= 253
 
 
 def test_the_stalled_condition_keeps_its_transition_time_for_the_same_reason() -> None:
-    first = binding_moves.stalled(binding(), "MoveBlocked", "one", NOON)
-    later = binding_moves.stalled(first, "MoveBlocked", "two", NOON + timedelta(minutes=1))
-    condition = binding_moves.stalled_because(later)
+    first = binding_moves.with_stalled_condition(binding(), "MoveBlocked", "one", NOON)
+    later = binding_moves.with_stalled_condition(first, "MoveBlocked", "two", NOON + timedelta(minutes=1))
+    condition = binding_moves.stalled_condition_of(later)
     assert condition is not None
     assert (condition.message, condition.last_transition_time) == ("two", NOON)
-    assert binding_moves.stalled(binding(), "", "", NOON) == binding()
+    assert binding_moves.with_stalled_condition(binding(), "", "", NOON) == binding()
 
 
 def test_the_stalled_condition_is_cleared_only_for_the_given_reasons() -> None:
-    stalled = binding_moves.stalled(binding(), "MoveBlocked", "", NOON)
-    assert list(binding_moves.getting_on(stalled, ("EvictionBlocked",), NOON)) == []
-    (cleared,) = binding_moves.getting_on(stalled, ("MoveBlocked",), NOON)
-    assert binding_moves.stalled_because(cleared) is None
+    stalled = binding_moves.with_stalled_condition(binding(), "MoveBlocked", "", NOON)
+    assert list(binding_moves.clear_stalled(stalled, ("EvictionBlocked",), NOON)) == []
+    (cleared,) = binding_moves.clear_stalled(stalled, ("MoveBlocked",), NOON)
+    assert binding_moves.stalled_condition_of(cleared) is None

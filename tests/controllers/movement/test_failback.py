@@ -11,7 +11,7 @@ from trimtab.api.kinds.cluster import Cluster, ResourceSummary
 from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.failback import failback, window_of
+from trimtab.controllers.movement.failback import failback, failback_window
 
 MINUTE = timedelta(minutes=1)
 GROUPS = [{"affinityName": "one", "clusterNames": ["m1"]}, {"affinityName": "two", "clusterNames": ["m2"]}]
@@ -90,7 +90,7 @@ def test_every_undone_return_doubles_the_next_window() -> None:
 
 def test_a_window_longer_than_a_day_is_not_capped() -> None:
     returned = placement(clusterAffinities=GROUPS, failback={"after": "48h"})
-    assert window_of(returned, 0) == window_of(returned, 3) == timedelta(hours=48)
+    assert failback_window(returned, 0) == failback_window(returned, 3) == timedelta(hours=48)
 
 
 def test_closing_the_preferred_clusters_resets_the_count_of_undone_returns() -> None:

@@ -17,7 +17,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.gate import Outset, Waiting, options_for, outset, started
+from trimtab.controllers.movement.gate import BudgetBusy, GateResult, apply_gate, move_started_events, options_for
 from trimtab.decide.karmada import decide
 from trimtab.decide.request import placement_request_of
 
@@ -52,59 +52,61 @@ def apply(
     options: MoveOptions | None = None,
     busy: set[Key] | None = None,
     template: Any = None,
-) -> Outset | Waiting:
+) -> GateResult | BudgetBusy:
     clusters: list[Cluster] = [thing for thing in things if isinstance(thing, Cluster)] or FLEET
     others = [thing for thing in things if not isinstance(thing, Cluster)]
     view = FakeView([subject, *clusters, *others], raws=[template or deployment()])
     request = msgspec.structs.replace(placement_request_of(subject), fresh=True)
     decision = decide(request, StaticFleet(clusters).at(NOON), TRIMTAB)
-    return outset(subject, decision, cause, options or MoveOptions(), view, set() if busy is None else busy)
+    return apply_gate(subject, decision, cause, options or MoveOptions(), view, set() if busy is None else busy)
 
 
-def admitted(subject: Binding, *things: Any, **more: Any) -> Outset:
+def admitted(subject: Binding, *things: Any, **more: Any) -> GateResult:
     result = apply(subject, *things, **more)
-    assert isinstance(result, Outset)
+    assert isinstance(result, GateResult)
     return result
 
 
-def shares(result: Outset) -> dict[str, int]:
+def shares(result: GateResult) -> dict[str, int]:
     return {target.name: target.replicas for target in result.clusters}
 
 
 def test_a_move_without_budgets_begins_whole_and_holds_the_old_replicas() -> None:
     result = admitted(web({"m1": 4}))
-    assert (shares(result), result.complete, result.debits) == ({"m1": 2, "m2": 2}, True, ())
+    assert (shares(result), result.is_complete, result.charged_budgets) == ({"m1": 2, "m2": 2}, True, ())
     assert [(hold.cluster, hold.replicas, hold.reason) for hold in result.holds] == [("m1", 2, "Rebalance")]
     assert result.replacement is not None
     assert [(target.name, target.replicas) for target in result.replacement.before] == [("m1", 4)]
-    (move,) = result.log
+    (move,) = result.log_entries
     assert isinstance(move, Move)
     assert (move.spec.from_, move.spec.replicas, move.spec.mode) == ("m1", 2, "ReplacementFirst")
 
 
 def test_a_voluntary_move_is_charged_to_every_budget_that_applies() -> None:
     result = admitted(web({"m1": 4}), budget("a", max_unavailable=2), budget("b", min_available=1))
-    charged = {one.name: [(entry.from_, entry.replicas) for entry in one.status.in_flight] for one in result.debits}
+    charged = {
+        one.name: [(entry.from_, entry.replicas) for entry in one.status.in_flight] for one in result.charged_budgets
+    }
     assert charged == {"a": [("m1", 2)], "b": [("m1", 2)]}
 
 
 def test_an_involuntary_cause_is_not_charged() -> None:
-    assert admitted(web({"m1": 4}), budget(max_concurrent=0), cause="ClusterFailover").debits == ()
+    assert admitted(web({"m1": 4}), budget(max_concurrent=0), cause="ClusterFailover").charged_budgets == ()
 
 
 def test_a_budget_that_refuses_changes_nothing_and_says_why() -> None:
     result = admitted(web({"m1": 4}), budget(max_concurrent=0))
-    assert (shares(result), result.holds, result.log, result.debits) == ({"m1": 4}, (), (), ())
+    assert (shares(result), result.holds, result.log_entries, result.charged_budgets) == ({"m1": 4}, (), (), ())
     assert result.refusal is not None
-    assert (result.refusal.code, result.complete) == ("TooManyInFlight", False)
+    assert (result.refusal.code, result.is_complete) == ("TooManyInFlight", False)
 
 
 def test_a_budget_that_was_charged_in_the_same_batch_makes_the_next_binding_wait() -> None:
     busy: set[Key] = set()
     strict = budget(max_unavailable=1)
-    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), Outset)
+    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), GateResult)
     assert busy == {key_of(strict)}
-    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), Waiting)
+    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), BudgetBusy)
 
 
 def test_transfers_with_a_hold_continue_without_being_charged_again() -> None:
@@ -116,13 +118,13 @@ def test_transfers_with_a_hold_continue_without_being_charged_again() -> None:
     )
     for one in (budget(max_concurrent=0), budget(max_unavailable=2)):
         result = admitted(moving, one)
-        assert (shares(result), result.debits, result.log) == ({"m1": 2, "m2": 2}, (), ())
-        assert (result.holds, result.complete) == (moving.status.holds, True)
+        assert (shares(result), result.charged_budgets, result.log_entries) == ({"m1": 2, "m2": 2}, (), ())
+        assert (result.holds, result.is_complete) == (moving.status.holds, True)
 
 
 def test_max_surge_bounds_the_replicas_that_move_together() -> None:
     result = admitted(web({"m1": 4}), options=MoveOptions(max_surge=1))
-    assert (shares(result), result.complete) == ({"m1": 3, "m2": 1}, False)
+    assert (shares(result), result.is_complete) == ({"m1": 3, "m2": 1}, False)
 
 
 def test_at_once_leaves_no_hold_unless_it_would_remove_the_last_ready_copy() -> None:
@@ -145,14 +147,14 @@ def test_a_policy_edit_moves_at_once_unless_a_budget_applies() -> None:
 def test_every_new_hold_has_one_event() -> None:
     subject = web({"m1": 4})
     result = admitted(subject)
-    assert [event.reason for event in started(subject, result, "Rebalance")] == ["MoveStarted"]
+    assert [event.reason for event in move_started_events(subject, result, "Rebalance")] == ["MoveStarted"]
     holding = subject.but(status=subject.status.but(holds=result.holds))
-    assert list(started(holding, result, "Rebalance")) == []
+    assert list(move_started_events(holding, result, "Rebalance")) == []
 
 
 def test_options_come_from_the_rebalancer_that_requested_the_move() -> None:
     wanted = MoveOptions(max_surge=1)
     rebalancer = WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=wanted))
-    subject = binding_moves.stamped(web({"m1": 4}), NOON, "Rebalance", "job")
+    subject = binding_moves.with_reschedule_request(web({"m1": 4}), NOON, "Rebalance", "job")
     assert options_for(subject, FakeView([rebalancer])) == wanted
     assert options_for(web({"m1": 4}), FakeView(settings={"move-timeout-seconds": 5})).timeout_seconds == 5

@@ -9,7 +9,7 @@ from views import FakeView
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import RecordEvent
-from trimtab.controllers.movement.graceful_eviction import concerns_evictions, evict
+from trimtab.controllers.movement.graceful_eviction import concerns_evictions, graceful_eviction
 from trimtab.controllers.well_known import TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=601)
@@ -29,7 +29,7 @@ def leaving(*items: Any, **fields: Any) -> Binding:
 
 
 def tasks_after(subject: Binding, *clusters: Any, **options: Any) -> int:
-    effects = list(evict(subject, FakeView(clusters, **options)))
+    effects = list(graceful_eviction(subject, FakeView(clusters, **options)))
     changed = [effect for effect in effects if isinstance(effect, Binding)]
     return len((changed[-1] if changed else subject).spec.graceful_eviction_tasks)
 
@@ -58,7 +58,7 @@ def test_a_recovered_cluster_gets_its_share_back_from_clusters_that_are_not_read
     subject = leaving(
         status_item("m1"), status_item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=TAINT_MANAGER
     )
-    (after, event) = evict(subject, FakeView([cluster("m1"), cluster("m2")]))
+    (after, event) = graceful_eviction(subject, FakeView([cluster("m1"), cluster("m2")]))
     assert {t.name: t.replicas for t in after.spec.clusters} == {"m1": 2}
     assert after.spec.graceful_eviction_tasks == ()
     assert isinstance(event, RecordEvent)
@@ -75,4 +75,4 @@ def test_an_eviction_is_not_cancelled_while_its_cause_lasts() -> None:
 def test_only_bindings_with_eviction_tasks_are_reconciled() -> None:
     assert concerns_evictions(None, leaving())
     assert not concerns_evictions(leaving(), binding())
-    assert not list(evict(binding(), FakeView()))
+    assert not list(graceful_eviction(binding(), FakeView()))

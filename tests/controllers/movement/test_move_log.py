@@ -10,8 +10,8 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Delete, RequeueAfter
-from trimtab.controllers.movement.binding_moves import GENERATION
-from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, journal
+from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION
+from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, move_log
 
 MINUTE = timedelta(minutes=1)
 
@@ -21,14 +21,16 @@ def move_entry(
 ) -> Move:
     about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
     return Move(
-        metadata=Meta(name=name, namespace="demo", resource_version="1", annotations={GENERATION: str(generation)}),
+        metadata=Meta(
+            name=name, namespace="demo", resource_version="1", annotations={GENERATION_ANNOTATION: str(generation)}
+        ),
         spec=MoveSpec(object=about, cause="ClusterFailover", from_="m1", replicas=2).but(**spec),
         status=MoveStatus(started=NOON - age, outcome=outcome, finished=NOON if outcome else None),
     )
 
 
 def outcome(subject: Move, *things: Any) -> str:
-    effects = list(journal(subject, FakeView([subject, *things])))
+    effects = list(move_log(subject, FakeView([subject, *things])))
     ended = [effect.status.outcome for effect in effects if isinstance(effect, Move)]
     return ended[0] if ended else ("later" if any(isinstance(effect, RequeueAfter) for effect in effects) else "")
 
@@ -81,5 +83,5 @@ def test_a_move_of_a_deleted_workload_is_cancelled() -> None:
 
 def test_the_oldest_moves_beyond_the_limit_are_deleted() -> None:
     old = [move_entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 2)]
-    effects = list(journal(old[-1], FakeView([*old, web()])))
+    effects = list(move_log(old[-1], FakeView([*old, web()])))
     assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000", "e001"]

@@ -7,11 +7,11 @@ from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kinds.work import Binding
-from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
+from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 
 
-def preview(subject: Binding, *clusters: Any) -> Prospect:
-    return prospect(subject, FakeView(clusters, parts={"fleet": StaticFleet(list(clusters))}))
+def preview(subject: Binding, *clusters: Any) -> PlacementPreview:
+    return preview_placement(subject, FakeView(clusters, parts={"fleet": StaticFleet(list(clusters))}))
 
 
 def test_a_preview_names_the_clusters_that_the_scheduler_would_select() -> None:
@@ -34,7 +34,7 @@ def test_a_binding_without_a_placement_has_no_preview() -> None:
 
 def test_a_transfer_names_the_targets_of_one_cluster() -> None:
     subject = binding(clusters={"m1": 2, "m2": 1})
-    transfer = flow_out(subject, "m1", Prospect({"m2": 2, "m3": 1}))
+    transfer = transfer_out_of(subject, "m1", PlacementPreview({"m2": 2, "m3": 1}))
     assert (transfer.source, transfer.replicas, dict(transfer.to)) == ("m1", 2, {"m2": 1, "m3": 1})
-    nowhere = flow_out(subject, "m1", Prospect({}))
+    nowhere = transfer_out_of(subject, "m1", PlacementPreview({}))
     assert (nowhere.source, nowhere.replicas, nowhere.to) == ("m1", 2, ())

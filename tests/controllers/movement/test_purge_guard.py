@@ -18,7 +18,7 @@ from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.graceful_eviction import evict
+from trimtab.controllers.movement.graceful_eviction import graceful_eviction
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
@@ -70,7 +70,7 @@ def test_a_new_copy_starts_after_the_deadline_only_with_proceed_and_an_unready_c
 
 
 def conditions(subject: Binding, view: FakeView) -> dict[str, tuple[str, str]]:
-    changed = [effect for effect in evict(subject, view) if isinstance(effect, Binding)]
+    changed = [effect for effect in graceful_eviction(subject, view) if isinstance(effect, Binding)]
     after = changed[-1] if changed else subject
     return {c.type: (c.status, c.reason) for c in after.status.conditions}
 
@@ -91,7 +91,7 @@ def test_upstream_sets_no_condition_unless_the_policy_has_a_deadline() -> None:
 def test_an_unconfirmed_purge_is_reported_until_the_old_copy_is_deleted() -> None:
     (started,) = [
         effect
-        for effect in evict(leaving("Proceed"), view_of(NOT_READY, NOON + 60 * SECOND))
+        for effect in graceful_eviction(leaving("Proceed"), view_of(NOT_READY, NOON + 60 * SECOND))
         if isinstance(effect, Binding)
     ]
     condition = {c.type: c for c in started.status.conditions}["PurgeUnconfirmed"]

@@ -10,7 +10,7 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
 from trimtab.api.kinds.work import Binding, HeldReplicas, PreviousPlacement, StateBeforeMove, TargetCluster
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.replacement_hold import hold
+from trimtab.controllers.movement.replacement_hold import replacement_hold
 
 LATER = NOON + timedelta(seconds=600)
 
@@ -40,7 +40,7 @@ def unfinished_move() -> Move:
 
 def reconcile(subject: Binding, **options: Any) -> list[Any]:
     clusters = [cluster("m1"), cluster("m2"), cluster("m3")]
-    return list(hold(subject, FakeView([*clusters, unfinished_move()], **{"now": NOON, **options})))
+    return list(replacement_hold(subject, FakeView([*clusters, unfinished_move()], **{"now": NOON, **options})))
 
 
 def test_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
@@ -88,7 +88,7 @@ def test_only_a_reverted_failback_increments_undone() -> None:
 
 def test_a_move_out_of_a_cluster_that_is_not_ready_is_not_reverted() -> None:
     clusters = [cluster("m1", ready="False"), cluster("m2")]
-    effects = list(hold(moving({"m1": 4, "m2": 1}), FakeView(clusters, now=LATER)))
+    effects = list(replacement_hold(moving({"m1": 4, "m2": 1}), FakeView(clusters, now=LATER)))
     (after,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert after.spec.clusters == shares(m2=4)
     assert after.status.holds == ()

@@ -12,7 +12,7 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
 from trimtab.api.kinds.work import Binding
 from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.score_moves import rescore, resources_of
+from trimtab.controllers.movement.score_moves import score_moves, score_resources_of
 from trimtab.decide.fleet import ExternalValue, Fleet
 
 plugins.load()
@@ -59,7 +59,7 @@ def ranked(**hysteresis: Any) -> Binding:
 
 def reconcile(subject: Binding, scores: dict[str, int], after: timedelta = timedelta(), **options: Any) -> list[Any]:
     view = FakeView([subject], now=NOON + after, parts={"fleet": FleetWithScores(scores, **options)})
-    return [effect for _, effect in rescore([subject], view)]
+    return [effect for _, effect in score_moves([subject], view)]
 
 
 def test_a_better_cluster_triggers_a_move_after_the_hysteresis_duration() -> None:
@@ -70,7 +70,7 @@ def test_a_better_cluster_triggers_a_move_after_the_hysteresis_duration() -> Non
     assert reconcile(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [RequeueAfter(180.001)]
     (moving,) = reconcile(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
     assert moving.spec.reschedule_triggered_at == NOON + 5 * MINUTE
-    assert binding_moves.asked_by(moving).reason == "ScoreChange"
+    assert binding_moves.reschedule_request_of(moving).reason == "ScoreChange"
     assert moving.status.challenger is None
 
 
@@ -107,5 +107,5 @@ def test_a_score_that_expires_requeues_the_binding() -> None:
 
 
 def test_score_resources_come_from_the_prioritizer_policy() -> None:
-    assert resources_of(ranked()) == ["cost"]
-    assert resources_of(binding()) == []
+    assert score_resources_of(ranked()) == ["cost"]
+    assert score_resources_of(binding()) == []

@@ -23,14 +23,14 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
-from trimtab.controllers.movement.binding_moves import stalled
+from trimtab.controllers.movement.binding_moves import with_stalled_condition
 from trimtab.controllers.movement.taint_eviction import (
     EVICTION_BLOCKED,
+    affected_binding,
+    bindings_in_tainted_cluster,
+    eviction_rate_factor,
     eviction_time,
-    leave,
-    may_have_to_leave,
-    pace_of,
-    tainted_bindings,
+    taint_eviction,
 )
 
 SECOND = timedelta(seconds=1)
@@ -39,7 +39,7 @@ NOT_READY_TAINT = "cluster.karmada.io/not-ready:NoExecute"
 
 def reconcile(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]:
     things = [*clusters, *options.pop("things", [])]
-    return list(leave(subject, FakeView(things, parts={"fleet": StaticFleet(list(clusters))}, **options)))
+    return list(taint_eviction(subject, FakeView(things, parts={"fleet": StaticFleet(list(clusters))}, **options)))
 
 
 def evicted_binding(effects: list[Any]) -> Binding | None:
@@ -122,7 +122,7 @@ def test_one_cluster_of_forty_is_evacuated_and_thirty_of_forty_are_not() -> None
 def test_many_clusters_that_are_not_ready_slow_evictions_down() -> None:
     view = FakeView(fleet_with(15, 40), parts={"fleet": StaticFleet(fleet_with(15, 40))})
     view.memory["eviction slot", "last"] = NOON
-    effects = list(leave(binding(clusters={"m00": 2}), view))
+    effects = list(taint_eviction(binding(clusters={"m00": 2}), view))
     (requeue,) = [effect for effect in effects if isinstance(effect, RequeueAfter)]
     assert 6 < requeue.seconds < 7  # a tenth of 1.5 a second
     (event,) = [effect for effect in effects if isinstance(effect, RecordEvent)]
@@ -147,7 +147,7 @@ def test_a_few_clusters_that_are_not_ready_are_no_storm_in_a_small_fleet(
     not_ready: int, total: int, rate_factor: float
 ) -> None:
     clusters = fleet_with(not_ready, total)
-    assert pace_of(clusters[0], FakeView(clusters)) == rate_factor
+    assert eviction_rate_factor(clusters[0], FakeView(clusters)) == rate_factor
 
 
 def test_the_minimum_size_of_a_storm_comes_from_the_policy() -> None:
@@ -155,7 +155,7 @@ def test_the_minimum_size_of_a_storm_comes_from_the_policy() -> None:
         metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=OutageThresholds(min_unready_clusters=1))
     )
     clusters = fleet_with(2, 3)
-    assert pace_of(clusters[0], FakeView([*clusters, policy])) == 0.1
+    assert eviction_rate_factor(clusters[0], FakeView([*clusters, policy])) == 0.1
 
 
 def test_a_taint_set_by_a_user_is_no_storm() -> None:
@@ -167,7 +167,9 @@ def test_evictions_are_spaced_by_the_eviction_rate() -> None:
     clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
     view = FakeView(clusters, parts={"fleet": StaticFleet(clusters)}, settings={"eviction-rate": 2})
     view.memory["eviction slot", "last"] = NOON
-    (requeue,) = [effect for effect in leave(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)]
+    (requeue,) = [
+        effect for effect in taint_eviction(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)
+    ]
     assert requeue.seconds == 0.5
 
 
@@ -192,10 +194,10 @@ def test_a_binding_is_woken_by_placement_or_toleration_changes_and_not_by_its_st
     before = binding(clusters={"m1": 1})
     other_status = before.but(status=before.status.but(aggregated_status=(status_item("m1"),)))
     tolerant = before.but(metadata=before.metadata.but(annotations={well_known.APPLIED_PLACEMENT: '{"x":1}'}))
-    blocked = stalled(before, EVICTION_BLOCKED, "nowhere to go", NOON)
+    blocked = with_stalled_condition(before, EVICTION_BLOCKED, "nowhere to go", NOON)
 
     def is_woken(old: Binding | None, new: Binding, *clusters: Cluster) -> bool:
-        return bool(list(may_have_to_leave(old, new, FakeView(clusters))))
+        return bool(list(affected_binding(old, new, FakeView(clusters))))
 
     not_ready, untainted = cluster("m1", NOT_READY_TAINT), cluster("m1")
     assert is_woken(None, before, not_ready)
@@ -209,6 +211,6 @@ def test_a_binding_is_woken_by_placement_or_toleration_changes_and_not_by_its_st
 
 def test_a_tainted_cluster_that_appears_late_wakes_its_bindings() -> None:
     placed = binding(clusters={"m1": 1})
-    assert list(may_have_to_leave(None, placed, FakeView())) == []
+    assert list(affected_binding(None, placed, FakeView())) == []
     not_ready = cluster("m1", NOT_READY_TAINT)
-    assert list(tainted_bindings(None, not_ready, FakeView([placed, not_ready]))) == [key_of(placed)]
+    assert list(bindings_in_tainted_cluster(None, not_ready, FakeView([placed, not_ready]))) == [key_of(placed)]

@@ -11,7 +11,11 @@ from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import Probe
-from trimtab.controllers.movement.unschedulable_replicas import Stuck, deschedule, stuck_pods
+from trimtab.controllers.movement.unschedulable_replicas import (
+    UnschedulablePod,
+    unschedulable_pods,
+    unschedulable_replicas,
+)
 
 DYNAMIC = '{"replicaScheduling":{"replicaSchedulingType":"Divided","replicaDivisionPreference":"Aggregated"}}'
 LONG_AGO = NOON - timedelta(minutes=6)
@@ -29,14 +33,14 @@ def placed(annotation=DYNAMIC, ready=2) -> ResourceBinding:
     return changed.but(metadata=changed.metadata.but(annotations=annotations))
 
 
-def view(*pods: Stuck, **more) -> FakeView:
+def view(*pods: UnschedulablePod, **more) -> FakeView:
     snapshot = FakeView(**more)
-    snapshot.memory["probe", "m1"] = Probe(NOON, online=True, healthy=True, stuck=pods)
+    snapshot.memory["probe", "m1"] = Probe(NOON, online=True, healthy=True, unschedulable_pods=pods)
     return snapshot
 
 
-def unschedulable(since=LONG_AGO, template="new") -> Stuck:
-    return Stuck("demo", "web", template, since)
+def unschedulable(since=LONG_AGO, template="new") -> UnschedulablePod:
+    return UnschedulablePod("demo", "web", template, since)
 
 
 def shares(effects):
@@ -45,36 +49,36 @@ def shares(effects):
 
 
 def test_replicas_that_are_unschedulable_for_too_long_are_removed_with_an_event() -> None:
-    effects = list(deschedule(placed(), view(unschedulable(), unschedulable())))
+    effects = list(unschedulable_replicas(placed(), view(unschedulable(), unschedulable())))
     assert shares(effects) == {"m1": 3, "m2": 1}
     assert effects[-1].message.endswith("2 replica(s) in cluster(m1), 2 total descheduled replica(s)")
 
 
 def test_ready_replicas_are_never_removed() -> None:
-    assert shares(deschedule(placed(ready=4), view(unschedulable(), unschedulable(), unschedulable()))) == {
+    assert shares(unschedulable_replicas(placed(ready=4), view(unschedulable(), unschedulable(), unschedulable()))) == {
         "m1": 4,
         "m2": 1,
     }
 
 
 def test_a_recently_unschedulable_pod_is_ignored() -> None:
-    assert list(deschedule(placed(), view(unschedulable(since=NOON - timedelta(minutes=1))))) == []
+    assert list(unschedulable_replicas(placed(), view(unschedulable(since=NOON - timedelta(minutes=1))))) == []
 
 
 def test_pods_of_an_older_template_do_not_count() -> None:
     recent = unschedulable(since=NOON - timedelta(minutes=1), template="newer")
-    assert list(deschedule(placed(), view(unschedulable(template="old"), recent))) == []
+    assert list(unschedulable_replicas(placed(), view(unschedulable(template="old"), recent))) == []
 
 
 def test_static_weights_and_upstream_are_not_descheduled() -> None:
-    assert list(deschedule(placed(annotation="{}"), view(unschedulable()))) == []
-    assert list(deschedule(placed(), view(unschedulable(), profile=UPSTREAM))) == []
+    assert list(unschedulable_replicas(placed(annotation="{}"), view(unschedulable()))) == []
+    assert list(unschedulable_replicas(placed(), view(unschedulable(), profile=UPSTREAM))) == []
 
 
 def test_a_binding_is_descheduled_at_most_once_per_interval() -> None:
     snapshot = view(unschedulable())
     snapshot.memory["descheduled", well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
-    assert list(deschedule(placed(), snapshot)) == []
+    assert list(unschedulable_replicas(placed(), snapshot)) == []
 
 
 def test_only_pods_without_a_node_are_unschedulable() -> None:
@@ -97,5 +101,5 @@ def test_only_pods_without_a_node_are_unschedulable() -> None:
         },
     }
     pod = msgspec.convert(raw, Pod, strict=False)
-    assert stuck_pods([pod]) == (Stuck("demo", "web", "abc", LONG_AGO),)
-    assert stuck_pods([pod.but(spec=pod.spec.but(node_name="n1"))]) == ()
+    assert unschedulable_pods([pod]) == (UnschedulablePod("demo", "web", "abc", LONG_AGO),)
+    assert unschedulable_pods([pod.but(spec=pod.spec.but(node_name="n1"))]) == ()

@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.apps import Deployment
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.value import OwnerReference
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.pods.avoid_list_expiry import annotated, avoidance, scheduled
+from trimtab.controllers.pods.avoid_list_expiry import avoid_list_changed, avoid_list_expiry, nodes_avoided_for_pod
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries, entries_of
 
 LATER = NOON + timedelta(minutes=5)
@@ -34,7 +34,7 @@ def deployment(uid: str = "d") -> Deployment:
 
 def kept(subject: Node, *things: Any, **options: Any) -> tuple[tuple[AvoidEntry, ...], bool]:
     """The entries after a reconcile, and whether the node is requeued."""
-    effects = list(avoidance(subject, FakeView([subject, *things], **options)))
+    effects = list(avoid_list_expiry(subject, FakeView([subject, *things], **options)))
     changed = next((effect for effect in effects if isinstance(effect, Node)), subject)
     return entries_of(changed.metadata.annotations), any(isinstance(effect, RequeueAfter) for effect in effects)
 
@@ -56,11 +56,11 @@ def test_an_entry_for_a_waiting_pod_is_removed_when_that_pod_is_scheduled() -> N
     subject = node_with(entry(until_pod_scheduled="u"))
     assert len(kept(subject, deployment(), waiting)[0]) == 1
     assert kept(subject, deployment(), bound)[0] == ()
-    assert [key.name for key in scheduled(waiting, bound, FakeView([subject, node("n3")]))] == ["n1"]
-    assert list(scheduled(bound, bound, FakeView([subject]))) == []
+    assert [key.name for key in nodes_avoided_for_pod(waiting, bound, FakeView([subject, node("n3")]))] == ["n1"]
+    assert list(nodes_avoided_for_pod(bound, bound, FakeView([subject]))) == []
 
 
 def test_only_a_changed_avoid_list_wakes_the_node() -> None:
-    assert annotated(None, node_with(entry()))
-    assert not annotated(node_with(entry()), node_with(entry()))
-    assert not annotated(None, node("n1"))
+    assert avoid_list_changed(None, node_with(entry()))
+    assert not avoid_list_changed(node_with(entry()), node_with(entry()))
+    assert not avoid_list_changed(None, node("n1"))

@@ -13,7 +13,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.pods.budget import DEFAULT, neighbours, over_the_same, pod_budget
+from trimtab.controllers.pods.budget import DEFAULT_BUDGET_LABEL, default_budgets_beside, pod_budget, selects_same_pods
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
 
@@ -73,13 +73,13 @@ def test_a_used_up_rate_requeues_the_budget_when_its_period_ends() -> None:
 
 
 def test_a_user_budget_over_the_same_pods_supersedes_the_default() -> None:
-    default = budget(labels={DEFAULT: "true"})
+    default = budget(labels={DEFAULT_BUDGET_LABEL: "true"})
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"tier": "front"}}}
     own = msgspec.convert({"metadata": {"name": "own", "namespace": "default"}, "spec": spec}, PodDisruptionBudget)
     front = pod("web-1", metadata={"labels": {"app": "web", "tier": "front"}})
-    assert over_the_same(default, own, [front])
-    assert not over_the_same(default, own, [front, pod("web-2")])  # a pod that is not selected keeps the default
-    assert not over_the_same(default, own, [])
+    assert selects_same_pods(default, own, [front])
+    assert not selects_same_pods(default, own, [front, pod("web-2")])  # a pod that is not selected keeps the default
+    assert not selects_same_pods(default, own, [])
     conditions = {c.type: (c.status, c.reason) for c in status_of(default, own, front).conditions}
     assert conditions["Superseded"] == ("True", "OwnBudget")
     conditions = {c.type: (c.status, c.reason) for c in status_of(default, own, front, pod("web-2")).conditions}
@@ -87,7 +87,7 @@ def test_a_user_budget_over_the_same_pods_supersedes_the_default() -> None:
 
 
 def test_a_new_user_budget_wakes_only_default_budgets() -> None:
-    default, own = budget("default", labels={DEFAULT: "true"}), budget("own")
+    default, own = budget("default", labels={DEFAULT_BUDGET_LABEL: "true"}), budget("own")
     view = FakeView([default, own])
-    assert [key.name for key in neighbours(None, own, view)] == ["default"]
-    assert list(neighbours(None, default, view)) == []
+    assert [key.name for key in default_budgets_beside(None, own, view)] == ["default"]
+    assert list(default_budgets_beside(None, default, view)) == []

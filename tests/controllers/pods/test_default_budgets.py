@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationCon
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.pods.default_budgets import Workload, default_budget, default_budget_of_pods, own_pod
+from trimtab.controllers.pods.default_budgets import Workload, default_budget, default_budget_of_pods, has_custom_owner
 
 DEFAULTS = [
     {"priorityClassName": "critical", "maxUnavailable": 1, "rate": {"disruptions": 1, "period": "1h"}},
@@ -151,8 +151,8 @@ def test_custom_resources_without_a_scale_subresource_get_no_budget() -> None:
 
 
 def test_only_new_pods_of_custom_resources_are_reconciled() -> None:
-    assert own_pod(None, game_pod())
-    assert not own_pod(game_pod(), game_pod())
-    assert not own_pod(None, pod("bare", owner=""))
+    assert has_custom_owner(None, game_pod())
+    assert not has_custom_owner(game_pod(), game_pod())
+    assert not has_custom_owner(None, pod("bare", owner=""))
     native = {**OWNER, "apiVersion": "apps/v1", "kind": "ReplicaSet"}
-    assert not own_pod(None, pod("web-1", metadata={"ownerReferences": [native]}))
+    assert not has_custom_owner(None, pod("web-1", metadata={"ownerReferences": [native]}))

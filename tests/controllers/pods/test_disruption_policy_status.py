@@ -7,7 +7,7 @@ from views import FakeView
 
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.controllers.pods.disruption_policy_status import disruption_policy, the_policy
+from trimtab.controllers.pods.disruption_policy_status import disruption_policies, disruption_policy_status
 
 POLICY = msgspec.convert(
     {
@@ -23,7 +23,7 @@ def priority_class(name: str) -> PriorityClass:
 
 
 def conditions(*things: Any) -> dict[str, tuple[str, str]]:
-    (after,) = disruption_policy(POLICY, FakeView([POLICY, *things]))
+    (after,) = disruption_policy_status(POLICY, FakeView([POLICY, *things]))
     assert isinstance(after, DisruptionPolicy)
     assert after.status.observed_generation == 3
     return {c.type: (c.status, c.message) for c in after.status.conditions}
@@ -37,5 +37,5 @@ def test_a_policy_is_not_ready_while_it_names_an_unknown_priority_class() -> Non
 
 def test_only_creation_and_deletion_of_a_priority_class_wake_the_policy() -> None:
     gold = priority_class("gold")
-    assert [key.name for key in the_policy(None, gold, FakeView([POLICY]))] == ["default"]
-    assert list(the_policy(gold, gold, FakeView([POLICY]))) == []
+    assert [key.name for key in disruption_policies(None, gold, FakeView([POLICY]))] == ["default"]
+    assert list(disruption_policies(gold, gold, FakeView([POLICY]))) == []

@@ -7,7 +7,7 @@ import pytest
 from views import FakeView
 
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
-from trimtab.controllers.pods.owners import SURGED, controllers_in, replicas_of
+from trimtab.controllers.pods.owners import SURGED_ANNOTATION, controllers_in, replicas_of
 
 
 def deployment(replicas: int | None, **annotations: str) -> Deployment:
@@ -20,7 +20,7 @@ def deployment(replicas: int | None, **annotations: str) -> Deployment:
     ("replicas", "surged", "wanted"), [(4, "", 4), (None, "", 1), (4, "1", 3), (1, "2", 0), (4, "some", 4)]
 )
 def test_replicas_that_a_drain_added_are_not_counted(replicas: int | None, surged: str, wanted: int) -> None:
-    assert replicas_of(deployment(replicas, **{SURGED: surged})) == wanted
+    assert replicas_of(deployment(replicas, **{SURGED_ANNOTATION: surged})) == wanted
 
 
 def test_controllers_are_found_by_uid_with_their_own_owner() -> None:

@@ -11,7 +11,7 @@ from trimtab.api.kinds.disruption import PriorityOrder
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.controllers.contract import RecordEvent
-from trimtab.controllers.pods.quota_status import overcommit, quota, quotas_here, the_order
+from trimtab.controllers.pods.quota_status import overcommit_status, priority_orders, quota_status, quotas_in_namespace
 
 ORDER = msgspec.convert({"metadata": {"name": "default"}, "spec": {"names": ["gold"]}}, PriorityOrder)
 GOLD = msgspec.convert({"metadata": {"name": "gold"}, "value": 9}, PriorityClass)
@@ -29,24 +29,24 @@ def gold_quota(memory: str) -> ResourceQuota:
 def test_usage_is_the_sum_over_the_pods_of_the_namespace() -> None:
     subject = resource_quota(hard={"pods": "5", "requests.cpu": "2"})
     pods = [pod("a", cpu="500m"), pod("b", cpu="1"), pod("c", cpu="1", namespace="other")]
-    (after,) = quota(subject, FakeView([subject, *pods]))
+    (after,) = quota_status(subject, FakeView([subject, *pods]))
     assert isinstance(after, ResourceQuota)
     assert after.status.used == {"pods": "2", "requests.cpu": "1500m"}
-    assert list(quota(after, FakeView([after, *pods]))) == []
+    assert list(quota_status(after, FakeView([after, *pods]))) == []
 
 
 def test_only_pods_that_appear_disappear_or_finish_wake_quotas() -> None:
     view = FakeView([resource_quota(hard={"pods": "5"})])
     running = pod("a")
     finished = running.but(status=running.status.but(phase="Succeeded"))
-    assert [key.name for key in quotas_here(None, running, view)] == ["q"]
-    assert [key.name for key in quotas_here(running, finished, view)] == ["q"]
-    assert list(quotas_here(running, running, view)) == []
+    assert [key.name for key in quotas_in_namespace(None, running, view)] == ["q"]
+    assert [key.name for key in quotas_in_namespace(running, finished, view)] == ["q"]
+    assert list(quotas_in_namespace(running, running, view)) == []
 
 
 @pytest.mark.parametrize(("memory", "status"), [("8Gi", "False"), ("9Gi", "True")])
 def test_quotas_of_the_top_priority_beyond_the_nodes_are_reported(memory: str, status: str) -> None:
-    effects = list(overcommit(ORDER, FakeView([ORDER, GOLD, gold_quota(memory), node("n1", memory="8Gi")])))
+    effects = list(overcommit_status(ORDER, FakeView([ORDER, GOLD, gold_quota(memory), node("n1", memory="8Gi")])))
     (after,) = [effect for effect in effects if isinstance(effect, PriorityOrder)]
     (condition,) = [c for c in after.status.conditions if c.type == "TopPriorityOvercommitted"]
     assert condition.status == status
@@ -56,11 +56,11 @@ def test_quotas_of_the_top_priority_beyond_the_nodes_are_reported(memory: str, s
 
 def test_the_warning_is_not_repeated() -> None:
     things = [GOLD, gold_quota("9Gi"), node("n1", memory="8Gi")]
-    (after,) = [e for e in overcommit(ORDER, FakeView([ORDER, *things])) if isinstance(e, PriorityOrder)]
-    assert list(overcommit(after, FakeView([after, *things]))) == []
+    (after,) = [e for e in overcommit_status(ORDER, FakeView([ORDER, *things])) if isinstance(e, PriorityOrder)]
+    assert list(overcommit_status(after, FakeView([after, *things]))) == []
 
 
 def test_a_node_wakes_the_order_only_when_its_size_changes() -> None:
     view = FakeView([ORDER])
-    assert list(the_order(node("n1"), node("n1", cordoned=True), view)) == []
-    assert [key.name for key in the_order(node("n1"), node("n1", memory="9Gi"), view)] == ["default"]
+    assert list(priority_orders(node("n1"), node("n1", cordoned=True), view)) == []
+    assert [key.name for key in priority_orders(node("n1"), node("n1", memory="9Gi"), view)] == ["default"]

@@ -199,7 +199,7 @@ def test_reverted_move_is_not_retried_immediately() -> None:
     draining = ready_cluster("m1").but(metadata=ready_cluster("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     resting = requested_binding({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(reverted,))
     assert schedule_one(resting, draining, ready_cluster("m2")) == [RequeueAfter(540.0)]
-    stamped = binding_moves.stamped(resting, NOON, "Rebalance")
+    stamped = binding_moves.with_reschedule_request(resting, NOON, "Rebalance")
     assert binding_writes(schedule_one(stamped, ready_cluster("m1"), ready_cluster("m3"))) != ()
 
 
@@ -306,7 +306,7 @@ def test_preserve_available_keeps_ready_replicas_despite_weights(placed: Any, re
     clusters = [ready_cluster("m1"), ready_cluster("m2"), ready_cluster("m3")]
     weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
     rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
-    subject = binding_moves.stamped(requested_binding(placed, rule=rule), NOON, "Rebalance", "gentle")
+    subject = binding_moves.with_reschedule_request(requested_binding(placed, rule=rule), NOON, "Rebalance", "gentle")
     items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in ready.items())
     subject = subject.but(status=subject.status.but(aggregated_status=items))
     job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))

@@ -16,7 +16,7 @@ from trimtab.cli.support.progress_bar import Bar
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything
 from trimtab.clock import WallClock
-from trimtab.controllers.movement.binding_moves import stalled_because
+from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
 from trimtab.errors import Conflict, InputFault, NotFound
 
@@ -199,7 +199,7 @@ def state_of(binding: Binding, cluster: str) -> State:
         until = f" until {hold.until:%H:%M:%S} at the latest" if hold.until is not None else ""
         text = f"moving: {hold.replicas} replicas wait for their replacement{until}"
         return State(text, placed + hold.replicas, moving=True)
-    stuck = stalled_because(binding)
+    stuck = stalled_condition_of(binding)
     if stuck is not None:
         return State(f"waiting: {stuck.message}", placed)
     if not any(target.name == cluster for target in binding.spec.clusters):

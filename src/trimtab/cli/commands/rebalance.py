@@ -13,7 +13,7 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import reference, resource_named
 from trimtab.clock import WallClock
-from trimtab.controllers.movement.rebalance import ENDED
+from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
 from trimtab.dryrun.preview import forecast, shares
 from trimtab.errors import InputFault
 from trimtab.runtime.declarations import learn_everything
@@ -140,7 +140,9 @@ async def told_until_the_end(client: Client, name: str) -> int:
         if job.status.finish_time is not None and not items:
             click.echo("no propagated workload matches the selector")
             return 1
-        if job.status.finish_time is not None and all(item.phase in ENDED or not item.phase for item in items):
+        if job.status.finish_time is not None and all(
+            item.phase in TERMINAL_PHASES or not item.phase for item in items
+        ):
             return 1 if any("Failed" in (item.phase, item.result) for item in items) else 0
         await asyncio.sleep(POLL_SECONDS)
 

@@ -14,7 +14,7 @@ from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, exceeds, repelling
+from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputFault
 from trimtab.runtime.declarations import learn_everything
@@ -78,7 +78,7 @@ def checks(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[tuple[s
 
 
 def taint_check(cluster: Cluster, profile: Profile) -> str:
-    if taints := repelling(cluster):
+    if taints := no_execute_taints(cluster):
         return ", ".join(f"{t.key} since {moment(t.time_added)}" if t.time_added else t.key for t in taints)
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
@@ -94,9 +94,9 @@ def storm_check(scene: Scene) -> str:
     unready = sum(not is_ready(cluster) for cluster in scene.clusters)
     storm = scene.storm
     text = f"{unready} of {total} clusters are not ready"
-    if exceeds(storm.stop_above, unready, total, storm):
+    if is_storm(storm.stop_above, unready, total, storm):
         return f"{text}, more than {storm.stop_above}: evacuation is stopped until clusters recover"
-    if exceeds(storm.slow_above, unready, total, storm):
+    if is_storm(storm.slow_above, unready, total, storm):
         return f"{text}, more than {storm.slow_above}: the eviction rate is reduced"
     return f"met: {text}"
 
@@ -119,10 +119,10 @@ def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
         if task.from_cluster == cluster.name:
             since = f" since {moment(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
             return f"is being evicted{since}: {task.reason}, {task.purge_mode}"
-    stuck = binding_moves.stalled_because(binding)
+    stuck = binding_moves.stalled_condition_of(binding)
     if stuck is not None:
         return f"{stuck.reason}: {stuck.message}"
-    taints = repelling(cluster)
+    taints = no_execute_taints(cluster)
     if not taints:
         return "stays: the cluster has no NoExecute taint"
     tolerations = applied_tolerations(binding)

@@ -10,8 +10,8 @@ from trimtab.api.quantity import int_value, milli_value, parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 
-DONE = ("Succeeded", "Failed")
-BINARY = ("memory", "ephemeral-storage", "storage")
+FINISHED_PHASES = ("Succeeded", "Failed")
+BINARY_RESOURCES = ("memory", "ephemeral-storage", "storage")
 
 
 def node_summary(nodes: Sequence[Node]) -> NodeSummary:
@@ -23,43 +23,43 @@ def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequenc
     """Allocatable, allocated and pending resources, and the number of nodes per grade of free resources."""
     allocatable: Amounts = {}
     for node in nodes:
-        add(allocatable, parse_amounts(node.status.allocatable))
+        add_amounts(allocatable, parse_amounts(node.status.allocatable))
     allocated: Amounts = {}
     allocating: Amounts = {}
     used: dict[str, Amounts] = {}
     for pod in pods:
         requests = pod_resources_of(pod).requests | {"pods": 1}
         if not pod.spec.node_name:
-            add(allocating, requests)
-        elif pod.status.phase not in DONE:
-            add(allocated, requests)
-            add(used.setdefault(pod.spec.node_name, {}), requests)
+            add_amounts(allocating, requests)
+        elif pod.status.phase not in FINISHED_PHASES:
+            add_amounts(allocated, requests)
+            add_amounts(used.setdefault(pod.spec.node_name, {}), requests)
     return ResourceSummary(
-        allocatable=written(allocatable),
-        allocated=written(allocated),
-        allocating=written(allocating),
-        allocatable_modelings=modelled(nodes, used, models),
+        allocatable=format_amounts(allocatable),
+        allocated=format_amounts(allocated),
+        allocating=format_amounts(allocating),
+        allocatable_modelings=count_nodes_by_grade(nodes, used, models),
     )
 
 
-def add(total: Amounts, more: Amounts) -> None:
+def add_amounts(total: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 
 
-def written(total: Amounts) -> dict[str, QuantityText]:
-    return {name: quantity(name, amount) for name, amount in sorted(total.items())}
+def format_amounts(total: Amounts) -> dict[str, QuantityText]:
+    return {name: format_quantity(name, amount) for name, amount in sorted(total.items())}
 
 
-def quantity(name: str, amount: int) -> str:
+def format_quantity(name: str, amount: int) -> str:
     if name == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if name in BINARY and amount and amount % 1024 == 0:
+    if name in BINARY_RESOURCES and amount and amount % 1024 == 0:
         return f"{amount // 1024}Ki"
     return str(amount)
 
 
-def modelled(
+def count_nodes_by_grade(
     nodes: Sequence[Node], used: dict[str, Amounts], models: Sequence[ResourceModel]
 ) -> tuple[AllocatableModeling, ...]:
     """Number of nodes per grade of free resources; a node without a free pod slot is not counted."""
@@ -71,11 +71,11 @@ def modelled(
         for name, amount in used.get(node.name, {}).items():
             free[name] = free.get(name, 0) - amount
         if free.get("pods", 0) > 0:
-            counts[grade(free, models)] += 1
+            counts[grade_of(free, models)] += 1
     return tuple(AllocatableModeling(grade=g, count=n) for g, n in sorted(counts.items()))
 
 
-def grade(free: Amounts, models: Sequence[ResourceModel]) -> int:
+def grade_of(free: Amounts, models: Sequence[ResourceModel]) -> int:
     """The lowest, over the modelled resources, of the highest grade whose minimum is free."""
     ordered = sorted(models, key=lambda model: model.grade)
     names = [r.name for r in ordered[0].ranges]

@@ -33,7 +33,7 @@ from trimtab.controllers.settings import setting
 SOURCE = "cluster-controller"
 NOT_READY = "cluster.karmada.io/not-ready"
 UNREACHABLE = "cluster.karmada.io/unreachable"
-AUTOMATIC = (NOT_READY, UNREACHABLE)
+CONDITION_TAINTS = (NOT_READY, UNREACHABLE)
 POLL_SECONDS = 10.0
 
 
@@ -51,7 +51,7 @@ class Probe(NamedTuple):
     resources: ResourceSummary | None = None
     reachable: bool = True
     """Credentials could be loaded and a client could be created."""
-    stuck: tuple[Any, ...] = ()
+    unschedulable_pods: tuple[Any, ...] = ()
     """Pods that no node can run (`unschedulable_replicas.UnschedulablePod`)."""
 
 
@@ -62,12 +62,12 @@ class Streak(NamedTuple):
     since: datetime
 
 
-def namespace_gone(old: Namespace | None, new: Namespace | None, view: View) -> Iterator[Key]:
+def cluster_of_deleted_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterator[Key]:
     if new is None and old is not None and (cluster := well_known.cluster_of(old.name)):
         yield Key(kind_of(Cluster).id, "", cluster)
 
 
-def work_gone(old: Work | None, new: Work | None, view: View) -> Iterator[Key]:
+def cluster_of_deleted_work(old: Work | None, new: Work | None, view: View) -> Iterator[Key]:
     if new is None and old is not None and (cluster := well_known.cluster_of(old.namespace)):
         found = view.get(Cluster, "", cluster)
         if found is not None and found.metadata.deletion_timestamp is not None:
@@ -77,41 +77,41 @@ def work_gone(old: Work | None, new: Work | None, view: View) -> Iterator[Key]:
 @controller(
     Cluster,
     writes=["status", "spec.taints", "metadata.finalizers", "Namespace", "Work.metadata.finalizers"],
-    triggers=[Trigger(Namespace, namespace_gone), Trigger(Work, work_gone)],
+    triggers=[Trigger(Namespace, cluster_of_deleted_namespace), Trigger(Work, cluster_of_deleted_work)],
 )
 def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     if cluster.metadata.deletion_timestamp is not None:
         yield from unjoin(cluster, view)
         return
-    yield from room_for(cluster, view)
+    yield from ensure_execution_namespace(cluster, view)
     after = cluster
     if well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
         finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
         after = after.but(metadata=after.metadata.but(finalizers=finalizers))
     streak: Streak | None = view.recall("streak", cluster.name)
-    if seen_from_here(cluster, view):
-        status, streak = judged(cluster, view.recall("probe", cluster.name), streak, view)
+    if is_probed_here(cluster, view):
+        status, streak = status_after_probe(cluster, view.recall("probe", cluster.name), streak, view)
         after = after.but(status=status)
         yield RememberInProcess("streak", cluster.name, streak)
-    elif silent := gone_quiet(cluster, view):
+    elif silent := status_when_silent(cluster, view):
         after = after.but(status=silent)
-    after = after.but(spec=after.spec.but(taints=tainted(after, view)))
+    after = after.but(spec=after.spec.but(taints=taints_for(after, view)))
     if after != cluster:
         yield after
     if after.spec.taints != cluster.spec.taints:
-        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
-    if wait := evacuation_wait(after, view):
+        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", format_taints(after.spec.taints), SOURCE)
+    if wait := seconds_until_evacuation(after, view):
         yield RequeueAfter(wait)
     if cluster.spec.sync_mode == "Pull" and not setting(view, "agent"):
         yield RequeueAfter(5)
 
 
-def seen_from_here(cluster: Cluster, view: View) -> bool:
+def is_probed_here(cluster: Cluster, view: View) -> bool:
     agent = setting(view, "agent")
     return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
-def room_for(cluster: Cluster, view: View) -> Iterator[Effect]:
+def ensure_execution_namespace(cluster: Cluster, view: View) -> Iterator[Effect]:
     name = well_known.execution_namespace(cluster.name)
     if view.get(Namespace, "", name) is None and not setting(view, "agent"):
         yield Namespace(metadata=Meta(name=name, labels={well_known.SYSTEM: "true"}))
@@ -144,13 +144,13 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
         yield cluster.but(metadata=cluster.metadata.but(finalizers=finalizers))
 
 
-def judged(
+def status_after_probe(
     cluster: Cluster, probe: Probe | None, streak: Streak | None, view: View
 ) -> tuple[ClusterStatus, Streak | None]:
     """The status after this probe; a flap shorter than the threshold changes nothing in the published status."""
     if probe is None:
         return cluster.status, streak
-    probed = ready_of(probe)
+    probed = ready_condition_of(probe)
     published = find_condition(cluster.status.conditions, "Ready")
     if published is not None and published.status != probed.status:
         if streak is None or streak.status != probed.status:
@@ -161,29 +161,29 @@ def judged(
             return cluster.status, streak
     status = cluster.status.but(conditions=with_condition(cluster.status.conditions, probed))
     if probed.status == "True":
-        status = collected(status, probe)
+        status = with_collected_status(status, probe)
     return status, None
 
 
-def ready_of(probe: Probe) -> Condition:
+def ready_condition_of(probe: Probe) -> Condition:
     """The Ready condition according to this probe alone."""
     if not probe.reachable:
-        return ready("False", "StatusCollectionFailed", "cannot make a client for the cluster", probe.at)
+        return ready_condition("False", "StatusCollectionFailed", "cannot make a client for the cluster", probe.at)
     if not probe.online:
-        return ready("False", "ClusterNotReachable", "cluster is not reachable", probe.at)
+        return ready_condition("False", "ClusterNotReachable", "cluster is not reachable", probe.at)
     if not probe.healthy:
         text = "cluster is reachable but health endpoint responded without ok"
-        return ready("False", "ClusterNotReady", text, probe.at)
-    return ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads", probe.at)
+        return ready_condition("False", "ClusterNotReady", text, probe.at)
+    return ready_condition("True", "ClusterReady", "cluster is healthy and ready to accept workloads", probe.at)
 
 
-def ready(status: str, reason: str, message: str, at: datetime) -> Condition:
+def ready_condition(status: str, reason: str, message: str, at: datetime) -> Condition:
     return Condition(
         type="Ready", status=status, reason=reason, message=message, last_transition_time=at.replace(microsecond=0)
     )
 
 
-def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
+def with_collected_status(status: ClusterStatus, probe: Probe) -> ClusterStatus:
     """Version, APIs and capacity of a ready cluster."""
     at = probe.at.replace(microsecond=0)
     if probe.complete:
@@ -211,7 +211,7 @@ def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
     )
 
 
-def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
+def status_when_silent(cluster: Cluster, view: View) -> ClusterStatus | None:
     """Ready=Unknown for a Pull cluster whose agent has not reported for too long."""
     last_report: datetime | None = view.recall("heartbeat", cluster.name)
     published = find_condition(cluster.status.conditions, "Ready")
@@ -226,26 +226,28 @@ def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
         reason, message = "ClusterStatusUnknown", "Clusterstatus controller stopped posting cluster status."
     if published is not None and published.status == "Unknown":
         return None
-    unknown = ready("Unknown", reason, message, view.now)
+    unknown = ready_condition("Unknown", reason, message, view.now)
     return cluster.status.but(conditions=with_condition(cluster.status.conditions, unknown))
 
 
-def tainted(cluster: Cluster, view: View) -> tuple[Taint, ...]:
+def taints_for(cluster: Cluster, view: View) -> tuple[Taint, ...]:
     """Taints by condition: NoSchedule for a cluster that is not ready, and NoExecute when it stays so."""
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is not None and ready.status == "True":
-        return tuple(taint for taint in cluster.spec.taints if taint.key not in AUTOMATIC)
+        return tuple(taint for taint in cluster.spec.taints if taint.key not in CONDITION_TAINTS)
     wanted = UNREACHABLE if ready is not None and ready.status == "Unknown" else NOT_READY
-    taints = tuple(t for t in cluster.spec.taints if t.key not in AUTOMATIC or t.key == wanted)
+    taints = tuple(t for t in cluster.spec.taints if t.key not in CONDITION_TAINTS or t.key == wanted)
     now = view.now.replace(microsecond=0)
     if not any(t.key == wanted and t.effect == "NoSchedule" for t in taints):
         taints = (*taints, Taint(key=wanted, effect="NoSchedule", time_added=now))
-    if evacuation_wait(cluster, view) == 0 and not any(t.key == wanted and t.effect == "NoExecute" for t in taints):
+    if seconds_until_evacuation(cluster, view) == 0 and not any(
+        t.key == wanted and t.effect == "NoExecute" for t in taints
+    ):
         taints = (*taints, Taint(key=wanted, effect="NoExecute", time_added=now))
     return taints
 
 
-def evacuation_wait(cluster: Cluster, view: View) -> float | None:
+def seconds_until_evacuation(cluster: Cluster, view: View) -> float | None:
     """Seconds until a cluster that stays not ready is evacuated; 0 when due, None when it never is."""
     ready = find_condition(cluster.status.conditions, "Ready")
     delay = int(setting(view, "evacuate-after-seconds"))
@@ -255,7 +257,7 @@ def evacuation_wait(cluster: Cluster, view: View) -> float | None:
     return max(0.0, (due - view.now).total_seconds()) if due > view.now else 0.0
 
 
-def taint_text(taints: Sequence[Taint]) -> str:
+def format_taints(taints: Sequence[Taint]) -> str:
     if not taints:
         return "Taint cluster succeed: cluster now does not have taints."
     listed = ",".join(

@@ -8,7 +8,7 @@ from trimtab.api.kinds.cluster import Cluster, Taint
 from trimtab.api.kinds.taint_policy import ClusterTaintPolicy, MatchCondition
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.health import taint_text
+from trimtab.controllers.clusters.health import format_taints
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View, controller
 from trimtab.controllers.settings import setting
@@ -35,28 +35,28 @@ def taint_policies(cluster: Cluster, view: View) -> Iterator[Effect]:
     if cluster.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
     taints = list(cluster.spec.taints)
-    for policy in sorted(view.all(ClusterTaintPolicy), key=age):
+    for policy in sorted(view.all(ClusterTaintPolicy), key=creation_order):
         if not affinity_matcher(policy.spec.target_clusters)(cluster):
             continue
-        if holds(policy.spec.add_on_conditions, cluster):
+        if all_match(policy.spec.add_on_conditions, cluster):
             for wanted in policy.spec.taints:
                 if not any((t.key, t.effect) == (wanted.key, wanted.effect) for t in taints):
                     now = view.now.replace(microsecond=0)
                     taints.append(Taint(key=wanted.key, value=wanted.value, effect=wanted.effect, time_added=now))
-        if holds(policy.spec.remove_on_conditions, cluster):
+        if all_match(policy.spec.remove_on_conditions, cluster):
             unwanted = {(t.key, t.effect) for t in policy.spec.taints}
             taints = [t for t in taints if (t.key, t.effect) not in unwanted]
     if tuple(taints) != cluster.spec.taints:
         yield cluster.but(spec=cluster.spec.but(taints=tuple(taints)))
-        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(taints), SOURCE)
+        yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", format_taints(taints), SOURCE)
 
 
-def age(policy: ClusterTaintPolicy) -> tuple[str, str]:
+def creation_order(policy: ClusterTaintPolicy) -> tuple[str, str]:
     created = policy.metadata.creation_timestamp
     return (created.isoformat() if created is not None else "", policy.name)
 
 
-def holds(conditions: Sequence[MatchCondition], cluster: Cluster) -> bool:
+def all_match(conditions: Sequence[MatchCondition], cluster: Cluster) -> bool:
     """Whether all conditions match; false for an empty list, and for a condition type the cluster does not have."""
     return bool(conditions) and all(matches(condition, cluster) for condition in conditions)
 

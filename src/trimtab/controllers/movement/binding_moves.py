@@ -29,32 +29,32 @@ STALLED = "Stalled"
 LOG_NAMESPACE = "default"
 """Namespace of the Move objects of cluster-wide objects."""
 COUNTED_IN_REPLICAS = ("Deployment", "StatefulSet", "ReplicaSet")
-IN_FLIGHT_AT_MOST = timedelta(seconds=600)
+MAX_IN_FLIGHT_TIME = timedelta(seconds=600)
 
 
-class Asked(NamedTuple):
+class RescheduleRequest(NamedTuple):
     """Why a fresh decision is requested, and by which WorkloadRebalancer."""
 
     reason: str
     rebalancer: str = ""
 
 
-def asked_by(binding: Binding) -> Asked:
+def reschedule_request_of(binding: Binding) -> RescheduleRequest:
     """The request behind `rescheduleTriggeredAt`; a timestamp without our annotation comes from another tool."""
     words = binding.metadata.annotations.get(well_known.REQUESTED_BY, "").split()
     stamp = binding.spec.reschedule_triggered_at
     if len(words) < 2 or stamp is None or words[1] != stamp.isoformat():
-        return Asked("Rebalance")
-    return Asked(words[0], words[2] if len(words) > 2 else "")
+        return RescheduleRequest("Rebalance")
+    return RescheduleRequest(words[0], words[2] if len(words) > 2 else "")
 
 
-def signed_by(binding: Binding) -> str:
+def last_rebalancer_of(binding: Binding) -> str:
     """The rebalancer that last requested a fresh decision, pending or not."""
     words = binding.metadata.annotations.get(well_known.REQUESTED_BY, "").split()
     return words[2] if len(words) > 2 else ""
 
 
-def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -> Binding:
+def with_reschedule_request(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -> Binding:
     """The binding with a fresh decision requested, and with the annotation that says why and by whom."""
     signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)
     return binding.but(
@@ -63,14 +63,14 @@ def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -
     )
 
 
-def base(binding: Binding) -> dict[str, int]:
+def placement_before_moves(binding: Binding) -> dict[str, int]:
     """Replicas per cluster; while replicas are held, the placement from before the move."""
     replacement = binding.status.replacement
     targets = replacement.before if binding.status.holds and replacement is not None else binding.spec.clusters
     return {target.name: target.replicas for target in targets}
 
 
-def placement(binding: Binding) -> dict[str, int]:
+def current_placement(binding: Binding) -> dict[str, int]:
     return {target.name: target.replicas for target in binding.spec.clusters}
 
 
@@ -80,19 +80,19 @@ def targets_of(shares: Mapping[str, int], *known: Iterable[TargetCluster]) -> tu
     return tuple(same.get((name, n)) or TargetCluster(name=name, replicas=n) for name, n in sorted(shares.items()))
 
 
-def items_of(binding: Binding) -> dict[str, AggregatedStatusItem]:
+def status_by_cluster(binding: Binding) -> dict[str, AggregatedStatusItem]:
     return {item.cluster_name: item for item in binding.status.aggregated_status}
 
 
-def answers(cluster: str, view: View) -> bool:
+def is_cluster_ready(cluster: str, view: View) -> bool:
     found = view.get(Cluster, "", cluster)
     return found is not None and is_ready(found)
 
 
-def ready_in(binding: Binding, cluster: str, view: View) -> int:
+def ready_replicas_in(binding: Binding, cluster: str, view: View) -> int:
     """Ready replicas that a cluster reports; 0 for a cluster that is not ready."""
-    item = items_of(binding).get(cluster)
-    if item is None or not item.applied or not answers(cluster, view):
+    item = status_by_cluster(binding).get(cluster)
+    if item is None or not item.applied or not is_cluster_ready(cluster, view):
         return 0
     status = item.status or {}
     for field in ("readyReplicas", "numberReady"):
@@ -100,12 +100,12 @@ def ready_in(binding: Binding, cluster: str, view: View) -> int:
             return int(status[field])
     if "replicas" in status or binding.spec.resource.kind in COUNTED_IN_REPLICAS:
         return 0
-    share = base(binding).get(cluster) or placement(binding).get(cluster, 0)
+    share = placement_before_moves(binding).get(cluster) or current_placement(binding).get(cluster, 0)
     return share if item.health != "Unhealthy" else 0
 
 
-def ready_everywhere(binding: Binding, view: View) -> dict[str, int]:
-    return {name: ready_in(binding, name, view) for name in items_of(binding)}
+def ready_replicas_by_cluster(binding: Binding, view: View) -> dict[str, int]:
+    return {name: ready_replicas_in(binding, name, view) for name in status_by_cluster(binding)}
 
 
 def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudget]:
@@ -115,24 +115,24 @@ def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudg
     template = view.raw(well_known.template_ref(binding))
     labels = well_known.labels_of(template) if template is not None else {}
     return [
-        without_ended(budget, view)
+        without_finished_moves(budget, view)
         for budget in view.all(DisruptionBudget, binding.namespace)
-        if is_over_workloads(budget)
+        if is_workload_budget(budget)
         and budget.spec.selector is not None
         and budget.spec.selector.matches(labels)
         and (not budget.spec.reasons or reason in budget.spec.reasons)
     ]
 
 
-def without_ended(budget: DisruptionBudget, view: View) -> DisruptionBudget:
+def without_finished_moves(budget: DisruptionBudget, view: View) -> DisruptionBudget:
     """The budget without moves that the log says are finished; the budget controller may not have reconciled yet."""
-    unfinished = tuple(entry for entry in budget.status.in_flight if not has_ended(entry, budget, view))
+    unfinished = tuple(entry for entry in budget.status.in_flight if not has_finished(entry, budget, view))
     if unfinished == budget.status.in_flight:
         return budget
     return budget.but(status=budget.status.but(in_flight=unfinished))
 
 
-def has_ended(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> bool:
+def has_finished(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> bool:
     """Whether the log has an outcome for this move; the Move has the same start time."""
     kind, _, name = entry.object.partition("/")
     return any(
@@ -141,11 +141,11 @@ def has_ended(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -
     )
 
 
-def is_over_workloads(budget: DisruptionBudget) -> bool:
+def is_workload_budget(budget: DisruptionBudget) -> bool:
     return budget.spec.target in ("", "Workloads") and budget.metadata.deletion_timestamp is None
 
 
-def covered_by(budget: DisruptionBudget, view: View) -> list[Binding]:
+def covered_bindings(budget: DisruptionBudget, view: View) -> list[Binding]:
     """The workloads whose replicas this budget counts."""
     selector = budget.spec.selector
     if selector is None:
@@ -158,12 +158,12 @@ def covered_by(budget: DisruptionBudget, view: View) -> list[Binding]:
     return found
 
 
-def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Availability:
+def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Availability:
     """Replicas over all clusters: desired, and available minus granted moves that no status shows yet."""
-    workloads = covered_by(budget, view) if covered is None else covered
-    wanted = {object_of(binding): desired(binding) for binding in workloads}
+    workloads = covered_bindings(budget, view) if covered is None else covered
+    wanted = {object_of(binding): desired_replicas(binding) for binding in workloads}
     ready = {
-        object_of(binding): min(desired(binding), sum(ready_everywhere(binding, view).values()))
+        object_of(binding): min(desired_replicas(binding), sum(ready_replicas_by_cluster(binding, view).values()))
         for binding in workloads
     }
     held = {(object_of(binding), hold.cluster) for binding in workloads for hold in binding.status.holds}
@@ -176,9 +176,9 @@ def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | N
     return Availability(sum(wanted.values()) + sets.desired, max(0, sum(ready.values()) - granted) + sets.available)
 
 
-def desired(binding: Binding) -> int:
+def desired_replicas(binding: Binding) -> int:
     """Number of replicas that should exist over all clusters."""
-    placed = sum(base(binding).values())
+    placed = sum(placement_before_moves(binding).values())
     scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
     divided = scheduling is not None and scheduling.replica_scheduling_type == "Divided"
     return max(placed, binding.spec.replicas) if divided else placed
@@ -189,13 +189,13 @@ def object_of(binding: Binding) -> str:
     return f"{binding.spec.resource.kind}/{binding.spec.resource.name}"
 
 
-def in_flight(binding: Binding, flow: Transfer, cause: str, by: str, now: datetime) -> InFlightDisruption:
+def in_flight_entry(binding: Binding, transfer: Transfer, cause: str, by: str, now: datetime) -> InFlightDisruption:
     return InFlightDisruption(
-        object=object_of(binding), replicas=flow.replicas, from_=flow.source, since=now, by=by, reason=cause
+        object=object_of(binding), replicas=transfer.replicas, from_=transfer.source, since=now, by=by, reason=cause
     )
 
 
-class Cause(NamedTuple):
+class MoveCause(NamedTuple):
     """Why replicas move, which component moves them, and how."""
 
     name: str
@@ -205,7 +205,7 @@ class Cause(NamedTuple):
     budgets: tuple[DisruptionBudget, ...] = ()
 
 
-def log_entry(binding: Binding, flow: Transfer, cause: Cause, now: datetime) -> Move:
+def move_of_binding(binding: Binding, transfer: Transfer, cause: MoveCause, now: datetime) -> Move:
     """The Move of a binding, written before the move begins; its name has the binding generation that the move creates."""
     resource = binding.spec.resource
     moved = MovedObject(
@@ -213,13 +213,13 @@ def log_entry(binding: Binding, flow: Transfer, cause: Cause, now: datetime) -> 
     )
     metadata = Meta(
         namespace=binding.namespace or LOG_NAMESPACE,
-        name=entry_name(binding, flow.source),
-        annotations={GENERATION: str(binding.metadata.generation + 1)},
+        name=move_name(binding, transfer.source),
+        annotations={GENERATION_ANNOTATION: str(binding.metadata.generation + 1)},
     )
-    return new_move(moved, metadata, flow, cause, now)
+    return new_move(moved, metadata, transfer, cause, now)
 
 
-def new_move(moved: MovedObject, metadata: Meta, flow: Transfer, cause: Cause, now: datetime) -> Move:
+def new_move(moved: MovedObject, metadata: Meta, transfer: Transfer, cause: MoveCause, now: datetime) -> Move:
     """A Move that starts now, for any kind of moved object."""
     return Move(
         metadata=metadata.but(labels={"trimtab.dev/cause": cause.name}),
@@ -227,9 +227,9 @@ def new_move(moved: MovedObject, metadata: Meta, flow: Transfer, cause: Cause, n
             object=moved,
             cause=cause.name,
             by=cause.by,
-            from_=flow.source,
-            to=tuple(MoveTarget(name=name, replicas=n) for name, n in flow.to),
-            replicas=flow.replicas,
+            from_=transfer.source,
+            to=tuple(MoveTarget(name=name, replicas=n) for name, n in transfer.to),
+            replicas=transfer.replicas,
             mode=cause.mode,
             budgets=tuple(BudgetUse(name=b.name, namespace=b.namespace, disruptions=1) for b in cause.budgets),
             message=cause.message,
@@ -238,13 +238,13 @@ def new_move(moved: MovedObject, metadata: Meta, flow: Transfer, cause: Cause, n
     )
 
 
-GENERATION = "trimtab.dev/binding-generation"
-LONGEST_NAME = 253
+GENERATION_ANNOTATION = "trimtab.dev/binding-generation"
+MAX_NAME_LENGTH = 253
 
 
-def entry_name(binding: Binding, source: str) -> str:
+def move_name(binding: Binding, source: str) -> str:
     text = f"{binding.name}.{binding.metadata.generation + 1}.{source}"
-    if len(text) <= LONGEST_NAME:
+    if len(text) <= MAX_NAME_LENGTH:
         return text
     return f"{well_known.permanent_id(text)}.{binding.metadata.generation + 1}"
 
@@ -262,15 +262,15 @@ def moves_of(binding: Binding, view: View) -> list[Move]:
     return list(view.by_index(MOVES_OF_OBJECT, f"{resource.kind}/{resource.namespace}/{resource.name}"))
 
 
-def going_on(binding: Binding, view: View) -> list[Move]:
+def unfinished_moves(binding: Binding, view: View) -> list[Move]:
     return [move for move in moves_of(binding, view) if not move.status.outcome]
 
 
-def ended(move: Move, outcome: str, message: str, now: datetime) -> Move:
+def with_outcome(move: Move, outcome: str, message: str, now: datetime) -> Move:
     return move.but(status=move.status.but(outcome=outcome, finished=now, message=message))
 
 
-def stalled(binding: Binding, reason: str, message: str, now: datetime) -> Binding:
+def with_stalled_condition(binding: Binding, reason: str, message: str, now: datetime) -> Binding:
     """The binding with a Stalled condition; an empty reason sets it to False."""
     conditions = binding.status.conditions
     old = find_condition(conditions, STALLED)
@@ -289,13 +289,13 @@ def stalled(binding: Binding, reason: str, message: str, now: datetime) -> Bindi
     return binding.but(status=binding.status.but(conditions=(*kept, new)))
 
 
-def getting_on(binding: Binding, reasons: Iterable[str], now: datetime) -> Iterator[Binding]:
+def clear_stalled(binding: Binding, reasons: Iterable[str], now: datetime) -> Iterator[Binding]:
     """Yield the binding with Stalled=False if it was stalled for one of these reasons."""
-    condition = stalled_because(binding)
+    condition = stalled_condition_of(binding)
     if condition is not None and condition.reason in reasons:
-        yield stalled(binding, "", "", now)
+        yield with_stalled_condition(binding, "", "", now)
 
 
-def stalled_because(binding: Binding) -> Condition | None:
+def stalled_condition_of(binding: Binding) -> Condition | None:
     found = find_condition(binding.status.conditions, STALLED)
     return found if found is not None and found.status == "True" else None

@@ -27,16 +27,16 @@ SETTLING_SECONDS = 5.0
 """How long a granted move counts before the binding must show it."""
 
 
-def budgets_over(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+def budgets_covering_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
     binding = new or old
-    if binding is None or (old is not None and new is not None and counts_alike(old, new)):
+    if binding is None or (old is not None and new is not None and has_same_counts(old, new)):
         return
     for budget in view.all(DisruptionBudget, binding.namespace):
-        if binding_moves.is_over_workloads(budget):
+        if binding_moves.is_workload_budget(budget):
             yield key_of(budget)
 
 
-def counts_alike(old: Binding, new: Binding) -> bool:
+def has_same_counts(old: Binding, new: Binding) -> bool:
     return (
         old.spec.clusters == new.spec.clusters
         and old.spec.replicas == new.spec.replicas
@@ -46,36 +46,36 @@ def counts_alike(old: Binding, new: Binding) -> bool:
     )
 
 
-def budgets_over_set(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+def budgets_covering_workset(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
     work = new or old or ManifestWork()
     if old is not None and new is not None and workset_budgets.serves(old) == workset_budgets.serves(new):
         return
     for subject in workset_budgets.sets_of(work, view):
         for budget in view.all(DisruptionBudget, subject.namespace):
-            if binding_moves.is_over_workloads(budget):
+            if binding_moves.is_workload_budget(budget):
                 yield key_of(budget)
 
 
 def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     if old is None or new is None or is_ready(old) != is_ready(new):
-        yield from (key_of(budget) for budget in view.all(DisruptionBudget) if binding_moves.is_over_workloads(budget))
+        yield from (key_of(budget) for budget in view.all(DisruptionBudget) if binding_moves.is_workload_budget(budget))
 
 
 @controller(
     DisruptionBudget,
     writes=["status"],
     triggers=[
-        Trigger(ResourceBinding, budgets_over),
-        Trigger(ManifestWork, budgets_over_set),
+        Trigger(ResourceBinding, budgets_covering_binding),
+        Trigger(ManifestWork, budgets_covering_workset),
         Trigger(Cluster, all_budgets),
     ],
 )
 def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
-    if not binding_moves.is_over_workloads(subject):
+    if not binding_moves.is_workload_budget(subject):
         return
-    covered = binding_moves.covered_by(subject, view)
-    pruned = without_the_past(subject, covered, view)
-    availability = binding_moves.footing(pruned, view, covered)
+    covered = binding_moves.covered_bindings(subject, view)
+    pruned = without_expired_entries(subject, covered, view)
+    availability = binding_moves.availability_of(pruned, view, covered)
     state = budget_state(pruned, availability, view.now)
     status = status_of(pruned, availability, state, covered, view)
     if status != subject.status:
@@ -92,17 +92,17 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
         yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
-def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
+def without_expired_entries(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
     """The budget without disruptions outside the rate period and without finished moves."""
-    subject = binding_moves.without_ended(subject, view)
+    subject = binding_moves.without_finished_moves(subject, view)
     workloads = {binding_moves.object_of(binding): binding for binding in covered}
     in_flight = tuple(
         entry
         for entry in subject.status.in_flight
         if (
-            is_leaving(entry, subject, view)
+            is_work_leaving(entry, subject, view)
             if workset_budgets.is_of_set(entry)
-            else is_flying(entry, workloads.get(entry.object), view)
+            else is_in_flight(entry, workloads.get(entry.object), view)
         )
     )
     status = subject.status.but(in_flight=in_flight)
@@ -115,39 +115,41 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
     return subject.but(status=status)
 
 
-def is_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: View) -> bool:
+def is_work_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: View) -> bool:
     """A deleted ManifestWork is in flight until it no longer exists."""
     age = view.now - (entry.since or view.now)
-    return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.IN_FLIGHT_AT_MOST
+    return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.MAX_IN_FLIGHT_TIME
 
 
-def is_flying(entry: InFlightDisruption, binding: Binding | None, view: View) -> bool:
+def is_in_flight(entry: InFlightDisruption, binding: Binding | None, view: View) -> bool:
     """A granted move is finished when nothing is held for it and the workload has all its replicas."""
     age = view.now - (entry.since or view.now)
-    if binding is None or age >= 2 * binding_moves.IN_FLIGHT_AT_MOST:
+    if binding is None or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:
         return False
     if any(hold.cluster == entry.from_ for hold in binding.status.holds):
         return True
     if age.total_seconds() < SETTLING_SECONDS:
         return True
-    shares = binding_moves.placement(binding)
+    shares = binding_moves.current_placement(binding)
     # A cluster that still reports its old replica count is counted only up to its new share.
-    ready = sum(min(shares.get(name, n), n) for name, n in binding_moves.ready_everywhere(binding, view).items())
-    return ready < binding_moves.desired(binding) and age < binding_moves.IN_FLIGHT_AT_MOST
+    ready = sum(
+        min(shares.get(name, n), n) for name, n in binding_moves.ready_replicas_by_cluster(binding, view).items()
+    )
+    return ready < binding_moves.desired_replicas(binding) and age < binding_moves.MAX_IN_FLIGHT_TIME
 
 
 def status_of(
-    subject: DisruptionBudget, footing: Availability, gate: BudgetState, covered: Sequence[Binding], view: View
+    subject: DisruptionBudget, availability: Availability, state: BudgetState, covered: Sequence[Binding], view: View
 ) -> DisruptionBudgetStatus:
     held = {(binding_moves.object_of(binding), hold.cluster) for binding in covered for hold in binding.status.holds}
     voluntary = sum(e.replicas for e in subject.status.in_flight if (e.object, e.from_) not in held)
-    missing = max(0, footing.desired - footing.available)
+    missing = max(0, availability.desired - availability.available)
     status = subject.status.but(
         observed_generation=subject.metadata.generation,
-        allowed_now=gate.disruptions_allowed(footing.desired),
-        next_allowed_at=gate.next_at,
-        desired=footing.desired,
-        available=footing.available,
+        allowed_now=state.disruptions_allowed(availability.desired),
+        next_allowed_at=state.next_at,
+        desired=availability.desired,
+        available=availability.available,
         down=UnavailableReplicas(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
         effective=EffectiveBudget(
             min_available=subject.spec.min_available,
@@ -155,18 +157,18 @@ def status_of(
             rate=subject.spec.rate,
         ),
     )
-    return status.but(conditions=conditions_of(subject, status, gate, view))
+    return status.but(conditions=conditions_of(subject, status, state, view))
 
 
 def conditions_of(
-    subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: BudgetState, view: View
+    subject: DisruptionBudget, status: DisruptionBudgetStatus, state: BudgetState, view: View
 ) -> tuple[Condition, ...]:
     """Ready says whether the budget is in force; Allowing says whether it allows a move now.
 
     They are separate because roll-out tools wait for Ready, and a rate that is used up for now is not a failure.
     """
-    refusal = gate.refusal(view.now, replacement_first=True)
-    conditions = with_kstatus_conditions(subject.status.conditions, "Counted", counted(status, gate), view)
+    refusal = state.refusal(view.now, replacement_first=True)
+    conditions = with_kstatus_conditions(subject.status.conditions, "Counted", format_availability(status, state), view)
     allowing = Condition(
         type="Allowing",
         status="False" if refusal else "True",
@@ -177,7 +179,7 @@ def conditions_of(
     return with_condition(conditions, allowing)
 
 
-def counted(status: DisruptionBudgetStatus, gate: BudgetState) -> str:
+def format_availability(status: DisruptionBudgetStatus, state: BudgetState) -> str:
     text = f"{status.available} of {status.desired} replicas are available"
-    full = gate.replicas == 0 and not gate.missing
+    full = state.replicas == 0 and not state.missing
     return f"{text}; what moves must have its replacement ready first" if full else text

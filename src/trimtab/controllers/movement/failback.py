@@ -22,32 +22,36 @@ from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
 
 DEFAULT_WINDOW = timedelta(minutes=10)
-LONGEST_WINDOW = timedelta(days=1)
-MOST_DOUBLINGS = 16
+MAX_WINDOW = timedelta(days=1)
+MAX_DOUBLINGS = 16
 
 
-def homesick(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+def bindings_awaiting_failback(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """Wake bindings that may return when a cluster changes readiness, taints or labels, so that no flap is missed."""
-    if old is None or (new is not None and state_of(old) == state_of(new)):
+    if old is None or (new is not None and scheduling_inputs_of(old) == scheduling_inputs_of(new)):
         return
     for binding in well_known.all_bindings(view):
-        if binding.spec.placement is not None and binding.spec.placement.failback is not None and is_away(binding):
+        if (
+            binding.spec.placement is not None
+            and binding.spec.placement.failback is not None
+            and has_better_placement(binding)
+        ):
             yield key_of(binding)
 
 
-def state_of(cluster: Cluster) -> tuple[object, ...]:
+def scheduling_inputs_of(cluster: Cluster) -> tuple[object, ...]:
     return is_ready(cluster), cluster.spec.taints, cluster.metadata.labels
 
 
-def concerns_home(old: Binding | None, new: Binding) -> bool:
+def concerns_failback(old: Binding | None, new: Binding) -> bool:
     return new.spec.placement is not None and new.spec.placement.failback is not None
 
 
 @controller(
     *well_known.BINDINGS,
     writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.previousPlacement"],
-    predicate=concerns_home,
-    triggers=[Trigger(Cluster, homesick)],
+    predicate=concerns_failback,
+    triggers=[Trigger(Cluster, bindings_awaiting_failback)],
 )
 def failback(binding: Binding, view: View) -> Iterator[Effect]:
     placement = binding.spec.placement
@@ -61,35 +65,35 @@ def failback(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None or is_busy(binding):
         return
     previous = binding.status.previous_placement or PreviousPlacement()
-    if not is_away(binding):
+    if not has_better_placement(binding):
         if binding.status.previous_placement is not None:
-            yield remembering(binding, None)
+            yield with_previous_placement(binding, None)
         return
-    if not home_is_open(binding, view):
+    if not can_return(binding, view):
         if previous.healthy_since is not None or previous.reverted_failbacks:
             # Whatever closed the clusters may also have fixed them, so the count of undone returns starts again at 0.
-            yield remembering(binding, previous.but(healthy_since=None, undone=0))
+            yield with_previous_placement(binding, previous.but(healthy_since=None, undone=0))
         return
-    window = window_of(placement, previous.reverted_failbacks)
+    window = failback_window(placement, previous.reverted_failbacks)
     if previous.healthy_since is None:
-        yield remembering(binding, previous.but(healthy_since=view.now))
+        yield with_previous_placement(binding, previous.but(healthy_since=view.now))
         yield RequeueAfter(window.total_seconds())
         return
     remaining = (previous.healthy_since + window - view.now).total_seconds()
     if remaining > 0:
         yield RequeueAfter(remaining)
         return
-    yield from returned(binding, view)
+    yield from trigger_failback(binding, view)
 
 
-def window_of(placement: Placement, undone: int = 0) -> timedelta:
+def failback_window(placement: Placement, undone: int = 0) -> timedelta:
     """How long the preferred clusters must be healthy; longer after every return that was undone."""
     text = placement.failback.after if placement.failback is not None else ""
     window = parse_duration(text) if text else DEFAULT_WINDOW
     if not undone:
         return window
-    longer = max(window, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))
-    return max(window, min(longer, LONGEST_WINDOW))
+    longer = max(window, DEFAULT_WINDOW / 2) * (1 << min(undone, MAX_DOUBLINGS))
+    return max(window, min(longer, MAX_WINDOW))
 
 
 def is_busy(binding: Binding) -> bool:
@@ -99,65 +103,65 @@ def is_busy(binding: Binding) -> bool:
     return waits or bool(binding.status.holds or binding.spec.graceful_eviction_tasks)
 
 
-def is_away(binding: Binding) -> bool:
+def has_better_placement(binding: Binding) -> bool:
     """Whether a better placement exists: an earlier affinity group, or the clusters that the workload left."""
     if returns_to_previous(binding):
         previous = binding.status.previous_placement
         return (
             previous is not None
             and bool(previous.clusters)
-            and home_of(previous) != set(binding_moves.placement(binding))
+            and previous_cluster_names(previous) != set(binding_moves.current_placement(binding))
         )
-    return group_of(binding) > 0
+    return affinity_group_index(binding) > 0
 
 
-def home_of(previous: PreviousPlacement) -> set[str]:
+def previous_cluster_names(previous: PreviousPlacement) -> set[str]:
     return {target.name for target in previous.clusters}
 
 
-def group_of(binding: Binding) -> int:
+def affinity_group_index(binding: Binding) -> int:
     """The position of the affinity group in use; 0 without groups."""
     groups = [t.affinity_name for t in binding.spec.placement.cluster_affinities] if binding.spec.placement else []
     observed = binding.status.scheduler_observing_affinity_name
     return groups.index(observed) if observed in groups else 0
 
 
-def home_is_open(binding: Binding, view: View) -> bool:
+def can_return(binding: Binding, view: View) -> bool:
     """Whether a fresh decision would select the preferred clusters now, and all of them are ready."""
-    decision = decision_home(binding, view)
+    decision = decide_return(binding, view)
     if not decision.ok:
         return False
-    if not all(binding_moves.answers(name, view) for name, _ in decision.clusters):
+    if not all(binding_moves.is_cluster_ready(name, view) for name, _ in decision.clusters):
         return False
     previous = binding.status.previous_placement
     if returns_to_previous(binding) and previous is not None:
-        return {name for name, _ in decision.clusters} == home_of(previous)
-    return 0 <= decision.group < group_of(binding)
+        return {name for name, _ in decision.clusters} == previous_cluster_names(previous)
+    return 0 <= decision.group < affinity_group_index(binding)
 
 
-def decision_home(binding: Binding, view: View) -> BindingDecision:
+def decide_return(binding: Binding, view: View) -> BindingDecision:
     request = placement_request_of(
         binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
     )
     request = msgspec.structs.replace(request, fresh=True)
     previous = binding.status.previous_placement
     if returns_to_previous(binding) and previous is not None:
-        request = msgspec.structs.replace(request, candidates=frozenset(home_of(previous)))
+        request = msgspec.structs.replace(request, candidates=frozenset(previous_cluster_names(previous)))
     return decide(request, view.part("fleet").at(view.now), view.profile)
 
 
-def returned(binding: Binding, view: View) -> Iterator[Effect]:
+def trigger_failback(binding: Binding, view: View) -> Iterator[Effect]:
     """Request the decision that returns the workload; its moves pass the disruption gate like all others."""
-    stalled = binding_moves.stalled_because(binding)
+    stalled = binding_moves.stalled_condition_of(binding)
     if stalled is not None and stalled.reason == "NoFeasibleCluster":
         return
     at = view.now.replace(microsecond=0)
     if binding.status.last_scheduled_time is not None:
         at = max(at, binding.status.last_scheduled_time + timedelta(seconds=1))
-    yield binding_moves.stamped(binding, at, "Failback")
+    yield binding_moves.with_reschedule_request(binding, at, "Failback")
     text = "The better place has been healthy long enough; the workload returns."
     yield RecordEvent(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
 
 
-def remembering(binding: Binding, previous: PreviousPlacement | None) -> Binding:
+def with_previous_placement(binding: Binding, previous: PreviousPlacement | None) -> Binding:
     return binding.but(status=binding.status.but(previous_placement=previous))

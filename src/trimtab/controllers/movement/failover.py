@@ -21,16 +21,16 @@ from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Effect, RequeueAfter, View, controller
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.placement_preview import prospect
+from trimtab.controllers.movement.placement_preview import preview_placement
 from trimtab.controllers.movement.taint_eviction import (
-    LOOK_AGAIN_SECONDS,
-    MODERN,
+    PURGE_MODE_ALIASES,
+    RETRY_SECONDS,
     Eviction,
-    departure,
-    left,
-    preserved,
-    stays,
-    unknown_state,
+    eviction_effects,
+    missing_state_message,
+    preserved_state,
+    skip_eviction,
+    with_eviction_task,
 )
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
@@ -74,30 +74,30 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None
     if binding.metadata.deletion_timestamp is not None:
         return
-    inactive = why_not_watched(binding, view)
+    inactive = inactive_message(binding, view)
     if inactive or is_condition_true(binding.status.conditions, INACTIVE):
-        updated = told_inactive(binding, inactive if rules is not None else "", view)
+        updated = with_inactive_condition(binding, inactive if rules is not None else "", view)
         if updated != binding:
             yield updated
             return
     if inactive:
         return
-    history, wake = remembered(binding, rules, view)
+    history, wake = prune_eviction_history(binding, rules, view)
     after = binding.but(spec=binding.spec.but(active_eviction_history=history))
     waits = [wake] if wake is not None else []
     if rules is not None:
-        timers = observed(binding, rules, view)
+        timers = evaluate_timers(binding, rules, view)
         waits += timers.waits
-        after = after.but(status=after.status.but(unhealthy_clusters=timers.timers))
+        after = after.but(status=after.status.but(unhealthy_clusters=timers.unhealthy_clusters))
         if view.profile.evict_only_with_target:
             after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
-            yield from guarded(binding, after, timers._replace(waits=waits), rules, view)
+            yield from evict_with_target(binding, after, timers._replace(waits=waits), rules, view)
             return
         for cluster in clusters_to_evict(binding, timers, view):
-            if unknown_state(binding, cluster, rules.state_preservation):
-                waits.append(LOOK_AGAIN_SECONDS)
+            if missing_state_message(binding, cluster, rules.state_preservation):
+                waits.append(RETRY_SECONDS)
                 continue
-            after = evicted(after, cluster, rules, view)
+            after = with_failover_eviction(after, cluster, rules, view)
             if view.profile.failover_one_cluster_at_a_time:
                 break
     else:
@@ -108,7 +108,7 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
         yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
-def why_not_watched(binding: Binding, view: View) -> str:
+def inactive_message(binding: Binding, view: View) -> str:
     """Why failover cannot work: health cannot be interpreted, or dependencies would stay behind; empty when it can."""
     interpreter: Interpreter = view.part("interpreter")
     resource = binding.spec.resource
@@ -119,30 +119,30 @@ def why_not_watched(binding: Binding, view: View) -> str:
     return ""
 
 
-def told_inactive(binding: Binding, why: str, view: View) -> Binding:
+def with_inactive_condition(binding: Binding, message: str, view: View) -> Binding:
     """The binding with the FailoverInactive condition, where the profile writes conditions of our own."""
     known = find_condition(binding.status.conditions, INACTIVE)
-    if not view.profile.always_write_own_fields or (known is None and not why):
+    if not view.profile.always_write_own_fields or (known is None and not message):
         return binding
     condition = Condition(
         type=INACTIVE,
-        status="True" if why else "False",
-        reason="CannotWatch" if why else "Watching",
-        message=why,
+        status="True" if message else "False",
+        reason="CannotWatch" if message else "Watching",
+        message=message,
         last_transition_time=view.now.replace(microsecond=0),
     )
     return binding.but(status=binding.status.but(conditions=with_condition(binding.status.conditions, condition)))
 
 
-class Watch(NamedTuple):
+class FailoverTimers(NamedTuple):
     """Running timers, clusters whose toleration is over, and seconds until the next timers end."""
 
-    timers: tuple[UnhealthyCluster, ...]
+    unhealthy_clusters: tuple[UnhealthyCluster, ...]
     due: list[str]
     waits: list[float]
 
 
-def observed(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> Watch:
+def evaluate_timers(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> FailoverTimers:
     since = {timer.cluster_name: timer.since for timer in binding.status.unhealthy_clusters}
     leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
     placed = {target.name for target in binding.spec.clusters}
@@ -152,47 +152,49 @@ def observed(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -
     for item in binding.status.aggregated_status:
         if item.cluster_name not in placed or item.cluster_name in leaving:
             continue
-        started, wait = judged(item, since.get(item.cluster_name), rules, view)
+        started, wait = update_timer(item, since.get(item.cluster_name), rules, view)
         if wait is not None:
             waits.append(wait)
         if started is None:
             continue
         timers.append(UnhealthyCluster(cluster_name=item.cluster_name, since=started))
-        if not counts(item, rules):
+        if not is_unhealthy(item, rules):
             continue
-        end = started + timedelta(seconds=toleration(rules, view))
+        end = started + timedelta(seconds=toleration_seconds(rules, view))
         if view.now >= end:
             due.append(item.cluster_name)
         else:
             waits.append((end - view.now).total_seconds())
-    return Watch(tuple(timers), due, waits)
+    return FailoverTimers(tuple(timers), due, waits)
 
 
-def counts(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior) -> bool:
+def is_unhealthy(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior) -> bool:
     states = rules.decision_conditions.healthy_state if rules.decision_conditions is not None else ()
     return item.applied and item.health in (states or ("Unhealthy",))
 
 
-def toleration(rules: ApplicationFailoverBehavior, view: View) -> int:
+def toleration_seconds(rules: ApplicationFailoverBehavior, view: View) -> int:
     seconds = rules.decision_conditions.toleration_seconds if rules.decision_conditions is not None else None
     return view.profile.failover_toleration_seconds if seconds is None else seconds
 
 
-def judged(
+def update_timer(
     item: AggregatedStatusItem, started: datetime | None, rules: ApplicationFailoverBehavior, view: View
 ) -> tuple[datetime | None, float | None]:
     """Since when this cluster counts as unhealthy (None: it does not), and seconds until the next check."""
     if item.health == "Healthy" or not item.applied:
         return None, None
-    if not counts(item, rules):
+    if not is_unhealthy(item, rules):
         return (started if view.profile.unknown_health_keeps_timers else None), None
-    wait = gate(item, rules, view)
+    wait = seconds_until_preconditions(item, rules, view)
     if wait is not None:
         return None, wait if wait > 0 else None
     return started or view.now, None
 
 
-def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: View) -> float | None:
+def seconds_until_preconditions(
+    item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: View
+) -> float | None:
     """None: all preconditions are met. Otherwise the seconds until the delay is over (0: another one is missing)."""
     pre = rules.pre_conditions
     if pre is None:
@@ -208,42 +210,42 @@ def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: V
     return None
 
 
-def clusters_to_evict(binding: Binding, watch: Watch, view: View) -> list[str]:
+def clusters_to_evict(binding: Binding, timers: FailoverTimers, view: View) -> list[str]:
     """The clusters whose toleration is over, without those that wait until another cluster is evicted.
 
     A cluster of the same placement waits for its turn; one that was added as a replacement may fail independently.
     """
     if not view.profile.failover_one_cluster_at_a_time:
-        return watch.due
+        return timers.due
     waiting = {
         name
         for task in binding.spec.graceful_eviction_tasks
-        if task.producer == producer(binding) and task.suppress_deletion is None
+        if task.producer == producer_of(binding) and task.suppress_deletion is None
         for name in task.clusters_before_failover
     }
-    return [name for name in watch.due if name not in waiting]
+    return [name for name in timers.due if name not in waiting]
 
 
-def guarded(
-    binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
+def evict_with_target(
+    binding: Binding, after: Binding, timers: FailoverTimers, rules: ApplicationFailoverBehavior, view: View
 ) -> Iterator[Effect]:
     """Evict only if there is somewhere to go; otherwise the workload stays and its Stalled condition says why."""
-    waits = list(watch.waits)
-    due = clusters_to_evict(binding, watch, view)
-    if due and (suspected := suspicion(after, rules, view)):
+    waits = list(timers.waits)
+    due = clusters_to_evict(binding, timers, view)
+    if due and (suspected := seconds_until_rollout_deadline(after, rules, view)):
         refused = [(", ".join(due), BAD_ROLLOUT)]
         waits.append(suspected)
     else:
         evicting, evictions, refused = plan_evictions(binding, after, due, rules, view)
         if evictions:
-            yield from departed(binding, evicting, evictions, view)
+            yield from failover_effects(binding, evicting, evictions, view)
             return
     if refused:
         cluster, obstacle = refused[0]
-        yield from stays(after, cluster, obstacle, view, reason=FAILOVER_BLOCKED, seen=binding)
-        waits.append(LOOK_AGAIN_SECONDS)
+        yield from skip_eviction(after, cluster, obstacle, view, reason=FAILOVER_BLOCKED, current=binding)
+        waits.append(RETRY_SECONDS)
     else:
-        unstalled = next(binding_moves.getting_on(after, (FAILOVER_BLOCKED,), view.now), after)
+        unstalled = next(binding_moves.clear_stalled(after, (FAILOVER_BLOCKED,), view.now), after)
         if unstalled != binding:
             yield unstalled
     if waits:
@@ -264,9 +266,9 @@ def plan_evictions(
     """Evictions from the clusters that are due, each checked against the placement after the ones before it."""
     plan = EvictionPlan(after, [], [])
     for cluster in due:
-        candidate = evicted(plan.after, cluster, rules, view)
-        preview = prospect(candidate, view)
-        obstacle = preview.failure or unknown_state(binding, cluster, rules.state_preservation)
+        candidate = with_failover_eviction(plan.after, cluster, rules, view)
+        preview = preview_placement(candidate, view)
+        obstacle = preview.failure or missing_state_message(binding, cluster, rules.state_preservation)
         if obstacle:
             plan.refused.append((cluster, obstacle))
             continue
@@ -291,33 +293,35 @@ def rollout_of(binding: Binding, view: View) -> TemplateRollout | None:
     return TemplateRollout(template_hash=fingerprint, since=view.now if known is not None else None)
 
 
-def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:
+def seconds_until_rollout_deadline(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:
     """Seconds during which the roll-out is to blame: the template is new, and unhealthy in every cluster."""
     changed = binding.status.rollout.since if binding.status.rollout is not None else None
-    items = binding_moves.items_of(binding)
-    everywhere = all(target.name in items and counts(items[target.name], rules) for target in binding.spec.clusters)
+    items = binding_moves.status_by_cluster(binding)
+    everywhere = all(
+        target.name in items and is_unhealthy(items[target.name], rules) for target in binding.spec.clusters
+    )
     if changed is None or not everywhere:
         return 0.0
     template = view.raw(well_known.template_ref(binding)) or {}
     deadline = (template.get("spec") or {}).get("progressDeadlineSeconds") or ROLLOUT_SECONDS
-    end = changed + timedelta(seconds=max(toleration(rules, view), int(deadline)))
+    end = changed + timedelta(seconds=max(toleration_seconds(rules, view), int(deadline)))
     return max(0.0, (end - view.now).total_seconds())
 
 
-def departed(binding: Binding, leaving: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
+def failover_effects(binding: Binding, after: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
     """The effects of the evictions; the block list and the timers of `leaving` are written together with them."""
     marked = binding.but(
-        spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
-        status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters, rollout=leaving.status.rollout),
+        spec=binding.spec.but(active_eviction_history=after.spec.active_eviction_history),
+        status=binding.status.but(unhealthy_clusters=after.status.unhealthy_clusters, rollout=after.status.rollout),
     )
-    yield from departure(binding, marked, evictions, "ApplicationFailover", view)
+    yield from eviction_effects(binding, marked, evictions, "ApplicationFailover", view)
 
 
-def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
+def with_failover_eviction(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
     """One write: remove the cluster from the placement, add an eviction task, and block the cluster."""
     now = view.now.replace(microsecond=0)
-    after = left(binding, cluster, task_for(binding, cluster, rules, view))
-    if blocks(rules, view):
+    after = with_eviction_task(binding, cluster, task_for(binding, cluster, rules, view))
+    if is_predecessor_blocked(rules, view):
         others = tuple(e for e in after.spec.active_eviction_history if e.cluster_name != cluster)
         entry = ActiveEviction(cluster_name=cluster, creation_timestamp=now)
         after = after.but(spec=after.spec.but(active_eviction_history=(*others, entry)))
@@ -326,34 +330,34 @@ def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, 
 
 
 def task_for(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> GracefulEvictionTask:
-    mode = MODERN.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
+    mode = PURGE_MODE_ALIASES.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
     grace = rules.grace_period_seconds if rules.grace_period_seconds is not None else GRACE_SECONDS
     return GracefulEvictionTask(
         purge_mode=mode,
         reason="ApplicationFailure",
-        producer=producer(binding),
+        producer=producer_of(binding),
         grace_period_seconds=grace if mode == "Gracefully" else None,
         suppress_deletion=True if mode == "Never" else None,
         creation_timestamp=view.now.replace(microsecond=0),
-        preserved_label_state=preserved(binding, cluster, rules.state_preservation),
+        preserved_label_state=preserved_state(binding, cluster, rules.state_preservation),
         clusters_before_failover=tuple(target.name for target in binding.spec.clusters)
         if view.profile.always_write_own_fields or rules.state_preservation is not None
         else (),
     )
 
 
-def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:
+def is_predecessor_blocked(rules: ApplicationFailoverBehavior, view: View) -> bool:
     """The block list is an extension of ours; Karmada has it only when the policy sets blockPredecessorSeconds."""
     return view.profile.always_write_own_fields or rules.block_predecessor_seconds is not None
 
 
-def producer(binding: Binding) -> str:
+def producer_of(binding: Binding) -> str:
     if well_known.is_cluster_scoped(binding):
         return "cluster-resource-binding-application-failover-controller"
     return "resource-binding-application-failover-controller"
 
 
-def remembered(
+def prune_eviction_history(
     binding: Binding, rules: ApplicationFailoverBehavior | None, view: View
 ) -> tuple[tuple[ActiveEviction, ...], float | None]:
     """The block list without expired entries, and the seconds until the next entry expires."""

@@ -62,46 +62,46 @@ from trimtab.decide.gate import (
 from trimtab.decide.karmada import BindingDecision
 from trimtab.decide.request import DUPLICATED
 
-BUDGETED = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
+VOLUNTARY_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
 """Voluntary causes: their moves need the consent of the budgets."""
-HELD = ("Rebalance", "Failback", "ScoreChange", "Drain")
+REPLACEMENT_FIRST_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain")
 """Causes that start the replacement first by default; the author of a policy edit chooses the moment himself."""
 REPLACEMENT_FIRST, AT_ONCE = "ReplacementFirst", "AtOnce"
 SOURCE = "trimtab-mover"
-BLOCKED = "MoveBlocked"
+MOVE_BLOCKED = "MoveBlocked"
 
 
-class Outset(NamedTuple):
+class GateResult(NamedTuple):
     """What begins now: writes that precede the binding, its new shares and holds, and the refusal of the rest."""
 
-    debits: tuple[DisruptionBudget, ...]
-    log: tuple[Effect, ...]
+    charged_budgets: tuple[DisruptionBudget, ...]
+    log_entries: tuple[Effect, ...]
     clusters: tuple[TargetCluster, ...]
     holds: tuple[HeldReplicas, ...]
     replacement: StateBeforeMove | None
     refusal: GateRefusal | None
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return self.refusal is None
 
 
-class Waiting(NamedTuple):
+class BudgetBusy(NamedTuple):
     """Another binding of this batch is charged to the same budget: try again shortly."""
 
 
-def outset(
-    binding: Binding, decision: BindingDecision, cause: str, options: MoveOptions, view: View, busy: set[Key]
-) -> Outset | Waiting:
+def apply_gate(
+    binding: Binding, decision: BindingDecision, cause: str, options: MoveOptions, view: View, busy_budgets: set[Key]
+) -> GateResult | BudgetBusy:
     """The part of this decision that may begin now."""
-    before, after = binding_moves.base(binding), dict(decision.clusters)
+    before, after = binding_moves.placement_before_moves(binding), dict(decision.clusters)
     planned = transfers_between(before, after)
     running = {hold.cluster for hold in binding.status.holds}
     requested = [transfer for transfer in planned if transfer.source not in running]
-    budgets = binding_moves.budgets_of(binding, view, cause) if cause in BUDGETED and requested else []
-    if any(key_of(budget) in busy for budget in budgets):
-        return Waiting()
-    states = [budget_state(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    budgets = binding_moves.budgets_of(binding, view, cause) if cause in VOLUNTARY_CAUSES and requested else []
+    if any(key_of(budget) in busy_budgets for budget in budgets):
+        return BudgetBusy()
+    states = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
     mode = mode_of(binding, planned, cause, options, view, budgeted=bool(budgets))
     if any(transfer.to for transfer in planned) and any(state.surge and state.replicas == 0 for state in states):
         mode = REPLACEMENT_FIRST  # AtOnce would be refused, and the budget allows a surge
@@ -117,10 +117,14 @@ def outset(
     continued = [transfer for transfer in planned if transfer.source in running]
     shares = apply_transfers(before, after, (*continued, *admitted.transfers))
     holds = holds_of(binding, before, shares, cause, options, view) if first else ()
-    busy.update(map(key_of, budgets))
-    return Outset(
-        tuple(charged(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
-        tuple(logged(binding, admitted, binding_moves.Cause(cause, SOURCE, mode, budgets=tuple(budgets)), view)),
+    busy_budgets.update(map(key_of, budgets))
+    return GateResult(
+        tuple(charge_budget(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
+        tuple(
+            move_log_entries(
+                binding, admitted, binding_moves.MoveCause(cause, SOURCE, mode, budgets=tuple(budgets)), view
+            )
+        ),
         binding_moves.targets_of(shares, decision.targets, binding.spec.clusters),
         holds,
         replacement_of(binding, view) if holds else None,
@@ -140,28 +144,28 @@ def mode_of(
     mode = options.mode or (
         well_known.annotations_of(template).get(well_known.MOVE_MODE, "") if template is not None else ""
     )
-    if mode == AT_ONCE and cause in HELD and takes_the_last_copy(binding, planned, view):
+    if mode == AT_ONCE and cause in REPLACEMENT_FIRST_CAUSES and removes_last_ready_copy(binding, planned, view):
         return REPLACEMENT_FIRST
     if mode in (AT_ONCE, REPLACEMENT_FIRST):
         return mode
-    return REPLACEMENT_FIRST if cause in HELD or budgeted else AT_ONCE
+    return REPLACEMENT_FIRST if cause in REPLACEMENT_FIRST_CAUSES or budgeted else AT_ONCE
 
 
-def takes_the_last_copy(binding: Binding, planned: list[Transfer], view: View) -> bool:
+def removes_last_ready_copy(binding: Binding, planned: list[Transfer], view: View) -> bool:
     """Whether no ready replica would remain; an object without replicas leaves a cluster as a whole."""
-    ready = binding_moves.ready_everywhere(binding, view)
+    ready = binding_moves.ready_replicas_by_cluster(binding, view)
     leaving = {transfer.source: transfer.replicas for transfer in planned}
     rest = {name: n - leaving[name] if is_workload(binding) else 0 for name, n in ready.items() if name in leaving}
     return any(ready.values()) and not any(n > 0 for n in {**ready, **rest}.values())
 
 
 def holds_of(
-    binding: Binding, base: dict[str, int], shares: dict[str, int], cause: str, options: MoveOptions, view: View
+    binding: Binding, before: dict[str, int], shares: dict[str, int], cause: str, options: MoveOptions, view: View
 ) -> tuple[HeldReplicas, ...]:
     """One hold for each cluster that loses replicas."""
     known = {hold.cluster: hold for hold in binding.status.holds}
     holds = []
-    for name, replicas in sorted(base.items()):
+    for name, replicas in sorted(before.items()):
         leaving = replicas - shares.get(name, 0)
         if leaving > 0 or name not in shares:
             until = view.now + timedelta(seconds=options.timeout_seconds)
@@ -173,7 +177,7 @@ def holds_of(
 def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
     if binding.status.holds and binding.status.replacement is not None:
         return binding.status.replacement
-    ready = binding_moves.ready_everywhere(binding, view)
+    ready = binding_moves.ready_replicas_by_cluster(binding, view)
     return StateBeforeMove(
         before=binding.spec.clusters,
         ready=tuple(TargetCluster(name=name, replicas=n) for name, n in sorted(ready.items())),
@@ -181,21 +185,27 @@ def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
     )
 
 
-def charged(binding: Binding, budget: DisruptionBudget, passage: Admitted, cause: str, view: View) -> DisruptionBudget:
-    entries = [binding_moves.in_flight(binding, transfer, cause, SOURCE, view.now) for transfer in passage.transfers]
+def charge_budget(
+    binding: Binding, budget: DisruptionBudget, admitted: Admitted, cause: str, view: View
+) -> DisruptionBudget:
+    entries = [
+        binding_moves.in_flight_entry(binding, transfer, cause, SOURCE, view.now) for transfer in admitted.transfers
+    ]
     return charge_budget(budget, entries, view.now)
 
 
-def logged(binding: Binding, passage: Admitted, cause: binding_moves.Cause, view: View) -> Iterator[Effect]:
-    for transfer in passage.transfers:
-        move = binding_moves.log_entry(binding, transfer, cause, view.now)
+def move_log_entries(
+    binding: Binding, admitted: Admitted, cause: binding_moves.MoveCause, view: View
+) -> Iterator[Effect]:
+    for transfer in admitted.transfers:
+        move = binding_moves.move_of_binding(binding, transfer, cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
 
 
-def started(binding: Binding, begun: Outset, cause: str) -> Iterator[RecordEvent]:
+def move_started_events(binding: Binding, result: GateResult, cause: str) -> Iterator[RecordEvent]:
     """One event for each new hold."""
-    for hold in begun.holds:
+    for hold in result.holds:
         if hold not in binding.status.holds:
             text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({cause})."
             yield RecordEvent(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
@@ -203,7 +213,7 @@ def started(binding: Binding, begun: Outset, cause: str) -> Iterator[RecordEvent
 
 def options_for(binding: Binding, view: View) -> MoveOptions:
     """The move options of the rebalancer that requested the decision, or the defaults."""
-    request = binding_moves.asked_by(binding)
+    request = binding_moves.reschedule_request_of(binding)
     rebalancer = view.get(WorkloadRebalancer, "", request.rebalancer) if request.rebalancer else None
     if rebalancer is not None and rebalancer.spec.move is not None:
         return rebalancer.spec.move

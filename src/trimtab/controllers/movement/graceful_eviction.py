@@ -11,7 +11,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, purge_guard
-from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, repelling
+from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, no_execute_taints
 from trimtab.controllers.propagation.dispatch import binding_of_changed_work, works_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
@@ -19,7 +19,7 @@ from trimtab.controllers.settings import setting
 OVERDUE_SECONDS = 15.0
 
 
-def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+def bindings_leaving_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """Wake bindings that are leaving a cluster when it recovers or its taints change: the eviction may be cancelled."""
     if old is None or new is None or (is_ready(old), old.spec.taints) == (is_ready(new), new.spec.taints):
         return
@@ -42,16 +42,16 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
         "status.conditions",
     ],
     predicate=concerns_evictions,
-    triggers=[Trigger(Cluster, leavers), Trigger(Work, binding_of_changed_work)],
+    triggers=[Trigger(Cluster, bindings_leaving_cluster), Trigger(Work, binding_of_changed_work)],
 )
-def evict(binding: Binding, view: View) -> Iterator[Effect]:
+def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     tasks = binding.spec.graceful_eviction_tasks
     unconfirmed = is_condition_true(binding.status.conditions, purge_guard.UNCONFIRMED)
     if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
         return
     for task in tasks:
-        if view.profile.recovery_cancels_eviction and is_called_off(task, binding, view):
-            yield stayed(binding, task, view)
+        if view.profile.recovery_cancels_eviction and is_cancelled(task, binding, view):
+            yield with_eviction_cancelled(binding, task, view)
             text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
             yield RecordEvent(well_known.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
             return
@@ -60,12 +60,14 @@ def evict(binding: Binding, view: View) -> Iterator[Effect]:
     for task in tasks:
         if task.creation_timestamp is None:
             kept.append(task.but(creation_timestamp=view.now.replace(microsecond=0)))
-        elif is_over(task, binding, view):
+        elif is_finished(task, binding, view):
             dropped.append(task.from_cluster)
         else:
             kept.append(task)
     works = works_of(binding, view)
-    after = purge_guard.told(binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept))), works, view)
+    after = purge_guard.with_purge_conditions(
+        binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept))), works, view
+    )
     if after != binding:
         yield after
     source = (
@@ -79,38 +81,40 @@ def evict(binding: Binding, view: View) -> Iterator[Effect]:
                 about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source
             )
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
-    waits += purge_guard.waits(purge_guard.remnants(after, works, view), view.now)
+    waits += purge_guard.seconds_until_deadlines(purge_guard.unpurged_copies(after, works, view), view.now)
     if waits:
         # An overdue copy that is kept because it is the last healthy one is checked at intervals.
         yield RequeueAfter(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
 
 
-def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+def is_cancelled(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
     """The cluster recovered before the replacement was ready, so the old copy stays."""
     cluster = view.get(Cluster, "", task.from_cluster)
     graceful = task.producer == well_known.TAINT_MANAGER and task.purge_mode not in ("Directly", "Immediately")
     if cluster is None or not graceful or not is_ready(cluster):
         return False
-    due = eviction_time(repelling(cluster), applied_tolerations(binding) or (), view.now)
+    due = eviction_time(no_execute_taints(cluster), applied_tolerations(binding) or (), view.now)
     return (due is None or due > view.now) and not is_replaced(task, binding, view)
 
 
-def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
+def with_eviction_cancelled(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
     """The cluster gets its share back from clusters whose replacements are not ready yet."""
     tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
     previous = binding.status.previous_placement
-    if previous is not None and is_as_before(previous, task, tasks, binding):
+    if previous is not None and can_restore_previous(previous, task, tasks, binding):
         status = binding.status.but(scheduler_observing_affinity_name=previous.affinity_name, previous_placement=None)
         spec = binding.spec.but(clusters=previous.clusters, graceful_eviction_tasks=tasks)
         return binding.but(spec=spec, status=status)
-    shares = binding_moves.placement(binding)
+    shares = binding_moves.current_placement(binding)
     wanted = task.replicas or 0
     scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
     if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
         wanted = min(wanted, max(0, binding.spec.replicas - sum(shares.values())))
         missing = (task.replicas or 0) - wanted
-        for name in sorted(shares, key=lambda name: (binding_moves.ready_in(binding, name, view) - shares[name], name)):
-            taken = min(missing, max(0, shares[name] - binding_moves.ready_in(binding, name, view)))
+        for name in sorted(
+            shares, key=lambda name: (binding_moves.ready_replicas_in(binding, name, view) - shares[name], name)
+        ):
+            taken = min(missing, max(0, shares[name] - binding_moves.ready_replicas_in(binding, name, view)))
             shares[name] -= taken
             missing -= taken
             wanted += taken
@@ -121,12 +125,12 @@ def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
     return binding.but(spec=binding.spec.but(clusters=clusters, graceful_eviction_tasks=tasks))
 
 
-def is_as_before(
+def can_restore_previous(
     previous: PreviousPlacement, task: GracefulEvictionTask, others: Sequence[GracefulEvictionTask], binding: Binding
 ) -> bool:
     """Whether the old placement can be restored: no other eviction, no cluster grew, no new cluster is healthy yet."""
     was = {target.name: target.replicas for target in previous.clusters}
-    health = {name: item.health for name, item in binding_moves.items_of(binding).items()}
+    health = {name: item.health for name, item in binding_moves.status_by_cluster(binding).items()}
     grown = any(t.name in was and t.replicas > was[t.name] for t in binding.spec.clusters)
     arrived = any(t.name not in was and health.get(t.name) == "Healthy" for t in binding.spec.clusters)
     leaving = any(other.from_cluster in was for other in others)
@@ -139,7 +143,7 @@ def deadline(task: GracefulEvictionTask, view: View) -> datetime:
     return (task.creation_timestamp or view.now) + timedelta(seconds=seconds)
 
 
-def is_over(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+def is_finished(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
     """Whether the old copy may be deleted now."""
     if task.suppress_deletion is not None:
         return not task.suppress_deletion

@@ -16,15 +16,15 @@ from trimtab.interpret.names import binding_name
 
 KEPT_PER_OBJECT = 50
 KEPT_WITHOUT_OBJECT = timedelta(days=7)
-NEVER_BEGUN = timedelta(seconds=60)
-GIVEN_UP = timedelta(hours=1)
+START_TIMEOUT = timedelta(seconds=60)
+HEALTHY_TIMEOUT = timedelta(hours=1)
 """How long a move without a hold may take to become healthy before it is recorded as Stalled."""
 
 
 def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
     binding = new or old
     if binding is not None:
-        yield from map(key_of, binding_moves.going_on(binding, view))
+        yield from map(key_of, binding_moves.unfinished_moves(binding, view))
 
 
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
@@ -46,18 +46,18 @@ def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View
         Trigger(ManifestWork, moves_of_work),
     ],
 )
-def journal(move: Move, view: View) -> Iterator[Effect]:
+def move_log(move: Move, view: View) -> Iterator[Effect]:
     if move.metadata.deletion_timestamp is not None:
         return
     binding = binding_of(move, view)
     if move.status.outcome:
-        yield from forgotten(move, binding, view)
+        yield from prune_log(move, binding, view)
     elif move.spec.object.kind == workset_budgets.KIND:
-        yield from taken_out(move, view)
+        yield from finish_workset_move(move, view)
     elif binding is None:
-        yield binding_moves.ended(move, "Cancelled", "the workload is gone", view.now)
+        yield binding_moves.with_outcome(move, "Cancelled", "the workload is gone", view.now)
     else:
-        yield from judged(move, binding, view)
+        yield from finish_binding_move(move, binding, view)
 
 
 def binding_of(move: Move, view: View) -> Binding | None:
@@ -65,60 +65,60 @@ def binding_of(move: Move, view: View) -> Binding | None:
     return well_known.binding_at(view, about.namespace, binding_name(about.kind, about.name))
 
 
-def taken_out(move: Move, view: View) -> Iterator[Effect]:
+def finish_workset_move(move: Move, view: View) -> Iterator[Effect]:
     """A move of a ManifestWorkReplicaSet is done when its work in the cluster no longer exists."""
     about = move.spec.object
     works = workset_budgets.works_named(about.namespace, about.name, view)
     found = next((work for work in works if work.namespace == move.spec.from_), None)
     age = view.now - (move.status.started or view.now)
     if found is None:
-        yield binding_moves.ended(move, "Done", "the work is gone", view.now)
-    elif found.metadata.deletion_timestamp is None and age >= NEVER_BEGUN:
-        yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
+        yield binding_moves.with_outcome(move, "Done", "the work is gone", view.now)
+    elif found.metadata.deletion_timestamp is None and age >= START_TIMEOUT:
+        yield binding_moves.with_outcome(move, "Cancelled", "it never began", view.now)
     else:
-        yield RequeueAfter(NEVER_BEGUN.total_seconds())
+        yield RequeueAfter(START_TIMEOUT.total_seconds())
 
 
-def judged(move: Move, binding: Binding, view: View) -> Iterator[Effect]:
+def finish_binding_move(move: Move, binding: Binding, view: View) -> Iterator[Effect]:
     """Record the outcome of an unfinished move; `replacement_hold` finishes the moves that have a hold."""
     age = view.now - (move.status.started or view.now)
-    if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION, "0")):
-        if age < NEVER_BEGUN:
-            yield RequeueAfter((NEVER_BEGUN - age).total_seconds())
+    if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION_ANNOTATION, "0")):
+        if age < START_TIMEOUT:
+            yield RequeueAfter((START_TIMEOUT - age).total_seconds())
         else:
-            yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
-    elif any(other is not move and is_newer(other, move) for other in binding_moves.going_on(binding, view)):
-        yield binding_moves.ended(move, "Superseded", "a newer move leaves the same cluster", view.now)
-    elif is_under_way(move, binding):
+            yield binding_moves.with_outcome(move, "Cancelled", "it never began", view.now)
+    elif any(other is not move and is_newer(other, move) for other in binding_moves.unfinished_moves(binding, view)):
+        yield binding_moves.with_outcome(move, "Superseded", "a newer move leaves the same cluster", view.now)
+    elif is_in_progress(move, binding):
         return
-    elif came_back(move, binding):
-        yield binding_moves.ended(move, "Cancelled", f"{move.spec.from_} has its replicas again", view.now)
-    elif is_well(binding) and has_arrived(move, binding, view):
-        yield binding_moves.ended(move, "Done", "every cluster of the placement is healthy", view.now)
-    elif age >= GIVEN_UP:
-        yield binding_moves.ended(move, "Stalled", "not every cluster of the placement became healthy", view.now)
+    elif is_back_in_placement(move, binding):
+        yield binding_moves.with_outcome(move, "Cancelled", f"{move.spec.from_} has its replicas again", view.now)
+    elif is_placement_healthy(binding) and has_ready_targets(move, binding, view):
+        yield binding_moves.with_outcome(move, "Done", "every cluster of the placement is healthy", view.now)
+    elif age >= HEALTHY_TIMEOUT:
+        yield binding_moves.with_outcome(move, "Stalled", "not every cluster of the placement became healthy", view.now)
     else:
-        yield RequeueAfter((GIVEN_UP - age).total_seconds())
+        yield RequeueAfter((HEALTHY_TIMEOUT - age).total_seconds())
 
 
 def is_newer(other: Move, move: Move) -> bool:
-    generation = [int(m.metadata.annotations.get(binding_moves.GENERATION, "0")) for m in (other, move)]
+    generation = [int(m.metadata.annotations.get(binding_moves.GENERATION_ANNOTATION, "0")) for m in (other, move)]
     return other.spec.from_ == move.spec.from_ and generation[0] > generation[1]
 
 
-def is_under_way(move: Move, binding: Binding) -> bool:
+def is_in_progress(move: Move, binding: Binding) -> bool:
     leaving = {hold.cluster for hold in binding.status.holds}
     return move.spec.from_ in leaving | {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
 
 
-def came_back(move: Move, binding: Binding) -> bool:
+def is_back_in_placement(move: Move, binding: Binding) -> bool:
     """A cancelled eviction: the cluster is in the placement again."""
     evicted = move.spec.cause in ("ClusterFailover", "ApplicationFailover")
-    return evicted and move.spec.from_ in binding_moves.placement(binding)
+    return evicted and move.spec.from_ in binding_moves.current_placement(binding)
 
 
-def is_well(binding: Binding) -> bool:
-    items = binding_moves.items_of(binding)
+def is_placement_healthy(binding: Binding) -> bool:
+    items = binding_moves.status_by_cluster(binding)
     current = binding.status.scheduler_observed_generation == binding.metadata.generation
     return current and all(
         target.name in items and items[target.name].applied and items[target.name].health != "Unhealthy"
@@ -126,13 +126,13 @@ def is_well(binding: Binding) -> bool:
     )
 
 
-def has_arrived(move: Move, binding: Binding, view: View) -> bool:
+def has_ready_targets(move: Move, binding: Binding, view: View) -> bool:
     """Whether the targets have all replicas ready: health alone may still refer to the smaller share from before."""
-    shares = binding_moves.placement(binding)
-    return all(binding_moves.ready_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
+    shares = binding_moves.current_placement(binding)
+    return all(binding_moves.ready_replicas_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
 
 
-def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Effect]:
+def prune_log(move: Move, binding: Binding | None, view: View) -> Iterator[Effect]:
     """Bound the log: a number of entries per workload, and a week for entries of deleted workloads."""
     if binding is None:
         remaining = (move.status.finished or view.now) + KEPT_WITHOUT_OBJECT - view.now

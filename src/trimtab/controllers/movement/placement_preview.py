@@ -11,30 +11,30 @@ from trimtab.decide.karmada import decide
 from trimtab.decide.request import placement_request_of
 
 
-class Prospect(NamedTuple):
+class PlacementPreview(NamedTuple):
     """Where a binding would be placed, or why nowhere."""
 
     clusters: dict[str, int]
     failure: str = ""
 
 
-def prospect(binding: Binding, view: View) -> Prospect:
+def preview_placement(binding: Binding, view: View) -> PlacementPreview:
     """Where the scheduler would place this binding as it is given."""
     if binding.spec.placement is None:
-        return Prospect({}, "it has no placement of its own")
+        return PlacementPreview({}, "it has no placement of its own")
     decision = decide(
         placement_request_of(binding, feature_gates=feature_gates(view)), view.part("fleet").at(view.now), view.profile
     )
     if decision.ok:
-        return Prospect(dict(decision.clusters))
-    return Prospect({}, decision.condition[2])
+        return PlacementPreview(dict(decision.clusters))
+    return PlacementPreview({}, decision.condition[2])
 
 
-def flow_out(binding: Binding, cluster: str, ahead: Prospect) -> Transfer:
+def transfer_out_of(binding: Binding, cluster: str, preview: PlacementPreview) -> Transfer:
     """The replicas that leave this cluster, and where they would start again."""
-    before = binding_moves.placement(binding)
-    leaving = {name: n for name, n in before.items() if name == cluster or name in ahead.clusters}
+    before = binding_moves.current_placement(binding)
+    leaving = {name: n for name, n in before.items() if name == cluster or name in preview.clusters}
     found = next(
-        (transfer for transfer in transfers_between(leaving, ahead.clusters) if transfer.source == cluster), None
+        (transfer for transfer in transfers_between(leaving, preview.clusters) if transfer.source == cluster), None
     )
     return found or Transfer(cluster, before.get(cluster, 0))

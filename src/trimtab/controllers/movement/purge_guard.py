@@ -14,45 +14,47 @@ from trimtab.controllers.movement import binding_moves
 
 UNCONFIRMED = "PurgeUnconfirmed"
 """Condition of a binding: a new copy was started although the old one may still run."""
-HELD = "PurgeHeld"
+PURGE_HELD = "PurgeHeld"
 
 
-class Remnant(NamedTuple):
+class UnpurgedCopy(NamedTuple):
     """A copy that must be deleted before a new one starts, and still exists."""
 
     cluster: str
-    due: datetime | None
+    deadline: datetime | None
     """When waiting ends; None means never."""
     proceeds: bool
     """Whether the new copy starts after the deadline."""
 
     def is_overdue(self, now: datetime) -> bool:
-        return self.due is not None and now >= self.due
+        return self.deadline is not None and now >= self.deadline
 
-    def blocks(self, now: datetime) -> bool:
+    def is_blocking(self, now: datetime) -> bool:
         return not (self.proceeds and self.is_overdue(now))
 
 
-def remnants(binding: Binding, works: Sequence[Work], view: View) -> list[Remnant]:
+def unpurged_copies(binding: Binding, works: Sequence[Work], view: View) -> list[UnpurgedCopy]:
     """Only a cluster that is not ready has a deadline: in a ready one the deletion is in progress."""
     clusters = {well_known.cluster_of(work.namespace) for work in works}
     return [
-        remnant(task, binding, view)
+        unpurged_copy(task, binding, view)
         for task in binding.spec.graceful_eviction_tasks
         if task.purge_mode in well_known.IMMEDIATE_PURGE_MODES and task.from_cluster in clusters
     ]
 
 
-def remnant(task: GracefulEvictionTask, binding: Binding, view: View) -> Remnant:
-    rule = rule_of(task, binding)
-    if binding_moves.answers(task.from_cluster, view) or (rule is None and not view.profile.always_write_own_fields):
-        return Remnant(task.from_cluster, None, proceeds=False)
+def unpurged_copy(task: GracefulEvictionTask, binding: Binding, view: View) -> UnpurgedCopy:
+    rule = purge_deadline_of(task, binding)
+    if binding_moves.is_cluster_ready(task.from_cluster, view) or (
+        rule is None and not view.profile.always_write_own_fields
+    ):
+        return UnpurgedCopy(task.from_cluster, None, proceeds=False)
     rule = rule or PurgeDeadline()
     due = (task.creation_timestamp or view.now) + timedelta(seconds=rule.seconds)
-    return Remnant(task.from_cluster, due, proceeds=rule.then == "Proceed")
+    return UnpurgedCopy(task.from_cluster, due, proceeds=rule.then == "Proceed")
 
 
-def rule_of(task: GracefulEvictionTask, binding: Binding) -> PurgeDeadline | None:
+def purge_deadline_of(task: GracefulEvictionTask, binding: Binding) -> PurgeDeadline | None:
     failover = binding.spec.failover
     if failover is None:
         return None
@@ -60,19 +62,19 @@ def rule_of(task: GracefulEvictionTask, binding: Binding) -> PurgeDeadline | Non
     return behaviour.purge_deadline if behaviour is not None else None
 
 
-def told(binding: Binding, works: Sequence[Work], view: View) -> Binding:
+def with_purge_conditions(binding: Binding, works: Sequence[Work], view: View) -> Binding:
     """The binding with conditions that say which copy blocks it, or which copy it did not wait for."""
-    overdue = [copy for copy in remnants(binding, works, view) if copy.is_overdue(view.now)]
+    overdue = [copy for copy in unpurged_copies(binding, works, view) if copy.is_overdue(view.now)]
     held = ", ".join(copy.cluster for copy in overdue if not copy.proceeds)
     if held:
         text = f"the copy in {held} must be gone before a new one starts, and the cluster does not answer"
-        binding = binding_moves.stalled(binding, HELD, text, view.now)
+        binding = binding_moves.with_stalled_condition(binding, PURGE_HELD, text, view.now)
     else:
-        binding = next(binding_moves.getting_on(binding, (HELD,), view.now), binding)
-    return unconfirmed(binding, [copy.cluster for copy in overdue if copy.proceeds], works, view)
+        binding = next(binding_moves.clear_stalled(binding, (PURGE_HELD,), view.now), binding)
+    return with_unconfirmed_condition(binding, [copy.cluster for copy in overdue if copy.proceeds], works, view)
 
 
-def unconfirmed(binding: Binding, clusters: Sequence[str], works: Sequence[Work], view: View) -> Binding:
+def with_unconfirmed_condition(binding: Binding, clusters: Sequence[str], works: Sequence[Work], view: View) -> Binding:
     """PurgeUnconfirmed stays True until all old copies are known to be deleted, also without eviction tasks."""
     known = find_condition(binding.status.conditions, UNCONFIRMED)
     going = sorted(
@@ -92,8 +94,8 @@ def unconfirmed(binding: Binding, clusters: Sequence[str], works: Sequence[Work]
     return binding.but(status=binding.status.but(conditions=with_condition(binding.status.conditions, condition)))
 
 
-def waits(left: Sequence[Remnant], now: datetime) -> Iterator[float]:
+def seconds_until_deadlines(copies: Sequence[UnpurgedCopy], now: datetime) -> Iterator[float]:
     """Seconds until each deadline that has not passed."""
-    for copy in left:
-        if copy.due is not None and copy.due > now:
-            yield (copy.due - now).total_seconds()
+    for copy in copies:
+        if copy.deadline is not None and copy.deadline > now:
+            yield (copy.deadline - now).total_seconds()

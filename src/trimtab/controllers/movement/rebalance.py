@@ -23,36 +23,36 @@ from trimtab.controllers.contract import (
     spec_changed,
 )
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.gate import BLOCKED
-from trimtab.controllers.movement.move_log import is_well
+from trimtab.controllers.movement.gate import MOVE_BLOCKED
+from trimtab.controllers.movement.move_log import is_placement_healthy
 from trimtab.interpret.names import binding_name
 
 SOURCE = "workload-rebalancer-controller"
 NOT_FOUND = "ReferencedBindingNotFound"
-ENDED = ("Done", "NoChange", "Failed", "Cancelled")
+TERMINAL_PHASES = ("Done", "NoChange", "Failed", "Cancelled")
 """Terminal phases."""
-UNDER_WAY = ("Moving", "Blocked")
+ACTIVE_PHASES = ("Moving", "Blocked")
 LOOK_BACK = timedelta(days=1)
 """How far back missed schedule times are searched: a schedule may have a time every minute."""
 
 
-def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+def rebalancers_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
     """The rebalancers that follow this binding."""
     for binding in (old, new):
-        name = binding_moves.signed_by(binding) if binding is not None else ""
+        name = binding_moves.last_rebalancer_of(binding) if binding is not None else ""
         job = view.get(WorkloadRebalancer, "", name) if name else None
         if job is not None:
             yield key_of(job)
 
 
-def withdrawn_with(key: Key, view: View) -> Iterator[Effect]:
+def withdraw_requests(key: Key, view: View) -> Iterator[Effect]:
     """A deleted rebalancer withdraws the requests that have not been acted on."""
     if not view.profile.rebalancer_waits_for_moves:
         return
     for binding in well_known.all_bindings(view):
         stamp, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time
         pending = stamp is not None and last is not None and stamp > last
-        if pending and binding_moves.asked_by(binding).rebalancer == key.name:
+        if pending and binding_moves.reschedule_request_of(binding).rebalancer == key.name:
             yield binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
 
 
@@ -66,62 +66,65 @@ def withdrawn_with(key: Key, view: View) -> Iterator[Effect]:
         "ClusterResourceBinding.metadata.annotations",
     ],
     predicate=spec_changed,
-    triggers=[Trigger(ResourceBinding, jobs_about), Trigger(ClusterResourceBinding, jobs_about)],
-    on_deleted=withdrawn_with,
+    triggers=[
+        Trigger(ResourceBinding, rebalancers_of_binding),
+        Trigger(ClusterResourceBinding, rebalancers_of_binding),
+    ],
+    on_deleted=withdraw_requests,
 )
 def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
     if job.metadata.deletion_timestamp is not None:
         return
     if job.spec.schedule and view.profile.rebalancer_waits_for_moves:
-        job = on_time(job, view)
+        job = start_scheduled_run(job, view)
         if job.status.last_schedule_time is None:
-            yield from waiting(job, view)
+            yield from wait_for_first_run(job, view)
             return
-    follow = followed if view.profile.rebalancer_waits_for_moves else triggered
-    items = carried_over(job, view)
+    follow = follow_workload if view.profile.rebalancer_waits_for_moves else trigger_workload
+    items = workloads_to_observe(job, view)
     results: list[ObservedWorkload] = []
     for position, item in enumerate(items):
-        active = sum(other.phase in UNDER_WAY for other in (*results, *items[position + 1 :]))
+        active = sum(other.phase in ACTIVE_PHASES for other in (*results, *items[position + 1 :]))
         result, effects = follow(job, item, job.spec.max_parallel - active, view)
         yield from effects
         results.append(result)
-    yield from concluded(job, tuple(results), view)
+    yield from report_status(job, tuple(results), view)
 
 
-def on_time(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
+def start_scheduled_run(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
     """The job as it is now: with an empty status when a schedule time is due and the last run is finished.
 
     A time that comes while a run is in progress is skipped, and of several missed times only the last one counts.
     """
-    idle = all(item.phase in ENDED for item in job.status.observed_workloads)
-    due = last_due(job, view)
+    idle = all(item.phase in TERMINAL_PHASES for item in job.status.observed_workloads)
+    due = last_due_time(job, view)
     if due is None or not idle or job.spec.suspend or job.spec.cancel:
         return job
     return job.but(status=RebalancerStatus(conditions=job.status.conditions, last_schedule_time=due))
 
 
-def last_due(job: WorkloadRebalancer, view: View) -> datetime | None:
+def last_due_time(job: WorkloadRebalancer, view: View) -> datetime | None:
     """The last schedule time since the last run finished; None while the next one is in the future."""
     ends = (job.metadata.creation_timestamp, job.status.last_schedule_time, job.status.finish_time)
     since = max((end for end in ends if end is not None), default=view.now)
-    first = next(rounds(job, since), None)
+    first = next(run_times(job, since), None)
     if first is None or first > view.now:
         return None
-    recent = takewhile(lambda time: time <= view.now, rounds(job, max(since, view.now - LOOK_BACK)))
+    recent = takewhile(lambda time: time <= view.now, run_times(job, max(since, view.now - LOOK_BACK)))
     return max(recent, default=first)
 
 
-def rounds(job: WorkloadRebalancer, since: datetime) -> Iterator[datetime]:
+def run_times(job: WorkloadRebalancer, since: datetime) -> Iterator[datetime]:
     return times_after(job.spec.schedule, job.spec.time_zone, since)
 
 
-def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:
-    return None if job.spec.suspend or job.spec.cancel else next(rounds(job, view.now), None)
+def next_run_time(job: WorkloadRebalancer, view: View) -> datetime | None:
+    return None if job.spec.suspend or job.spec.cancel else next(run_times(job, view.now), None)
 
 
-def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
+def wait_for_first_run(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
     """Before the first schedule time, only that time is reported."""
-    due = next_round(job, view)
+    due = next_run_time(job, view)
     status = job.status.but(observed_generation=job.metadata.generation, next_schedule_time=due)
     if status != job.status:
         yield job.but(status=status)
@@ -129,15 +132,15 @@ def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
         yield RequeueAfter((due - view.now).total_seconds())
 
 
-def carried_over(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
+def workloads_to_observe(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
     """The status list for the current spec: successful items are kept, the others follow the spec."""
     observed = {item.workload: item for item in job.status.observed_workloads}
-    wanted = {ref: observed.get(ref, ObservedWorkload(workload=ref)) for ref in meant(job, view)}
+    wanted = {ref: observed.get(ref, ObservedWorkload(workload=ref)) for ref in selected_workloads(job, view)}
     kept = {ref: item for ref, item in observed.items() if item.result == "Successful"}
-    return [item for _, item in sorted((kept | wanted).items(), key=lambda entry: order(entry[0]))]
+    return [item for _, item in sorted((kept | wanted).items(), key=lambda entry: sort_key(entry[0]))]
 
 
-def meant(job: WorkloadRebalancer, view: View) -> list[WorkloadReference]:
+def selected_workloads(job: WorkloadRebalancer, view: View) -> list[WorkloadReference]:
     """The workloads of the spec; selectors are evaluated once per generation."""
     listed = list(job.spec.workloads)
     if not job.spec.selectors:
@@ -157,7 +160,7 @@ def reference_of(ref: Ref) -> WorkloadReference:
     return WorkloadReference(api_version=ref.api_version, kind=ref.kind, namespace=ref.namespace, name=ref.name)
 
 
-def order(ref: WorkloadReference) -> tuple[str, str, str, str]:
+def sort_key(ref: WorkloadReference) -> tuple[str, str, str, str]:
     return ref.api_version, ref.kind, ref.namespace, ref.name
 
 
@@ -178,7 +181,7 @@ def group_of(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
-def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
+def requested_at(job: WorkloadRebalancer, view: View) -> datetime:
     """When this workload was requested: with the rebalancer, or later, when it was added to the rebalancer."""
     if job.spec.schedule and job.status.last_schedule_time is not None:
         return job.status.last_schedule_time
@@ -187,17 +190,21 @@ def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
     return view.now.replace(microsecond=0) if edited else created
 
 
-Followed = tuple[ObservedWorkload, list[Effect]]
+WorkloadResult = tuple[ObservedWorkload, list[Effect]]
 
 
-def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
+def trigger_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> WorkloadResult:
     """Upstream: the item is done when the new decision is requested."""
     if item.result:
         return item, []
     binding = binding_of(item.workload, view)
     if binding is None:
         return item.but(result="Failed", reason=NOT_FOUND), []
-    at, last, already = asked_at(job, view), binding.status.last_scheduled_time, binding.spec.reschedule_triggered_at
+    at, last, already = (
+        requested_at(job, view),
+        binding.status.last_scheduled_time,
+        binding.spec.reschedule_triggered_at,
+    )
     if already is not None and already >= at:
         return item.but(result="Successful"), []
     if last is not None and already is None and at >= last:
@@ -205,33 +212,35 @@ def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view:
     return item.but(result="Successful"), [binding.but(spec=binding.spec.but(reschedule_triggered_at=at))]
 
 
-def followed(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
+def follow_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> WorkloadResult:
     """The item is done when the workload is where the new decision wants it, or the reason why not is known."""
-    if item.phase in ENDED:
+    if item.phase in TERMINAL_PHASES:
         return item, []
     binding = binding_of(item.workload, view)
     if binding is None:
         message = "no binding of this workload was found"
         return item.but(result="Failed", reason=NOT_FOUND, phase="Failed", message=message), []
     if not item.result:
-        return begun(job, item, slots, binding, view)
+        return begin_move(job, item, slots, binding, view)
     if job.spec.cancel and is_pending(item, binding):
         withdrawn = binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
         return item.but(phase="Cancelled", message="cancelled before it began"), [withdrawn]
-    return progress(item, binding), []
+    return with_progress(item, binding), []
 
 
-def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: Binding, view: View) -> Followed:
+def begin_move(
+    job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: Binding, view: View
+) -> WorkloadResult:
     if job.spec.cancel:
         return item.but(phase="Cancelled", message="cancelled before it began"), []
     if job.spec.suspend or slots <= 0:
         why = "the rebalancer is suspended" if job.spec.suspend else "waits for its turn"
         return item.but(phase="Pending", message=why), []
-    at, last = asked_at(job, view), binding.status.last_scheduled_time
+    at, last = requested_at(job, view), binding.status.last_scheduled_time
     if last is not None:
         at = max(at, last + timedelta(seconds=1))
     already = binding.spec.reschedule_triggered_at
-    request = binding_moves.asked_by(binding)
+    request = binding_moves.reschedule_request_of(binding)
     if already is not None and already >= at and request.rebalancer == job.name:
         at = already  # the timestamp was written, but the status was not
     moving = item.but(
@@ -246,7 +255,7 @@ def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: 
         RecordEvent(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
     ]
-    return moving, [binding_moves.stamped(binding, at, "Rebalance", job.name), *events]
+    return moving, [binding_moves.with_reschedule_request(binding, at, "Rebalance", job.name), *events]
 
 
 def is_pending(item: ObservedWorkload, binding: Binding) -> bool:
@@ -256,10 +265,10 @@ def is_pending(item: ObservedWorkload, binding: Binding) -> bool:
     return requested and last is not None and item.triggered_at is not None and last < item.triggered_at
 
 
-def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
+def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
     """The progress of a workload whose new decision was requested."""
     item = item.but(after=binding.spec.clusters, reason="")
-    stalled = binding_moves.stalled_because(binding)
+    stalled = binding_moves.stalled_condition_of(binding)
     if binding.spec.placement is None:
         return item.but(phase="NoChange", message="it has no placement of its own and follows others")
     if is_pending(item, binding):
@@ -282,20 +291,20 @@ def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
         return item.but(phase="Failed", reason="MoveReverted", message=stalled.message)
     if binding.spec.clusters == item.before:
         return item.but(phase="NoChange", message="a fresh decision is the same as before")
-    if is_well(binding):
+    if is_placement_healthy(binding):
         return item.but(phase="Done", message="")
     return item.but(phase="Moving", message="not every cluster is healthy yet")
 
 
-def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Effect]:
+def report_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Effect]:
     """The status of the job, and its deletion when the TTL has expired."""
     if view.profile.rebalancer_waits_for_moves:
-        status = followed_status(job, results, view)
+        status = status_after_moves(job, results, view)
     else:
-        status = triggered_status(job, results, view)
+        status = status_after_triggers(job, results, view)
     if status != job.status:
         yield job.but(status=status)
-        yield from told(job, status, view)
+        yield from events_for(job, status, view)
     if status.next_schedule_time is not None:
         yield RequeueAfter((status.next_schedule_time - view.now).total_seconds())
     ttl, finish = job.spec.ttl_seconds_after_finished, status.finish_time
@@ -312,7 +321,9 @@ def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], vi
         yield RequeueAfter(0.001)  # delete only if the next reconcile still finds it finished
 
 
-def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
+def status_after_triggers(
+    job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View
+) -> RebalancerStatus:
     changed = results != job.status.observed_workloads or job.status.observed_generation != job.metadata.generation
     finished = None if changed else job.status.finish_time
     return RebalancerStatus(
@@ -322,9 +333,9 @@ def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, .
     )
 
 
-def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
+def status_after_moves(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
     """Finished when all items are terminal; a changed outcome, not a changed spec, resets the finish time."""
-    over = all(item.phase in ENDED for item in results)
+    over = all(item.phase in TERMINAL_PHASES for item in results)
     same = phases(results) == phases(job.status.observed_workloads)
     finish = (job.status.finish_time if same else None) or view.now.replace(microsecond=0)
     return RebalancerStatus(
@@ -332,7 +343,7 @@ def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ..
         observed_generation=job.metadata.generation,
         finish_time=finish if over else None,
         last_schedule_time=job.status.last_schedule_time if job.spec.schedule else None,
-        next_schedule_time=next_round(job, view) if job.spec.schedule else None,
+        next_schedule_time=next_run_time(job, view) if job.spec.schedule else None,
         conditions=conditions_of(job, results, view, over=over),
     )
 
@@ -345,15 +356,19 @@ def conditions_of(
     job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View, *, over: bool
 ) -> tuple[Condition, ...]:
     """The conditions that kstatus-like tools wait for: Ready, Reconciling and Stalled."""
-    count = {phase: sum(item.phase == phase for item in results) for phase in (*ENDED, *UNDER_WAY, "Pending")}
+    count = {
+        phase: sum(item.phase == phase for item in results) for phase in (*TERMINAL_PHASES, *ACTIVE_PHASES, "Pending")
+    }
     summary = ", ".join(f"{n} {phase}" for phase, n in count.items() if n)
     # What only waits for a budget makes progress by itself, and is not a failure for roll-out tools.
-    bad = [item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != BLOCKED)]
+    bad = [
+        item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != MOVE_BLOCKED)
+    ]
     ready = over and bool(results) and not count["Failed"]
     why = "Suspended" if job.spec.suspend and not over else "Finished" if over else "Moving"
     if not over and count["Blocked"] and not count["Moving"]:
         why = "Blocked"
-    stalled, message = stalled_by(bad, results)
+    stalled, message = stalled_reason(bad, results)
     states = (
         (
             "Ready",
@@ -379,7 +394,7 @@ def conditions_of(
     return conditions
 
 
-def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
+def stalled_reason(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
     """The reason and message of what does not make progress by itself; both empty if there is none."""
     if not results:
         return "NothingSelected", "no workload that is propagated fits the selectors"
@@ -389,7 +404,7 @@ def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorklo
     return first.reason or first.phase, f"{first.workload.kind} {first.workload.name}: {first.message}"
 
 
-def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[RecordEvent]:
+def events_for(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[RecordEvent]:
     if view.profile.name == "upstream":
         return
     before = phases(job.status.observed_workloads)

@@ -14,11 +14,11 @@ from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
 
-ANNOUNCED_AT_MOST = timedelta(seconds=30)
+ORPHANED_HOLD_TIMEOUT = timedelta(seconds=30)
 """A hold is written just before its placement; one whose placement has not changed by then is left from a crash."""
 
 
-def held_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+def bindings_with_holds(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster changed readiness: wake bindings with holds, because their ready replicas count differently now."""
     if old is None or (new is not None and is_ready(old) == is_ready(new)):
         return
@@ -45,83 +45,85 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "Move.status",
     ],
     predicate=concerns_holds,
-    triggers=[Trigger(Cluster, held_bindings)],
+    triggers=[Trigger(Cluster, bindings_with_holds)],
 )
-def hold(binding: Binding, view: View) -> Iterator[Effect]:
+def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
     holds, replacement = binding.status.holds, binding.status.replacement
     if not holds or binding.metadata.deletion_timestamp is not None:
         return
     if replacement is None:
-        yield released(binding)
+        yield without_holds(binding)
         return
-    if binding_moves.placement(binding) == binding_moves.base(binding):
+    if binding_moves.current_placement(binding) == binding_moves.placement_before_moves(binding):
         age = view.now - min(hold.since or view.now for hold in holds)
-        if age >= ANNOUNCED_AT_MOST:
-            yield released(binding)
+        if age >= ORPHANED_HOLD_TIMEOUT:
+            yield without_holds(binding)
         else:
-            yield RequeueAfter((ANNOUNCED_AT_MOST - age).total_seconds())
+            yield RequeueAfter((ORPHANED_HOLD_TIMEOUT - age).total_seconds())
         return
     due = min((hold.until for hold in holds if hold.until is not None), default=view.now)
-    if has_arrived(binding, replacement, view):
-        yield from let_go(binding, "its replacement is ready", view)
+    if is_replacement_ready(binding, replacement, view):
+        yield from release_holds(binding, "its replacement is ready", view)
     elif view.now < due:
         yield RequeueAfter((due - view.now).total_seconds() + 0.001)
-    elif any(binding_moves.answers(hold.cluster, view) for hold in holds):
-        yield from taken_back(binding, replacement, view)
+    elif any(binding_moves.is_cluster_ready(hold.cluster, view) for hold in holds):
+        yield from revert_move(binding, replacement, view)
     else:
-        yield from let_go(binding, "the cluster that kept it does not answer any more", view)
+        yield from release_holds(binding, "the cluster that kept it does not answer any more", view)
 
 
-def has_arrived(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
+def is_replacement_ready(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
     """As many replicas as leave, at most as many as are added, became ready in the clusters that grow."""
     before = {target.name: target.replicas for target in replacement.before}
     gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
     if not is_workload(binding):
-        items = binding_moves.items_of(binding)
+        items = binding_moves.status_by_cluster(binding)
         return all(name in items and items[name].applied for name in gains if name not in before)
     were_ready = {target.name: target.replicas for target in replacement.ready}
     growing = {name: gain for name, gain in gains.items() if gain > 0}
-    arrived = sum(max(0, binding_moves.ready_in(binding, name, view) - were_ready.get(name, 0)) for name in growing)
+    arrived = sum(
+        max(0, binding_moves.ready_replicas_in(binding, name, view) - were_ready.get(name, 0)) for name in growing
+    )
     leaving = sum(hold.replicas for hold in binding.status.holds)
     return arrived >= min(leaving, sum(growing.values()))
 
 
-def released(binding: Binding) -> Binding:
+def without_holds(binding: Binding) -> Binding:
     return binding.but(status=binding.status.but(holds=(), replacement=None))
 
 
-def let_go(binding: Binding, why: str, view: View) -> Iterator[Effect]:
+def release_holds(binding: Binding, reason: str, view: View) -> Iterator[Effect]:
     """Let the old replicas be deleted."""
     held = {hold.cluster for hold in binding.status.holds}
-    for move in binding_moves.going_on(binding, view):
+    for move in binding_moves.unfinished_moves(binding, view):
         if move.spec.from_ in held:
-            yield binding_moves.ended(move, "Done", why, view.now)
-    done = released(binding)
+            yield binding_moves.with_outcome(move, "Done", reason, view.now)
+    done = without_holds(binding)
     if any(hold.reason == "Failback" for hold in binding.status.holds):
         done = done.but(status=done.status.but(previous_placement=None))
     yield done
     names = ", ".join(sorted(held))
     yield RecordEvent(
-        well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {why}.", SOURCE
+        well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {reason}.", SOURCE
     )
 
 
-def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Effect]:
+def revert_move(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Effect]:
     """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition."""
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}
     missing = sorted({t.name for t in binding.spec.clusters if t.replicas > shares.get(t.name, 0)})
     why = f"the replacement in {', '.join(missing) or 'no cluster'} was not ready in time; the move is undone"
-    for move in binding_moves.going_on(binding, view):
+    for move in binding_moves.unfinished_moves(binding, view):
         if move.spec.from_ in held:
-            yield binding_moves.ended(move, "Reverted", why, view.now)
+            yield binding_moves.with_outcome(move, "Reverted", why, view.now)
     now = view.now.replace(microsecond=0)
     stamp = binding.spec.reschedule_triggered_at
     previous = binding.status.previous_placement
     times = (previous.reverted_failbacks if previous is not None else 0) + any(
         h.reason == "Failback" for h in binding.status.holds
     )
-    status = released(binding).status.but(
+    status = without_holds(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
         previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
@@ -129,5 +131,7 @@ def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> It
         followed=tuple(sorted(shares)) if binding.status.placement_ref_clusters else (),
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
-    yield binding_moves.stalled(undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now)
+    yield binding_moves.with_stalled_condition(
+        undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now
+    )
     yield RecordEvent(well_known.ref_of(binding), "MoveReverted", f"{why}.".capitalize(), SOURCE, "Warning")

@@ -23,12 +23,12 @@ from trimtab.decide.ocm.snapshot import score_key
 from trimtab.decide.pipeline import PlacementAttempt
 from trimtab.decide.request import PlacementRequest, placement_request_of
 
-WORST = -100.0
+WORST_TOTAL = -100.0
 BATCH = 200
-DEFAULT = ScoreHysteresis()
+DEFAULT_HYSTERESIS = ScoreHysteresis()
 
 
-def resources_of(binding: Binding) -> list[str]:
+def score_resources_of(binding: Binding) -> list[str]:
     """The AddOnPlacementScores by which this binding ranks clusters."""
     policy = (binding.spec.placement or Placement()).prioritizer_policy
     if policy is None:
@@ -37,16 +37,16 @@ def resources_of(binding: Binding) -> list[str]:
     return sorted({one.add_on.resource_name for one in coordinates if one is not None and one.add_on is not None})
 
 
-RANKED = Index("bindings ranked by a score", ResourceBinding, resources_of)
-CLUSTER_WIDE_RANKED = Index("cluster bindings ranked by a score", ClusterResourceBinding, resources_of)
+BINDINGS_BY_SCORE = Index("bindings ranked by a score", ResourceBinding, score_resources_of)
+CLUSTER_BINDINGS_BY_SCORE = Index("cluster bindings ranked by a score", ClusterResourceBinding, score_resources_of)
 
 
-def ranked_by(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
+def bindings_ranked_by(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
     if old is not None and new is not None and old.status == new.status:
         return
     name = (new or old or AddOnPlacementScore()).name
-    yield from map(key_of, view.by_index(RANKED, name))
-    yield from map(key_of, view.by_index(CLUSTER_WIDE_RANKED, name))
+    yield from map(key_of, view.by_index(BINDINGS_BY_SCORE, name))
+    yield from map(key_of, view.by_index(CLUSTER_BINDINGS_BY_SCORE, name))
 
 
 def concerns_scores(old: Binding | None, new: Binding) -> bool:
@@ -64,32 +64,34 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
     *well_known.BINDINGS,
     writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.challenger"],
     predicate=concerns_scores,
-    triggers=[Trigger(AddOnPlacementScore, ranked_by)],
+    triggers=[Trigger(AddOnPlacementScore, bindings_ranked_by)],
     batch=BATCH,
 )
-def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
+def score_moves(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
     fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
     for binding in bindings:
         if is_settled(binding):
-            yield from ((binding, effect) for effect in compared(binding, fleet, view))
+            yield from ((binding, effect) for effect in compare_scores(binding, fleet, view))
 
 
-def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Effect]:
+def compare_scores(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Effect]:
     """Compare the current placement with what a fresh decision would select."""
-    better = challenger(binding, fleet, view)
+    better = better_decision(binding, fleet, view)
     before = binding.status.better_placement
     if better is None:
         if before is not None:
             yield binding.but(status=binding.status.but(challenger=None))
-        yield from look_again(binding, fleet, view)
+        yield from requeue_at_score_expiry(binding, fleet, view)
         return
     since = before.since if before is not None and before.since is not None else view.now
-    remaining = (since + patience(binding) - view.now).total_seconds()
+    remaining = (since + hysteresis_duration(binding) - view.now).total_seconds()
     if remaining <= 0:
         last = binding.status.last_scheduled_time
         at = view.now.replace(microsecond=0)
         at = at if last is None else max(at, last + timedelta(seconds=1))
-        yield binding_moves.stamped(binding, at, "ScoreChange").but(status=binding.status.but(challenger=None))
+        yield binding_moves.with_reschedule_request(binding, at, "ScoreChange").but(
+            status=binding.status.but(challenger=None)
+        )
         return
     waiting = BetterPlacement(clusters=better.targets, since=since)
     if waiting != before:
@@ -106,15 +108,15 @@ def is_settled(binding: Binding) -> bool:
     return decided and bool(binding.spec.clusters) and not binding.status.holds
 
 
-def hysteresis(binding: Binding) -> ScoreHysteresis:
-    return (binding.spec.placement or Placement()).score_hysteresis or DEFAULT
+def hysteresis_of(binding: Binding) -> ScoreHysteresis:
+    return (binding.spec.placement or Placement()).score_hysteresis or DEFAULT_HYSTERESIS
 
 
-def patience(binding: Binding) -> timedelta:
-    return parse_duration(hysteresis(binding).for_)
+def hysteresis_duration(binding: Binding) -> timedelta:
+    return parse_duration(hysteresis_of(binding).for_)
 
 
-def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDecision | None:
+def better_decision(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDecision | None:
     """What a fresh decision would select, if its total is better by the margin."""
     request = placement_request_of(
         binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
@@ -124,31 +126,31 @@ def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDe
         return None
     today = msgspec.structs.replace(request, fresh=False, group=decision.group if request.placement.groups else -1)
     totals = totals_of(today, fleet, view)
-    gain = worth(decision.clusters, totals) - worth(request.placed, totals)
-    return decision if gain >= hysteresis(binding).margin else None
+    gain = mean_total(decision.clusters, totals) - mean_total(request.placed, totals)
+    return decision if gain >= hysteresis_of(binding).margin else None
 
 
-def totals_of(ask: PlacementRequest, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
+def totals_of(request: PlacementRequest, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
     """The total of every cluster, from -100 to 100."""
-    weights = sum(abs(one.weight) for one in ask.placement.prioritizers)
-    total = PlacementAttempt(ask, fleet, view.profile).total
+    weights = sum(abs(one.weight) for one in request.placement.prioritizers)
+    total = PlacementAttempt(request, fleet, view.profile).total
     if total is None or not weights:
         return {}
     return {name: value / weights for name, value in zip(fleet.names, total.tolist(), strict=True)}
 
 
-def worth(clusters: Iterable[tuple[str, int]], totals: dict[str, float]) -> float:
+def mean_total(clusters: Iterable[tuple[str, int]], totals: dict[str, float]) -> float:
     """The mean total over replicas; a cluster that no longer exists has the worst total."""
     shares = [(name, max(replicas, 1)) for name, replicas in clusters]
     replicas = sum(n for _, n in shares)
-    return sum(totals.get(name, WORST) * n for name, n in shares) / replicas if replicas else WORST
+    return sum(totals.get(name, WORST_TOTAL) * n for name, n in shares) / replicas if replicas else WORST_TOTAL
 
 
-def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[RequeueAfter]:
+def requeue_at_score_expiry(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[RequeueAfter]:
     """Requeue when the next score expires: expiry changes totals and causes no event."""
     ends = [
         note.until
-        for resource in resources_of(binding)
+        for resource in score_resources_of(binding)
         for note in fleet.external_values.get(score_key(resource), {}).values()
         if note.until is not None and note.until >= view.now
     ]

@@ -20,7 +20,7 @@ from trimtab.api.kinds.work import (
 )
 from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.health import AUTOMATIC
+from trimtab.controllers.clusters.health import CONDITION_TAINTS
 from trimtab.controllers.contract import (
     Effect,
     RecordEvent,
@@ -33,36 +33,36 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
+from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.pods.budgets.budget import scaled_value
 
-MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
+PURGE_MODE_ALIASES = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
-LOOK_AGAIN_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 UNSCHEDULED_RETRY_SECONDS = 1.0
 """Retry interval for a binding that is not scheduled: its tolerations are known only afterwards."""
-STORM_SECONDS = 10.0
-CALM = timedelta(seconds=60)
+STORM_RETRY_SECONDS = 10.0
+STORM_COOLDOWN = timedelta(seconds=60)
 """How long no storm must have been seen before clusters are evacuated."""
-SLOWLY = 0.1
+SLOW_RATE_FACTOR = 0.1
 """Factor by which evictions slow down in a storm."""
 
 
-def tainted_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+def bindings_in_tainted_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     if new is None or (old is not None and old.spec.taints == new.spec.taints):
         return
-    if repelling(new) or (old is not None and repelling(old)):
+    if no_execute_taints(new) or (old is not None and no_execute_taints(old)):
         for binding in well_known.bindings_in_cluster(view, new.name):
             yield key_of(binding)
 
 
-def repelling(cluster: Cluster) -> list[Taint]:
+def no_execute_taints(cluster: Cluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints if taint.effect == "NoExecute"]
 
 
-def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+def affected_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
     """The binding, if it is stalled, or its placement or tolerations changed and one of its clusters has a taint.
 
     Changes of taints wake bindings through `bindings_in_tainted_cluster`, also for clusters that were unknown before.
@@ -75,8 +75,8 @@ def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> I
         or old.metadata.annotations.get(well_known.APPLIED_PLACEMENT)
         != new.metadata.annotations.get(well_known.APPLIED_PLACEMENT)
     )
-    if binding_moves.stalled_because(new) is not None or (
-        changed and any(repelling(cluster) for cluster in clusters_of(new, view))
+    if binding_moves.stalled_condition_of(new) is not None or (
+        changed and any(no_execute_taints(cluster) for cluster in clusters_of(new, view))
     ):
         yield key_of(new)
 
@@ -92,17 +92,17 @@ def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> I
     ],
     predicate=never,
     triggers=[
-        Trigger(ResourceBinding, may_have_to_leave),
-        Trigger(ClusterResourceBinding, may_have_to_leave),
-        Trigger(Cluster, tainted_bindings),
+        Trigger(ResourceBinding, affected_binding),
+        Trigger(ClusterResourceBinding, affected_binding),
+        Trigger(Cluster, bindings_in_tainted_cluster),
     ],
 )
-def leave(binding: Binding, view: View) -> Iterator[Effect]:
+def taint_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
-    tainted = [cluster for cluster in clusters_of(binding, view) if repelling(cluster)]
+    tainted = [cluster for cluster in clusters_of(binding, view) if no_execute_taints(cluster)]
     if not tainted:
-        yield from binding_moves.getting_on(binding, (EVICTION_BLOCKED,), view.now)
+        yield from binding_moves.clear_stalled(binding, (EVICTION_BLOCKED,), view.now)
     waits: list[float] = []
     for cluster in tainted:
         wait = seconds_until_due(binding, cluster, view)
@@ -123,7 +123,7 @@ def seconds_until_due(binding: Binding, cluster: Cluster, view: View) -> float |
     tolerations = applied_tolerations(binding)
     if tolerations is None:
         return UNSCHEDULED_RETRY_SECONDS
-    due = eviction_time(repelling(cluster), tolerations, view.now)
+    due = eviction_time(no_execute_taints(cluster), tolerations, view.now)
     return None if due is None else max(0.0, (due - view.now).total_seconds())
 
 
@@ -136,26 +136,32 @@ class EvictionAttempt(NamedTuple):
 
 def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAttempt:
     """Evict, unless a storm stops evictions, the workload has nowhere to go, or its slot is later."""
-    rate_factor = pace_of(cluster, view)
-    before = tuple(told_of_storm(cluster, rate_factor, view)) if rate_factor < 1 else ()
+    rate_factor = eviction_rate_factor(cluster, view)
+    before = tuple(storm_effects(cluster, rate_factor, view)) if rate_factor < 1 else ()
     if rate_factor == 0:
-        return EvictionAttempt(before, STORM_SECONDS)
+        return EvictionAttempt(before, STORM_RETRY_SECONDS)
     task = task_for(binding, view, cluster.name)
-    preview = prospect(left(binding, cluster.name, task), view) if view.profile.evict_only_with_target else None
-    obstacle = unknown_state(binding, cluster.name, preservation_of(binding)) or (preview and preview.failure)
+    preview = (
+        preview_placement(with_eviction_task(binding, cluster.name, task), view)
+        if view.profile.evict_only_with_target
+        else None
+    )
+    obstacle = missing_state_message(binding, cluster.name, preservation_of(binding)) or (preview and preview.failure)
     if obstacle:
-        skipped = stays(binding, cluster.name, obstacle, view) if preview is not None else ()
-        return EvictionAttempt((*before, *skipped), LOOK_AGAIN_SECONDS)
-    slot = slot_of(binding, cluster, view)
+        skipped = skip_eviction(binding, cluster.name, obstacle, view) if preview is not None else ()
+        return EvictionAttempt((*before, *skipped), RETRY_SECONDS)
+    slot = eviction_slot(binding, cluster, view)
     last = RememberInProcess("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
     if slot > view.now:
         booked = RememberInProcess("eviction slot", well_known.ref_of(binding), slot)
         return EvictionAttempt((*before, last, booked), (slot - view.now).total_seconds())
     released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
     if preview is None:
-        return EvictionAttempt((*before, last, released, left(binding, cluster.name, task)))
+        return EvictionAttempt((*before, last, released, with_eviction_task(binding, cluster.name, task)))
     evictions = (Eviction(cluster.name, task, preview),)
-    return EvictionAttempt((*before, last, released, *departure(binding, binding, evictions, "ClusterFailover", view)))
+    return EvictionAttempt(
+        (*before, last, released, *eviction_effects(binding, binding, evictions, "ClusterFailover", view))
+    )
 
 
 def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
@@ -189,12 +195,12 @@ def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now:
     return min(deadlines, default=None)
 
 
-def slot_of(binding: Binding, cluster: Cluster, view: View) -> datetime:
+def eviction_slot(binding: Binding, cluster: Cluster, view: View) -> datetime:
     """When this binding may be evicted: evictions are spaced by the eviction rate."""
     booked: datetime | None = view.recall("eviction slot", well_known.ref_of(binding))
     if booked is not None:
         return booked
-    rate = eviction_rate(view) * pace_of(cluster, view)
+    rate = eviction_rate(view) * eviction_rate_factor(cluster, view)
     last: datetime | None = view.recall("eviction slot", "last")
     if last is None or rate <= 0:
         return view.now
@@ -209,61 +215,69 @@ def eviction_rate(view: View) -> float:
     return float(setting(view, "eviction-rate"))
 
 
-def pace_of(cluster: Cluster, view: View) -> float:
+def eviction_rate_factor(cluster: Cluster, view: View) -> float:
     """Rate factor: 1 normally, less when many clusters are not ready, 0 when the control plane is probably cut off.
 
     Taints that users set are not slowed down: they are deliberate.
     """
-    by_hand = any(taint.key not in AUTOMATIC for taint in repelling(cluster))
+    by_hand = any(taint.key not in CONDITION_TAINTS for taint in no_execute_taints(cluster))
     if by_hand or not view.profile.evict_only_with_target:
         return 1.0
     last_storm: datetime | None = view.recall("storm", "last")
-    if is_above(storm_of(view).stop_above, view) or (last_storm is not None and view.now - last_storm < CALM):
+    if has_more_not_ready_than(storm_settings(view).stop_above, view) or (
+        last_storm is not None and view.now - last_storm < STORM_COOLDOWN
+    ):
         return 0.0
-    return SLOWLY if is_above(storm_of(view).slow_above, view) else 1.0
+    return SLOW_RATE_FACTOR if has_more_not_ready_than(storm_settings(view).slow_above, view) else 1.0
 
 
-def storm_of(view: View) -> OutageThresholds:
+def storm_settings(view: View) -> OutageThresholds:
     policy = view.get(DisruptionPolicy, "", "default")
     return (policy.spec.storm if policy is not None else None) or OutageThresholds()
 
 
-def is_above(limit: IntOrString, view: View) -> bool:
+def has_more_not_ready_than(limit: IntOrString, view: View) -> bool:
     """Whether more clusters than this limit are not ready, and enough of them for a storm."""
     clusters = view.all(Cluster)
-    return exceeds(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_of(view))
+    return is_storm(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_settings(view))
 
 
-def exceeds(limit: IntOrString, dark: int, total: int, storm: OutageThresholds) -> bool:
-    return dark >= storm.min_unready_clusters and dark > scaled_value(limit, total)
+def is_storm(limit: IntOrString, not_ready: int, total: int, storm: OutageThresholds) -> bool:
+    return not_ready >= storm.min_unready_clusters and not_ready > scaled_value(limit, total)
 
 
-def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Effect]:
+def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[Effect]:
     """Record an event, once per outage of a cluster, that its evacuation is slowed or stopped.
 
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
-    if is_above(storm_of(view).stop_above, view):
+    if has_more_not_ready_than(storm_settings(view).stop_above, view):
         yield RememberInProcess("storm", "last", view.now)
-    reason = "EvictionSlowed" if pace else "EvictionStopped"
-    outage = next((taint.time_added for taint in repelling(cluster)), None), reason
+    reason = "EvictionSlowed" if rate_factor else "EvictionStopped"
+    outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
     if view.recall("storm", cluster.name) == outage:
         return
     not_ready = sum(not is_ready(other) for other in view.all(Cluster))
-    consequence = "evictions slow down" if pace else "nothing is evicted until some return"
+    consequence = "evictions slow down" if rate_factor else "nothing is evicted until some return"
     text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
     yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
     yield RememberInProcess("storm", cluster.name, outage)
 
 
-def stays(
-    binding: Binding, cluster: str, why: str, view: View, *, reason: str = EVICTION_BLOCKED, seen: Binding | None = None
+def skip_eviction(
+    binding: Binding,
+    cluster: str,
+    obstacle: str,
+    view: View,
+    *,
+    reason: str = EVICTION_BLOCKED,
+    current: Binding | None = None,
 ) -> Iterator[Effect]:
     """The workload cannot be placed elsewhere: it stays, with a Stalled condition and an event."""
-    message = f"stays in {cluster}: {why}"
-    before = binding_moves.stalled_because(binding)
-    stalled = binding_moves.stalled(binding, reason, message, view.now)
-    if stalled != (seen or binding):
+    message = f"stays in {cluster}: {obstacle}"
+    before = binding_moves.stalled_condition_of(binding)
+    stalled = binding_moves.with_stalled_condition(binding, reason, message, view.now)
+    if stalled != (current or binding):
         yield stalled
     if before is None or before.reason != reason:
         for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
@@ -275,19 +289,19 @@ class Eviction(NamedTuple):
 
     cluster: str
     task: GracefulEvictionTask
-    preview: Prospect
+    preview: PlacementPreview
 
 
-def departure(
-    seen: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View
+def eviction_effects(
+    current: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View
 ) -> Iterator[Effect]:
     """Write the Move objects, then the previous placement in the status, then all evictions in one write.
 
     `current` is the stored binding, `binding` the same with what else changes together with the evictions.
     """
     for cluster, task, preview in evictions:
-        move_cause = binding_moves.Cause(cause, task.producer, message=task.message or task.reason)
-        move = binding_moves.log_entry(binding, flow_out(binding, cluster, preview), move_cause, view.now)
+        move_cause = binding_moves.MoveCause(cause, task.producer, message=task.message or task.reason)
+        move = binding_moves.move_of_binding(binding, transfer_out_of(binding, cluster, preview), move_cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
     previous = binding.status.previous_placement or PreviousPlacement(
@@ -295,11 +309,11 @@ def departure(
         affinity_name=binding.status.scheduler_observing_affinity_name,
         since=view.now,
     )
-    unstalled = binding_moves.stalled(binding, "", "", view.now)
+    unstalled = binding_moves.with_stalled_condition(binding, "", "", view.now)
     after = unstalled.but(status=unstalled.status.but(previous_placement=previous.but(healthy_since=None)))
-    announced = seen.but(status=after.status)
+    announced = current.but(status=after.status)
     for cluster, task, _ in evictions:
-        after = left(after, cluster, task)
+        after = with_eviction_task(after, cluster, task)
     yield WriteSequence((announced, after))
 
 
@@ -307,10 +321,10 @@ def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictio
     behaviour = binding.spec.failover.cluster if binding.spec.failover is not None else None
     mode = behaviour.purge_mode if behaviour is not None else setting(view, "eviction-purge-mode")
     return GracefulEvictionTask(
-        purge_mode=MODERN.get(mode, mode) or "Gracefully",
+        purge_mode=PURGE_MODE_ALIASES.get(mode, mode) or "Gracefully",
         reason="TaintUntolerated",
         producer=well_known.TAINT_MANAGER,
-        preserved_label_state=preserved(binding, cluster, preservation_of(binding)),
+        preserved_label_state=preserved_state(binding, cluster, preservation_of(binding)),
     )
 
 
@@ -319,27 +333,27 @@ def preservation_of(binding: Binding) -> StatePreservation | None:
     return behaviour.state_preservation if behaviour is not None else None
 
 
-def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -> dict[str, str]:
+def preserved_state(binding: Binding, cluster: str, rules: StatePreservation | None) -> dict[str, str]:
     """Fields of the old copy's status that the new copy gets as labels."""
-    item = binding_moves.items_of(binding).get(cluster)
+    item = binding_moves.status_by_cluster(binding).get(cluster)
     if rules is None or item is None:
         return {}
     found = {rule.alias_label_name: find_values_or_empty(item.status, rule.json_path) for rule in rules.rules}
-    return {label: " ".join(map(printed, values)) for label, values in found.items() if values}
+    return {label: " ".join(map(format_state_value, values)) for label, values in found.items() if values}
 
 
-def unknown_state(binding: Binding, cluster: str, rules: StatePreservation | None) -> str:
+def missing_state_message(binding: Binding, cluster: str, rules: StatePreservation | None) -> str:
     """Which state for the new copy is missing; empty when all of it is known."""
-    known = preserved(binding, cluster, rules)
+    known = preserved_state(binding, cluster, rules)
     missing = [rule.alias_label_name for rule in (rules.rules if rules else ()) if rule.alias_label_name not in known]
     return f"its status does not say what is to be preserved as {', '.join(missing)}" if missing else ""
 
 
-def printed(value: object) -> str:
+def format_state_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def left(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:
+def with_eviction_task(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:
     """The binding without the cluster in its placement, and with a task that deletes the old copy."""
     target = next((t for t in binding.spec.clusters if t.name == cluster), None)
     if target is None:

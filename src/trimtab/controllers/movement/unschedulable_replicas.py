@@ -19,7 +19,7 @@ INTERVAL_SECONDS = 120
 TEMPLATE_HASH = "pod-template-hash"
 
 
-class Stuck(NamedTuple):
+class UnschedulablePod(NamedTuple):
     """A pod that no node can run, and the Deployment it belongs to."""
 
     namespace: str
@@ -28,7 +28,7 @@ class Stuck(NamedTuple):
     since: datetime
 
 
-def stuck_pods(pods: Iterable[Pod]) -> tuple[Stuck, ...]:
+def unschedulable_pods(pods: Iterable[Pod]) -> tuple[UnschedulablePod, ...]:
     """The pods of Deployments that are unschedulable, sorted by the time since when."""
     found = []
     for pod in pods:
@@ -44,24 +44,24 @@ def stuck_pods(pods: Iterable[Pod]) -> tuple[Stuck, ...]:
             and template
         ):
             deployment = owner.name.removesuffix(f"-{template}")
-            found.append(Stuck(pod.namespace, deployment, template, scheduled.last_transition_time))
+            found.append(UnschedulablePod(pod.namespace, deployment, template, scheduled.last_transition_time))
     return tuple(sorted(found, key=lambda pod: pod.since))
 
 
 @controller(ResourceBinding, writes=["spec.clusters"], predicate=never)  # woken by probes that find such pods
-def deschedule(binding: ResourceBinding, view: View) -> Iterator[Effect]:
-    if not is_watched(binding, view) or not is_time(binding, view):
+def unschedulable_replicas(binding: ResourceBinding, view: View) -> Iterator[Effect]:
+    if not is_descheduled(binding, view) or not is_interval_over(binding, view):
         return
-    reduced = tuple(given_back(binding, target, view) for target in binding.spec.clusters)
+    reduced = tuple(without_unschedulable(binding, target, view) for target in binding.spec.clusters)
     if reduced == binding.spec.clusters:
         return
     yield binding.but(spec=binding.spec.but(clusters=reduced))
     yield RememberInProcess("descheduled", well_known.ref_of(binding), view.now)
     for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
-        yield RecordEvent(about, "DescheduleBindingSucceed", told(binding.spec.clusters, reduced), SOURCE)
+        yield RecordEvent(about, "DescheduleBindingSucceed", format_descheduled(binding.spec.clusters, reduced), SOURCE)
 
 
-def is_watched(binding: ResourceBinding, view: View) -> bool:
+def is_descheduled(binding: ResourceBinding, view: View) -> bool:
     """Only Deployments whose placement follows free capacity; other placements are chosen by users."""
     resource = binding.spec.resource
     text = binding.metadata.annotations.get(well_known.APPLIED_PLACEMENT, "")
@@ -78,28 +78,28 @@ def is_watched(binding: ResourceBinding, view: View) -> bool:
     )
 
 
-def is_time(binding: ResourceBinding, view: View) -> bool:
+def is_interval_over(binding: ResourceBinding, view: View) -> bool:
     last: datetime | None = view.recall("descheduled", well_known.ref_of(binding))
     return last is None or view.now - last >= timedelta(seconds=INTERVAL_SECONDS)
 
 
-def given_back(binding: ResourceBinding, target: TargetCluster, view: View) -> TargetCluster:
+def without_unschedulable(binding: ResourceBinding, target: TargetCluster, view: View) -> TargetCluster:
     """The target without replicas that are unschedulable for too long; never fewer than are ready."""
     item = next((i for i in binding.status.aggregated_status if i.cluster_name == target.name), None)
     ready = int((item.status or {}).get("readyReplicas", 0)) if item is not None and item.status is not None else -1
-    unschedulable = stuck_for_long(binding, target.name, view)
+    unschedulable = count_unschedulable(binding, target.name, view)
     if ready < 0 or ready >= target.replicas or not 0 < unschedulable <= target.replicas:
         return target
     return target.but(replicas=max(target.replicas - unschedulable, ready))
 
 
-def stuck_for_long(binding: ResourceBinding, cluster: str, view: View) -> int:
+def count_unschedulable(binding: ResourceBinding, cluster: str, view: View) -> int:
     """Number of pods of the newest template that have been unschedulable for too long, according to the last probe."""
     probe: Probe | None = view.recall("probe", cluster)
     resource = binding.spec.resource
-    pods: list[Stuck] = [
+    pods: list[UnschedulablePod] = [
         pod
-        for pod in (probe.stuck if probe else ())
+        for pod in (probe.unschedulable_pods if probe else ())
         if (pod.namespace, pod.deployment) == (resource.namespace, resource.name)
     ]
     if not pods:
@@ -109,7 +109,7 @@ def stuck_for_long(binding: ResourceBinding, cluster: str, view: View) -> int:
     return sum(pod.template == newest and view.now - pod.since > threshold for pod in pods)
 
 
-def told(before: tuple[TargetCluster, ...], after: tuple[TargetCluster, ...]) -> str:
+def format_descheduled(before: tuple[TargetCluster, ...], after: tuple[TargetCluster, ...]) -> str:
     lost = {b.name: b.replicas - a.replicas for b, a in zip(before, after, strict=True) if a.replicas < b.replicas}
     listed = ", ".join(f"{replicas} replica(s) in cluster({cluster})" for cluster, replicas in lost.items())
     return f"Binding has been descheduled, {listed}, {sum(lost.values())} total descheduled replica(s)"

@@ -61,7 +61,7 @@ def departures(
     in_flight = len(unwanted) - len(leaving)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
     budgets = budgets_of(subject, view)
-    gates = [budget_state(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    gates = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
     flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in movable]
     admitted = admit(flows, gates, view.now, replacement_first=False)
     sources = {flow.source for flow in admitted.transfers}
@@ -119,7 +119,7 @@ def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBu
     return [
         budget
         for budget in view.all(DisruptionBudget, subject.namespace)
-        if binding_moves.is_over_workloads(budget)
+        if binding_moves.is_workload_budget(budget)
         and subject in workset_budgets.covered_sets(budget, view)
         and (not budget.spec.reasons or CAUSE in budget.spec.reasons)
     ]
@@ -154,7 +154,7 @@ def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence
         metadata=Meta(
             namespace=subject.namespace,
             name=f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"[
-                : binding_moves.LONGEST_NAME
+                : binding_moves.MAX_NAME_LENGTH
             ],
             labels={"trimtab.dev/cause": CAUSE},
         ),

@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Object
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View
-from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.controllers.pods.registry import member_controller
 from trimtab.decide.pods.avoid_list import (
     AVOID_PODS_ANNOTATION,
     MAX_ENTRIES,
@@ -24,14 +24,14 @@ from trimtab.decide.pods.avoid_list import (
 
 SWEEP_SECONDS = 30.0
 OWNERS: tuple[type[Object], ...] = (Deployment, ReplicaSet, StatefulSet, ReplicationController, DaemonSet, Job)
-KNOWN = frozenset(kind_of(type_).name for type_ in OWNERS)
+KNOWN_KINDS = frozenset(kind_of(type_).name for type_ in OWNERS)
 
 
 def by_uid(type_: type[Object]) -> Index[Any]:
     return Index("by uid", type_, lambda one: (one.metadata.uid,))
 
 
-def scheduled(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
+def nodes_avoided_for_pod(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
     """Wake the nodes that are avoided for the sake of a pod that is now scheduled or deleted."""
     if old is not None and not old.spec.node_name and (new is None or new.spec.node_name):
         yield from (
@@ -41,22 +41,26 @@ def scheduled(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
         )
 
 
-def annotated(old: Node | None, new: Node) -> bool:
+def avoid_list_changed(old: Node | None, new: Node) -> bool:
     return AVOID_PODS_ANNOTATION in new.metadata.annotations and (
         old is None
         or old.metadata.annotations.get(AVOID_PODS_ANNOTATION) != new.metadata.annotations.get(AVOID_PODS_ANNOTATION)
     )
 
 
-@inside_a_cluster(
-    Node, name="avoidance", writes=["metadata.annotations"], wakes=[Trigger(Pod, scheduled)], changed=annotated
+@member_controller(
+    Node,
+    name="avoidance",
+    writes=["metadata.annotations"],
+    wakes=[Trigger(Pod, nodes_avoided_for_pod)],
+    changed=avoid_list_changed,
 )
-def avoidance(node: Node, view: View) -> Iterator[Effect]:
+def avoid_list_expiry(node: Node, view: View) -> Iterator[Effect]:
     entries = entries_of(node.metadata.annotations)
     if not entries:
         return
     kept = limit_entries(
-        active_entries(entries, view.now, lambda one: exists(one, view), lambda uid: waits(uid, view)),
+        active_entries(entries, view.now, lambda one: owner_exists(one, view), lambda uid: is_unscheduled(uid, view)),
         view.now,
         MAX_ENTRIES,
     )
@@ -67,13 +71,13 @@ def avoidance(node: Node, view: View) -> Iterator[Effect]:
         yield RequeueAfter(SWEEP_SECONDS)
 
 
-def exists(entry: AvoidEntry, view: View) -> bool:
+def owner_exists(entry: AvoidEntry, view: View) -> bool:
     """Whether the owner, or its own owner, still exists; true for kinds that are not watched."""
-    if entry.pod_signature.pod_controller.kind not in KNOWN:
+    if entry.pod_signature.pod_controller.kind not in KNOWN_KINDS:
         return True
     return any(view.by_index(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)
 
 
-def waits(uid: str, view: View) -> bool:
+def is_unscheduled(uid: str, view: View) -> bool:
     """Whether this pod still has no node."""
     return any(not pod.spec.node_name for pod in view.by_index(by_uid(Pod), uid))

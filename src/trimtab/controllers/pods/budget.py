@@ -15,7 +15,7 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers.conditions import find_condition, with_condition, with_kstatus_conditions
 from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
-from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.controllers.pods.registry import member_controller
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, MAX_IN_FLIGHT_TIME, BudgetLimit
 from trimtab.decide.pods.budgets.budget_floors import BudgetContext, budget_with_floors, floors_for
 from trimtab.decide.pods.budgets.budget_status import NamespacePods, covered_pod_of, desired_pods, next_own_status
@@ -29,24 +29,26 @@ from trimtab.decide.pods.budgets.pod_budgets import (
 )
 from trimtab.decide.pods.priority import priority_ranks
 
-DEFAULT = "trimtab.dev/default-budget"
+DEFAULT_BUDGET_LABEL = "trimtab.dev/default-budget"
 """Label of budgets that were created from the policy for workloads without a budget."""
 SETTLED_SECONDS = 5.0
 
 
-def budgets_of(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
+def budgets_selecting_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
     pod = new or old
     for budget in view.all(DisruptionBudget, pod.namespace) if pod else ():
         if any(version is not None and selects(budget, version) for version in (old, new)):
             yield key_of(budget)
 
 
-def neighbours(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
+def default_budgets_beside(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
     """Wake default budgets: a budget of a user may supersede them."""
     one = new or old
-    if one is not None and spec_differs(old, new) and DEFAULT not in one.metadata.labels:
+    if one is not None and spec_differs(old, new) and DEFAULT_BUDGET_LABEL not in one.metadata.labels:
         yield from (
-            key_of(budget) for budget in view.all(DisruptionBudget, one.namespace) if DEFAULT in budget.metadata.labels
+            key_of(budget)
+            for budget in view.all(DisruptionBudget, one.namespace)
+            if DEFAULT_BUDGET_LABEL in budget.metadata.labels
         )
 
 
@@ -57,14 +59,14 @@ def every_budget(
         yield from (key_of(budget) for budget in view.all(DisruptionBudget))
 
 
-@inside_a_cluster(
+@member_controller(
     DisruptionBudget,
     name="pod-budget",
     writes=["status"],
     wakes=[
-        Trigger(Pod, budgets_of),
-        Trigger(PodDisruptionBudget, neighbours),
-        Trigger(DisruptionBudget, neighbours),
+        Trigger(Pod, budgets_selecting_pod),
+        Trigger(PodDisruptionBudget, default_budgets_beside),
+        Trigger(DisruptionBudget, default_budgets_beside),
         Trigger(DisruptionPolicy, every_budget),
         Trigger(PriorityOrder, every_budget),
     ],
@@ -80,22 +82,24 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Effect]:
     status = status.but(conditions=with_readiness(status.conditions, view))
     if status != budget.status:
         yield budget.but(status=status)
-    waits = list(_waits(budget.but(status=status), view.now))
+    waits = list(_seconds_until_changes(budget.but(status=status), view.now))
     if waits:
         yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
-def effective_budget(budget: PodBudget, limit: BudgetLimit, crew: NamespacePods, view: View) -> EffectiveBudget:
+def effective_budget(
+    budget: PodBudget, limit: BudgetLimit, pods_and_controllers: NamespacePods, view: View
+) -> EffectiveBudget:
     """The limits after the floors of the policy."""
     policy = view.get(DisruptionPolicy, "", "default")
     rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else annotated_rate(budget)
     if policy is None or not policy.spec.floors:
         return EffectiveBudget(min_available=limit.min_available, max_unavailable=limit.max_unavailable, rate=rate)
-    pods = [pod for pod in crew.pods if selects(budget, pod)]
+    pods = [pod for pod in pods_and_controllers.pods if selects(budget, pod)]
     order = priority_ranks(view.all(PriorityClass), view.get(PriorityOrder, "", "default"))
     namespace = view.get(Namespace, "", budget.namespace)
     covered = [covered_pod_of(pod) for pod in pods]
-    expected = desired_pods(covered, crew.controllers) if limit.follows_scale else len(pods)
+    expected = desired_pods(covered, pods_and_controllers.controllers) if limit.follows_scale else len(pods)
     setting = BudgetContext(
         namespace.metadata.labels if namespace else {}, max((order.rank_of(pod) for pod in pods), default=0), expected
     )
@@ -106,10 +110,12 @@ def effective_budget(budget: PodBudget, limit: BudgetLimit, crew: NamespacePods,
 def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ...]:
     """A default budget is superseded by a budget that a user created for the same pods."""
     conditions = budget.status.conditions
-    if DEFAULT not in budget.metadata.labels:
+    if DEFAULT_BUDGET_LABEL not in budget.metadata.labels:
         return conditions
     pods = [pod for pod in view.all(Pod, budget.namespace) if selects(budget, pod)]
-    superseding = next((other.name for other in others_than(budget, view) if over_the_same(budget, other, pods)), None)
+    superseding = next(
+        (other.name for other in user_budgets_beside(budget, view) if selects_same_pods(budget, other, pods)), None
+    )
     condition = Condition(
         type=SUPERSEDED_CONDITION,
         status="True" if superseding else "False",
@@ -129,20 +135,23 @@ def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condi
     return with_kstatus_conditions(conditions, "Counted", "", view)
 
 
-def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:
+def user_budgets_beside(budget: DisruptionBudget, view: View) -> list[PodBudget]:
     found: list[PodBudget] = list(view.all(PodDisruptionBudget, budget.namespace))
     own = view.all(DisruptionBudget, budget.namespace)
-    return [*found, *(one for one in own if DEFAULT not in one.metadata.labels and one.spec.target != "Workloads")]
+    return [
+        *found,
+        *(one for one in own if DEFAULT_BUDGET_LABEL not in one.metadata.labels and one.spec.target != "Workloads"),
+    ]
 
 
-def over_the_same(budget: PodBudget, other: PodBudget, pods: Iterable[Pod]) -> bool:
+def selects_same_pods(budget: PodBudget, other: PodBudget, pods: Iterable[Pod]) -> bool:
     """Whether `other` selects every pod of a default budget, or, without pods, the labels it was created for."""
     labels = (budget.spec.selector or LabelSelector()).match_labels
     known = [pod.metadata.labels for pod in pods] or [labels]
     return other.spec.selector is not None and all(other.spec.selector.matches(one) for one in known)
 
 
-def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
+def _seconds_until_changes(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
     """Seconds until the times at which the status changes without an event."""
     status = budget.status
     times = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]

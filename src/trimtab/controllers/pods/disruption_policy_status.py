@@ -8,25 +8,29 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.conditions import with_kstatus_conditions
 from trimtab.controllers.contract import Effect, Trigger, View
-from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.controllers.pods.registry import member_controller
 
 
-def the_policy(old: PriorityClass | None, new: PriorityClass | None, view: View) -> Iterable[Key]:
+def disruption_policies(old: PriorityClass | None, new: PriorityClass | None, view: View) -> Iterable[Key]:
     if old is None or new is None:
         yield from map(key_of, view.all(DisruptionPolicy))
 
 
-@inside_a_cluster(
-    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Trigger(PriorityClass, the_policy)]
+@member_controller(
+    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Trigger(PriorityClass, disruption_policies)]
 )
-def disruption_policy(policy: DisruptionPolicy, view: View) -> Iterator[Effect]:
-    conditions = in_force(policy.status.conditions, sorted(set(named(policy.spec))), view)
+def disruption_policy_status(policy: DisruptionPolicy, view: View) -> Iterator[Effect]:
+    conditions = with_priority_class_readiness(
+        policy.status.conditions, sorted(set(priority_classes_in(policy.spec))), view
+    )
     status = policy.status.but(observed_generation=policy.metadata.generation, conditions=conditions)
     if status != policy.status:
         yield policy.but(status=status)
 
 
-def in_force(conditions: tuple[Condition, ...], classes: Sequence[str], view: View) -> tuple[Condition, ...]:
+def with_priority_class_readiness(
+    conditions: tuple[Condition, ...], classes: Sequence[str], view: View
+) -> tuple[Condition, ...]:
     """Ready, if all priority classes that the object names exist."""
     unknown = [name for name in classes if view.get(PriorityClass, "", name) is None]
     message = f"there is no PriorityClass {', '.join(unknown)}" if unknown else ""
@@ -34,7 +38,7 @@ def in_force(conditions: tuple[Condition, ...], classes: Sequence[str], view: Vi
     return with_kstatus_conditions(conditions, reason, message, view, fault=bool(unknown))
 
 
-def named(spec: DisruptionPolicySpec) -> Iterator[str]:
+def priority_classes_in(spec: DisruptionPolicySpec) -> Iterator[str]:
     """Every priority class that the policy names."""
     yield from (rule.priority_class_name for rule in spec.priority_rules)
     yield from (one.priority_class_name for one in spec.default_budgets if one.priority_class_name)

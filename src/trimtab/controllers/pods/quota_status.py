@@ -12,8 +12,8 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View
-from trimtab.controllers.pods.disruption_policy_status import in_force
-from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.controllers.pods.disruption_policy_status import with_priority_class_readiness
+from trimtab.controllers.pods.registry import member_controller
 from trimtab.decide.pods.budgets.priority_quota import (
     format_amount,
     guaranteed_amounts,
@@ -26,14 +26,14 @@ from trimtab.decide.pods.fit.requests import parse_amounts
 OVERCOMMITTED = "TopPriorityOvercommitted"
 
 
-def quotas_here(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
+def quotas_in_namespace(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
     pod = new or old
     if pod is not None and (old is None or new is None or old.is_terminal != new.is_terminal):
         yield from map(key_of, view.all(ResourceQuota, pod.namespace))
 
 
-@inside_a_cluster(ResourceQuota, name="quota", writes=["status"], wakes=[Trigger(Pod, quotas_here)])
-def quota(subject: ResourceQuota, view: View) -> Iterator[Effect]:
+@member_controller(ResourceQuota, name="quota", writes=["status"], wakes=[Trigger(Pod, quotas_in_namespace)])
+def quota_status(subject: ResourceQuota, view: View) -> Iterator[Effect]:
     hard = hard_limits_of(subject)
     used = usage_of([pod for pod in view.all(Pod, subject.namespace) if quota_applies_to(subject, pod)], hard)
     status = subject.status.but(
@@ -44,27 +44,31 @@ def quota(subject: ResourceQuota, view: View) -> Iterator[Effect]:
         yield subject.but(status=status)
 
 
-Relevant = ResourceQuota | Node | PriorityClass
+OvercommitInput = ResourceQuota | Node | PriorityClass
 
 
-def the_order(old: Relevant | None, new: Relevant | None, view: View) -> Iterable[Key]:
-    if old is None or new is None or _size(old) != _size(new):
+def priority_orders(old: OvercommitInput | None, new: OvercommitInput | None, view: View) -> Iterable[Key]:
+    if old is None or new is None or _relevant_part(old) != _relevant_part(new):
         yield from map(key_of, view.all(PriorityOrder))
 
 
-def _size(thing: Relevant) -> object:
+def _relevant_part(thing: OvercommitInput) -> object:
     if isinstance(thing, PriorityClass):
         return None  # the value of a class is immutable
     return thing.status.allocatable if isinstance(thing, Node) else thing.spec
 
 
-@inside_a_cluster(
+@member_controller(
     PriorityOrder,
     name="overcommit",
     writes=["status"],
-    wakes=[Trigger(ResourceQuota, the_order), Trigger(Node, the_order), Trigger(PriorityClass, the_order)],
+    wakes=[
+        Trigger(ResourceQuota, priority_orders),
+        Trigger(Node, priority_orders),
+        Trigger(PriorityClass, priority_orders),
+    ],
 )
-def overcommit(order: PriorityOrder, view: View) -> Iterator[Effect]:
+def overcommit_status(order: PriorityOrder, view: View) -> Iterator[Effect]:
     """Only a warning: the quota is not a guarantee in any case, because free resources may be fragmented."""
     top = next((name for name in order.spec.names if view.get(PriorityClass, "", name) is not None), "")
     wanted = guaranteed_amounts(view.all(ResourceQuota), top)
@@ -73,7 +77,7 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Effect]:
         for name, amount in parse_amounts(node.status.allocatable).items():
             allocatable[name] = allocatable.get(name, 0) + amount
     over = [
-        f"{_told(name, amount)} {name} are promised and {_told(name, allocatable.get(name, 0))} are there"
+        f"{_format_amount(name, amount)} {name} are promised and {_format_amount(name, allocatable.get(name, 0))} are there"
         for name, amount in sorted(wanted.items())
         if amount > allocatable.get(name, 0)
     ]
@@ -86,7 +90,9 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Effect]:
         observed_generation=order.metadata.generation,
     )
     was_over = is_condition_true(order.status.conditions, OVERCOMMITTED)
-    conditions = in_force(with_condition(order.status.conditions, condition), order.spec.names, view)
+    conditions = with_priority_class_readiness(
+        with_condition(order.status.conditions, condition), order.spec.names, view
+    )
     status = order.status.but(observed_generation=order.metadata.generation, conditions=conditions)
     if status != order.status:
         yield order.but(status=status)
@@ -98,7 +104,7 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Effect]:
             )
 
 
-def _told(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
     """Memory in the largest unit that divides it: `10Ti` instead of bytes."""
     if name != "memory":
         return format_amount(name, amount)

@@ -5,5 +5,5 @@ from functools import partial
 from trimtab.controllers.contract import Controller, controller
 from trimtab.registry import Registry
 
-inside: Registry[Controller] = Registry("controller inside a cluster")
-inside_a_cluster = partial(controller, registry=inside)
+member_controllers: Registry[Controller] = Registry("controller inside a cluster")
+member_controller = partial(controller, registry=member_controllers)

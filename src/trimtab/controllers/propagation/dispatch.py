@@ -108,10 +108,10 @@ def dispatch(binding: Binding, view: View) -> Iterator[Effect]:
     for work in orphans:
         if work.metadata.deletion_timestamp is None:
             yield Delete(work)
-    remnants = purge_guard.remnants(binding, works, view)
-    if any(remnant.blocks(view.now) for remnant in remnants):
+    remnants = purge_guard.unpurged_copies(binding, works, view)
+    if any(remnant.is_blocking(view.now) for remnant in remnants):
         # The old instance must be deleted before a new one starts.
-        yield RequeueAfter(min([PURGE_RECHECK_SECONDS, *purge_guard.waits(remnants, view.now)]))
+        yield RequeueAfter(min([PURGE_RECHECK_SECONDS, *purge_guard.seconds_until_deadlines(remnants, view.now)]))
         return
     template = view.raw(well_known.template_ref(binding))
     if template is None:

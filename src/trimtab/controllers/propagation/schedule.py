@@ -33,8 +33,15 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.gate import BLOCKED, BUDGETED, Waiting, options_for, outset, started
-from trimtab.controllers.movement.taint_eviction import left, task_for
+from trimtab.controllers.movement.gate import (
+    MOVE_BLOCKED,
+    VOLUNTARY_CAUSES,
+    BudgetBusy,
+    apply_gate,
+    move_started_events,
+    options_for,
+)
+from trimtab.controllers.movement.taint_eviction import task_for, with_eviction_task
 from trimtab.controllers.propagation.schedule_events import decision_events, deletion_events
 from trimtab.decide.explain import decision_record, explain
 from trimtab.decide.fleet import Fleet
@@ -146,8 +153,8 @@ def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | No
 
 
 def is_blocked(binding: Binding) -> bool:
-    condition = binding_moves.stalled_because(binding)
-    return condition is not None and condition.reason == BLOCKED
+    condition = binding_moves.stalled_condition_of(binding)
+    return condition is not None and condition.reason == MOVE_BLOCKED
 
 
 def is_draining(cluster: Cluster | None) -> bool:
@@ -245,7 +252,7 @@ def without_draining_clusters(binding: Binding, view: View) -> Binding:
     """The binding without the clusters that are being drained."""
     for target in binding.spec.clusters:
         if is_draining(view.get(Cluster, "", target.name)):
-            binding = left(binding, target.name, task_for(binding, view))
+            binding = with_eviction_task(binding, target.name, task_for(binding, view))
     return binding
 
 
@@ -280,7 +287,7 @@ def intent_of_reschedule(
     binding: Binding, request: PlacementRequest, gates: FeatureGates, view: View
 ) -> SchedulingIntent:
     """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
-    asked = binding_moves.asked_by(binding)
+    asked = binding_moves.reschedule_request_of(binding)
     previous = binding.status.previous_placement
     failback = binding.spec.placement.failback if binding.spec.placement is not None else None
     if asked.reason == "Failback" and previous is not None and failback is not None and returns_to_previous(binding):
@@ -305,8 +312,8 @@ def returns_to_previous(binding: Binding) -> bool:
 def available_shares(binding: Binding, view: View) -> dict[str, int]:
     """The replicas of each cluster that are ready."""
     shares = {
-        name: min(n, binding_moves.ready_in(binding, name, view))
-        for name, n in binding_moves.placement(binding).items()
+        name: min(n, binding_moves.ready_replicas_in(binding, name, view))
+        for name, n in binding_moves.current_placement(binding).items()
     }
     return {name: n for name, n in shares.items() if n > 0}
 
@@ -347,11 +354,11 @@ def with_shares(decision: BindingDecision, targets: Iterable[TargetCluster]) -> 
 
 def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None:
     """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one."""
-    if cause not in BUDGETED or cause == "PolicyChange":
+    if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange":
         return None
     if binding.status.holds:
         return 0.0
-    condition = binding_moves.stalled_because(binding)
+    condition = binding_moves.stalled_condition_of(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None
     remaining = (condition.last_transition_time + PAUSE_AFTER_REVERT - view.now).total_seconds()
@@ -421,13 +428,13 @@ def is_divided(decision: BindingDecision) -> bool:
 
 def without_blocked_condition(binding: Binding, view: View) -> Binding:
     """The binding without a Stalled condition about a blocked move: there is nothing left to move."""
-    return next(binding_moves.getting_on(binding, (BLOCKED, "NoFeasibleCluster"), view.now), binding)
+    return next(binding_moves.clear_stalled(binding, (MOVE_BLOCKED, "NoFeasibleCluster"), view.now), binding)
 
 
 def removes_replicas(binding: Binding, decision: BindingDecision) -> bool:
     after = dict(decision.clusters)
     return bool(binding.status.holds) or any(
-        n > after.get(name, 0) or name not in after for name, n in binding_moves.base(binding).items()
+        n > after.get(name, 0) or name not in after for name, n in binding_moves.placement_before_moves(binding).items()
     )
 
 
@@ -435,29 +442,31 @@ def start_move(
     binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View, busy: set[Key]
 ) -> Iterator[Effect]:
     """Start a move: charge the budget first, then write the Move object, then change the binding."""
-    begun = outset(binding, decision, intent.cause, options_for(binding, view), view, busy)
-    if isinstance(begun, Waiting):
+    begun = apply_gate(binding, decision, intent.cause, options_for(binding, view), view, busy)
+    if isinstance(begun, BudgetBusy):
         yield RequeueAfter(0.05)
         return
-    yield from begun.debits
-    yield from begun.log
+    yield from begun.charged_budgets
+    yield from begun.log_entries
     held = binding.but(status=binding.status.but(holds=begun.holds, replacement=begun.replacement))
-    placed = with_decision(held, decision) if begun.complete else held
+    placed = with_decision(held, decision) if begun.is_complete else held
     placed = placed.but(spec=placed.spec.but(clusters=begun.clusters))
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
-    if not begun.complete:
+    if not begun.is_complete:
         # The reschedule request, the old group and the old placement stay: the rest is scheduled again.
         status = held.status.but(scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0))
-    placed = placed.but(status=with_previous_placement(binding, status, intent.cause, decision, begun.complete, view))
+    placed = placed.but(
+        status=with_previous_placement(binding, status, intent.cause, decision, begun.is_complete, view)
+    )
     refusal = begun.refusal
     if refusal is not None and not moved:
-        yield from report_stalled(binding, BLOCKED, f"{intent.cause}: {refusal.message}", view)
+        yield from report_stalled(binding, MOVE_BLOCKED, f"{intent.cause}: {refusal.message}", view)
     else:
-        placed = binding_moves.stalled(placed, "", "", view.now)
+        placed = binding_moves.with_stalled_condition(placed, "", "", view.now)
         yield WriteSequence((held, placed)) if held.status != binding.status else placed
-        yield from started(binding, begun, intent.cause)
-        if begun.complete:
+        yield from move_started_events(binding, begun, intent.cause)
+        if begun.is_complete:
             yield from decision_events(binding, decision)
     if refusal is not None and moved:
         yield RequeueAfter(0.0)  # the next reconcile reports why the remaining replicas may not move
@@ -487,10 +496,10 @@ def with_previous_placement(
 def report_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Effect]:
     """Report once why a move cannot start; the placement does not change."""
     status = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
-    after = binding_moves.stalled(binding.but(status=status), reason, message, view.now)
+    after = binding_moves.with_stalled_condition(binding.but(status=status), reason, message, view.now)
     if after != binding:
         yield after
-    before = binding_moves.stalled_because(binding)
+    before = binding_moves.stalled_condition_of(binding)
     if before is None or (before.reason, before.message) != (reason, message):
         yield RecordEvent(well_known.ref_of(binding), reason, message, "trimtab-mover", "Warning")
 
