@@ -9,7 +9,7 @@ from typing import Any
 from trimtab.api.profile import UPSTREAM
 from trimtab.client.client import Resource
 from trimtab.clock import WallClock
-from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.pod_scheduler import Binder
@@ -61,13 +61,13 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     table = cache.table(PODS)
     bound, waiting = asyncio.Event(), set(range(pods))
 
-    def on_change(_old: Entry | None, new: Entry | None) -> None:
+    def on_change(_old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is not None and new.raw["spec"].get("nodeName"):
             waiting.discard(int(new.name[1].removeprefix("pod-")))
             if not waiting:
                 bound.set()
 
-    table.listen(on_change)
+    table.add_listener(on_change)
     begun, spent = time.perf_counter(), time.process_time()
 
     async def create(first: int) -> None:

@@ -20,7 +20,7 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Effect
-from trimtab.controllers.ocm.placement import place as reconcile_placement
+from trimtab.controllers.ocm.placement import placement as reconcile_placement
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.request import OcmRequest
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache

@@ -23,7 +23,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
-from trimtab.members.join import Facts, join
+from trimtab.members.join import ClusterFacts, join
 from trimtab.server.daemon import Daemon
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -140,7 +140,7 @@ class Run:
             credentials = load(self._here / name / "kubeconfig", "trimtab")
             member = KubeClient(credentials)
             try:
-                await join(self._host, member, name, credentials, Facts())
+                await join(self._host, member, name, credentials, ClusterFacts())
             finally:
                 await member.close()
 

@@ -16,7 +16,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Object, Raw
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import NotFound
@@ -32,7 +32,7 @@ PODS = Resource("", "v1", "pods", "Pod")
 class MoveScenario:
     """Actions and observations of a test on the fleet."""
 
-    def __init__(self, fleet: Embedded) -> None:
+    def __init__(self, fleet: EmbeddedFleet) -> None:
         self.fleet = fleet
         self.client = fleet.client
         self.world = fleet.world
@@ -207,7 +207,7 @@ def run_scenario(
         )
         host = ApiServer(Store(), server_settings)
         await host.start()
-        fleet = Embedded(
+        fleet = EmbeddedFleet(
             FleetPlan(
                 members=plans or tuple(MemberPlan(name=f"m{n}", nodes=1) for n in range(1, members + 1)),
                 pace=pace,

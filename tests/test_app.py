@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, LocalSecretReference
 from trimtab.api.value import Meta, Raw
-from trimtab.app import Plane, asking_about, client_from_secret, scripts_of
+from trimtab.app import ControlPlane, client_from_secret, debug_action, scripts_of
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.clock import LoopClock, run_virtually
@@ -60,7 +60,7 @@ def test_scripts_are_found_in_every_rule_of_a_customization() -> None:
     ],
 )
 def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: str, path: str, verb: str | None) -> None:
-    action = asking_about(Ask(method, path, {}, {}))
+    action = debug_action(Ask(method, path, {}, {}))
     assert (action.verb if action is not None else None) == verb
     if action is not None:
         assert (action.resource, action.namespace, action.name) == ("placements", "team", "p")
@@ -70,7 +70,7 @@ def test_metrics_report_whether_each_cluster_is_ready() -> None:
     async def run() -> None:
         server = ApiServer(Store(), Settings(clock=LoopClock()))
         await server.start()
-        plane = Plane(LocalClient(server), clock=LoopClock())
+        plane = ControlPlane(LocalClient(server), clock=LoopClock())
         await plane.start()
         body = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "east"}}
         await LocalClient(server).create(CLUSTERS, {**body, "spec": {"syncMode": "Push"}})

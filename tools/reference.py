@@ -23,7 +23,7 @@ from trimtab.api.value import Field, Value
 from trimtab.cli.main import trimtab
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.settings import SETTINGS, default_of
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.simulate.fleet import PACES, FleetPlan
 from trimtab.stories.story import Story
 from trimtab.telemetry import METRICS
@@ -292,7 +292,7 @@ GENERATED = {
 
 def pages() -> dict[str, str]:
     """The text of every generated page, by file name."""
-    learn_everything()
+    load_declarations()
     return {name: f"{HEAD}{page().rstrip()}\n" for name, page in GENERATED.items()}
 
 

@@ -42,15 +42,15 @@ from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, ScriptRes
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.members.probe import Prober
-from trimtab.members.proxy import Proxy, Server
+from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
-from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.declarations import learn_everything
-from trimtab.runtime.fleet_cache import FleetKeeper
-from trimtab.runtime.manager import Manager
-from trimtab.runtime.placement_snapshot import following
+from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.fleet_cache import FleetCache
+from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import is_propagatable
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
@@ -63,7 +63,7 @@ from trimtab.telemetry import Sample
 log = logging.getLogger("trimtab.app")
 
 
-class Plane:
+class ControlPlane:
     """One control plane: its cache, members, controllers and probes."""
 
     def __init__(
@@ -76,30 +76,30 @@ class Plane:
         connect: Callable[[Cluster], Client | None] | None = None,
         scripts: Executor = run_script,
         probe_seconds: float = 10.0,
-        chosen: Callable[[Controller], bool] = lambda _: True,
+        is_enabled: Callable[[Controller], bool] = lambda _: True,
     ) -> None:
-        learn_everything()
+        load_declarations()
         self._scripts = scripts
-        self._authors: dict[str, Raw] = {}
+        self._customization_by_script: dict[str, Raw] = {}
         self._connect = connect
         self.cache = Cache(client)
         clock = clock or WallClock()
-        self.roster = Roster(self.cache, self._client_for, self._member_changed)
-        self.around = Surroundings(
+        self.roster = Roster(self.cache, self._connect_member, self._member_changed)
+        self.state = ControlPlaneState(
             cache=self.cache, clock=clock, profile=profile, members=self.roster, settings=settings
         )
-        self.around.parts["fleet"] = FleetKeeper(self.cache, self.around.memory)
-        self.around.parts["atlas"] = following(self.cache)
-        self.around.parts["cel"] = compiler()
-        self.around.parts["interpreter"] = Interpreter.of(executor=scripts, profile=cast("Any", profile.name))
+        self.state.parts["fleet"] = FleetCache(self.cache, self.state.memory)
+        self.state.parts["atlas"] = placement_snapshots_from(self.cache)
+        self.state.parts["cel"] = compiler()
+        self.state.parts["interpreter"] = Interpreter.of(executor=scripts, profile=cast("Any", profile.name))
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
-        self._customizations.listen(self._customized)
+        self._customizations.add_listener(self._customizations_changed)
         self.cache.table_of(Secret)
-        self.cache.table_of(Lease).listen(self._heartbeat)
-        self.manager = Manager(
-            self.around, [c for c in controllers.values() if chosen(c)], propagatable=is_propagatable
+        self.cache.table_of(Lease).add_listener(self._lease_changed)
+        self.manager = ControllerManager(
+            self.state, [c for c in controllers.values() if is_enabled(c)], propagatable=is_propagatable
         )
-        self._prober = Prober(self.roster, self.cache, clock, self._probed, period=probe_seconds)
+        self._prober = Prober(self.roster, self.cache, clock, self._record_probe, period=probe_seconds)
         self._probing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -123,30 +123,30 @@ class Plane:
         await self.roster.close()
 
     @property
-    def idle(self) -> bool:
-        return self.manager.idle
+    def is_idle(self) -> bool:
+        return self.manager.is_idle
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self.manager.started
 
     def samples(self) -> Iterator[Sample]:
         """The metrics of the control plane and of its fleet."""
         yield from self.manager.samples()
-        for cluster in cast("list[Cluster]", self._held(Cluster)):
+        for cluster in cast("list[Cluster]", self._cached_objects(Cluster)):
             ready = is_condition_true(cluster.status.conditions, "Ready")
             yield Sample("trimtab_cluster_ready", ready, {"cluster": cluster.name})
-        outcomes = Counter(move.status.outcome for move in cast("list[Move]", self._held(Move)))
+        outcomes = Counter(move.status.outcome for move in cast("list[Move]", self._cached_objects(Move)))
         for outcome, count in sorted(outcomes.items()):
             yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})
 
-    def _held(self, type_: type[Object]) -> list[Object]:
+    def _cached_objects(self, type_: type[Object]) -> list[Object]:
         """The cached objects of a kind; metrics must not start a watch that no controller needs."""
-        table = self.cache.known(kind_of(type_).id)
+        table = self.cache.find_table(kind_of(type_).id)
         return [entry.typed for entry in table.entries.values()] if table is not None else []
 
-    def _client_for(self, cluster: Cluster) -> Client | None:
-        agent = self.around.settings.get("agent", "")
+    def _connect_member(self, cluster: Cluster) -> Client | None:
+        agent = self.state.settings.get("agent", "")
         if (cluster.spec.sync_mode == "Pull") != bool(agent) or (agent and cluster.name != agent):
             return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
         if self._connect is not None and (client := self._connect(cluster)) is not None:
@@ -158,45 +158,45 @@ class Plane:
         return entry.raw if entry else None
 
     def _member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
-        for reconciler in self.manager.looking_afar:
+        for reconciler in self.manager.member_reconcilers:
             reconciler.member_changed(cluster, old, new)
 
-    def _customized(self, old: Entry | None, new: Entry | None) -> None:
+    def _customizations_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Users' rules changed: rebuild the interpreter and reconcile everything that it interprets."""
         raws = [entry.raw for entry in self._customizations.entries.values()]
-        self._authors = {script: raw for raw in raws for script in scripts_of(raw)}
-        self.around.parts["interpreter"] = Interpreter.of(
-            raws, self._run_script, profile=cast("Any", self.around.profile.name)
+        self._customization_by_script = {script: raw for raw in raws for script in scripts_of(raw)}
+        self.state.parts["interpreter"] = Interpreter.of(
+            raws, self._run_script, profile=cast("Any", self.state.profile.name)
         )
         if hasattr(self, "manager"):
-            self.manager.look_at_everything("detect", "dispatch", "execute", "aggregate", "dependencies")
+            self.manager.enqueue_all("detect", "dispatch", "execute", "aggregate", "dependencies")
 
     def _run_script(
         self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
     ) -> ScriptResult | InterpreterFailure:
         """Run a user's script; a failure is reported in the customization that contains it."""
         outcome = self._scripts(script, hook, arguments, limits)
-        customization = self._authors.get(script)
+        customization = self._customization_by_script.get(script)
         if isinstance(outcome, InterpreterFailure) and customization is not None:
             name = customization["metadata"]["name"]
-            self.around.memory["script fault", name] = (
+            self.state.memory["script fault", name] = (
                 script,
                 InterpreterFailure(outcome.reason, f"{hook}: {outcome.message}"),
             )
-            self.manager.wake("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
+            self.manager.enqueue("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
         return outcome
 
-    def _heartbeat(self, old: Entry | None, new: Entry | None) -> None:
+    def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Record when the agent of a Pull cluster renewed its Lease, by the local clock."""
         if new is not None and new.name[0] == "karmada-cluster":
-            self.around.memory["heartbeat", new.name[1]] = self.around.clock.now()
+            self.state.memory["heartbeat", new.name[1]] = self.state.clock.now()
 
-    def _probed(self, cluster: str, probe: Probe) -> None:
-        self.around.memory["probe", cluster] = probe
-        self.manager.wake("health", Key(kind_of(Cluster).id, "", cluster))
+    def _record_probe(self, cluster: str, probe: Probe) -> None:
+        self.state.memory["probe", cluster] = probe
+        self.manager.enqueue("health", Key(kind_of(Cluster).id, "", cluster))
         for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
-            self.manager.wake("deschedule", key)
+            self.manager.enqueue("deschedule", key)
 
 
 def scripts_of(customization: Raw) -> list[str]:
@@ -211,7 +211,7 @@ def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None
     if found is None or not cluster.spec.api_endpoint:
         return None
     data = found.get("data") or {}
-    read = partial(_decoded, data)
+    read = partial(_decode_field, data)
     return KubeClient(
         Credentials(
             server=cluster.spec.api_endpoint.rstrip("/"),
@@ -225,28 +225,28 @@ def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None
     )
 
 
-def _decoded(data: Mapping[str, str], name: str) -> bytes:
+def _decode_field(data: Mapping[str, str], name: str) -> bytes:
     return base64.b64decode(data[name]) if data.get(name) else b""
 
 
 DEBUG_VERBS = {"GET": "get", "POST": "create"}
-LARGEST_PLACEMENT = 1 << 20
+MAX_PLACEMENT_BYTES = 1 << 20
 
 
-def asking_about(ask: Ask) -> Action | None:
+def debug_action(request: Ask) -> Action | None:
     """The permission that a debug page of a Placement needs: get for the stored one, create for another."""
-    page, *names = ask.path.strip("/").split("/")[1:] or [""]
-    if page != "placements" or len(names) != 2 or ask.method not in DEBUG_VERBS:
+    page, *names = request.path.strip("/").split("/")[1:] or [""]
+    if page != "placements" or len(names) != 2 or request.method not in DEBUG_VERBS:
         return None
-    return Action(DEBUG_VERBS[ask.method], CLUSTER_GROUP, "placements", namespace=names[0], name=names[1])
+    return Action(DEBUG_VERBS[request.method], CLUSTER_GROUP, "placements", namespace=names[0], name=names[1])
 
 
-def fault_told(code: int, text: str) -> Answer:
+def debug_error(code: int, text: str) -> Answer:
     """An error in the format of Open Cluster Management's debug server."""
     return Answer(code, orjson.dumps({"error": text}))
 
 
-class Embedded:
+class EmbeddedFleet:
     """A whole fleet in one process: embedded API server, simulated members and control plane."""
 
     def __init__(
@@ -264,13 +264,13 @@ class Embedded:
         wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
-        learn_everything()
+        load_declarations()
         self._wrap_client = wrap_client
         self.host = host
         self.client = LocalClient(host)
         self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
         self._make_plane = partial(
-            Plane,
+            ControlPlane,
             clock=clock,
             profile=profile,
             settings=settings,
@@ -278,10 +278,10 @@ class Embedded:
             scripts=scripts,
             probe_seconds=probe_seconds,
         )
-        self.plane: Plane | None = None
-        host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = Proxy(self._behind).answer
-        host.landing.pages["debug"] = self._told
-        host.landing.actions["debug"] = asking_about
+        self.plane: ControlPlane | None = None
+        host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = MemberProxy(self._find_server).forward
+        host.landing.pages["debug"] = self._debug_page
+        host.landing.actions["debug"] = debug_action
         host.tells.append(lambda: self.plane.samples() if self.plane is not None else ())
 
     def _connect(self, cluster: Cluster) -> Client | None:
@@ -290,7 +290,7 @@ class Embedded:
             return None
         return self._wrap_client(member.client, member.name)
 
-    def _behind(self, name: str) -> Server | KubeClient | None:
+    def _find_server(self, name: str) -> ServeRequest | KubeClient | None:
         """The API server of a cluster."""
         stored = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
         if stored is None:
@@ -301,12 +301,12 @@ class Embedded:
         member = self.plane.roster.get(name) if self.plane is not None else None
         return member.client if member is not None and isinstance(member.client, KubeClient) else None
 
-    def _told(self, ask: Ask) -> Answer:
+    def _debug_page(self, request: Ask) -> Answer:
         """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision."""
-        page, *names = ask.path.strip("/").split("/")[1:] or [""]
+        page, *names = request.path.strip("/").split("/")[1:] or [""]
         if page == "placements":
-            return self._placement_told(ask, names)
-        if ask.method != "GET":
+            return self._debug_placement(request, names)
+        if request.method != "GET":
             raise api_errors.no_such_method()
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
         stored = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
@@ -314,33 +314,33 @@ class Embedded:
             raise NotFound("there is no such binding")
         raw = orjson.loads(stored.value)
         type_ = kind_of(ClusterResourceBinding if len(names) == 1 else ResourceBinding)
-        decision = self.plane.around.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
+        decision = self.plane.state.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
         if decision is None:
             raise NotFound("no decision about this binding is in memory")
         return Answer(200, msgspec.json.encode(explain(decision)))
 
-    def _placement_told(self, ask: Ask, names: list[str]) -> Answer:
+    def _debug_placement(self, request: Ask, names: list[str]) -> Answer:
         """`/debug/placements/NAMESPACE/NAME`: each step of the decision, as Open Cluster Management shows it.
 
         GET explains the stored Placement, POST the one in the body, which is not stored.
         """
-        if ask.method not in DEBUG_VERBS:
-            return fault_told(405, f"method {ask.method} is not allowed")
+        if request.method not in DEBUG_VERBS:
+            return debug_error(405, f"method {request.method} is not allowed")
         if len(names) != 2 or self.plane is None:
-            return fault_told(400, "the path must be /debug/placements/NAMESPACE/NAME")
+            return debug_error(400, "the path must be /debug/placements/NAMESPACE/NAME")
         namespace, name = names
         stored = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
-        if ask.method == "GET" and stored is None:
-            return fault_told(404, f"placement '{name}' not found")
-        body = stored.value if ask.method == "GET" and stored is not None else ask.body
-        if len(body) > LARGEST_PLACEMENT:
-            return fault_told(400, "the body is larger than 1 MiB")
+        if request.method == "GET" and stored is None:
+            return debug_error(404, f"placement '{name}' not found")
+        body = stored.value if request.method == "GET" and stored is not None else request.body
+        if len(body) > MAX_PLACEMENT_BYTES:
+            return debug_error(400, "the body is larger than 1 MiB")
         try:
             placement = cast("OcmPlacement", kind_of(OcmPlacement).decode(orjson.loads(body)))
         except (ValueError, msgspec.MsgspecError) as fault:
-            return fault_told(400, f"the body is not a Placement: {fault}")
+            return debug_error(400, f"the body is not a Placement: {fault}")
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
-        state = self.plane.around
+        state = self.plane.state
         snapshot = state.parts["atlas"].scene(state.clock.now())
         ocm_request = ocm_request_of(
             placement, snapshot, state.parts["cel"], uses_spread_policy=state.profile.placements_obey_spread_policy

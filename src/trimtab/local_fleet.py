@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trimtab.api.profile import PROFILES
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.clock import WallClock
 from trimtab.errors import InputFault
 from trimtab.runtime.lua_worker import LuaWorker
@@ -30,7 +30,7 @@ class LocalFleet:
         if plan is None:
             plan = stored if stored is not None else default_fleet()
         self._scripts = LuaWorker()
-        self.fleet = Embedded(
+        self.fleet = EmbeddedFleet(
             plan,
             host=self.daemon.api,
             clock=WallClock(),

@@ -37,7 +37,7 @@ from compat.flow_compare import (  # noqa: E402 - the tests directory has to be 
 )
 
 from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
-from trimtab.app import Embedded  # noqa: E402
+from trimtab.app import EmbeddedFleet  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
 from trimtab.errors import ApiFault  # noqa: E402
@@ -168,7 +168,7 @@ class Stage(Protocol):
 class EmbeddedStage:
     """The embedded server and simulated members, on virtual time."""
 
-    def __init__(self, fleet: Embedded) -> None:
+    def __init__(self, fleet: EmbeddedFleet) -> None:
         self._fleet = fleet
         self.client: Client = fleet.client
 
@@ -218,7 +218,7 @@ class Flow:
             Store(), Settings(clock=clock, plugins=[PolicyAdmission(uids), UidAdmission(uids)], new_uid=uids)
         )
         await host.start()
-        fleet = Embedded(
+        fleet = EmbeddedFleet(
             flows_fleet(), host=host, clock=clock, profile=self.profile, settings=AS_RECORDED, **self._options
         )
         await fleet.start()

@@ -10,7 +10,7 @@ import pytest
 from trimtab.api import kinds
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Forbidden
@@ -45,7 +45,7 @@ FLEET = resource_for("cluster.karmada.io/v1alpha1", "Cluster")
 class OcmFleet:
     """A fleet with short methods for OCM objects."""
 
-    def __init__(self, fleet: Embedded) -> None:
+    def __init__(self, fleet: EmbeddedFleet) -> None:
         self.fleet, self.client = fleet, fleet.client
 
     async def create(self, api_version: str, kind: str, name: str, spec: Raw) -> None:
@@ -86,7 +86,7 @@ def run_scenario(steps: Callable[[OcmFleet], Awaitable[None]]) -> None:
         host = ApiServer(Store(), Settings(clock=clock))
         await host.start()
         plan = FleetPlan(members=tuple(MemberPlan(name=name) for name in ("m1", "m2", "m3")))
-        fleet = Embedded(plan, host=host, clock=clock)
+        fleet = EmbeddedFleet(plan, host=host, clock=clock)
         await fleet.start()
         try:
             await asyncio.sleep(30)

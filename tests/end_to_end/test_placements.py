@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import Plane
+from trimtab.app import ControlPlane
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer, Settings
@@ -53,7 +53,7 @@ def run_scenario(steps: Steps) -> None:
         clock = LoopClock()
         server = ApiServer(Store(), Settings(clock=clock))
         await server.start()
-        plane = Plane(LocalClient(server), clock=clock)
+        plane = ControlPlane(LocalClient(server), clock=clock)
         await plane.start()
         client = LocalClient(server)
         try:

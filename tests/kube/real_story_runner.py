@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kube.fleet import CLUSTERS, Controllers, RealFleet, RealMember, Watched, until
 
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -193,7 +193,7 @@ class Troupe:
             await self.world[name].open_side_door()
         try:
             await self.start_plane()
-            return await RealStage(self._story, cast("Embedded", self), WallClock(), tell).play()
+            return await RealStage(self._story, cast("EmbeddedFleet", self), WallClock(), tell).play()
         finally:
             await self._clean()
             await self.stop_plane()

@@ -17,7 +17,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import ApiFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -103,7 +103,7 @@ class Bench:
 
     async def compared(self, cases: list[Case]) -> list[str]:
         """The cases on which the two servers disagree."""
-        learn_everything()
+        load_declarations()
         server = ApiServer(Store(), Settings())
         await server.start()
         self._embedded, self._real = LocalClient(server), KubeClient(load(self._host.kubeconfig))

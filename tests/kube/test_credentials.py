@@ -16,7 +16,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.errors import Unauthorized
-from trimtab.runtime.leader_election import LEASES, Election
+from trimtab.runtime.leader_election import LEASES, LeaderElector
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 User = dict[str, Any]
@@ -124,8 +124,8 @@ def test_candidate_becomes_leader_once_its_plugin_returns_credentials(host: Cont
         async def lead() -> None:
             leads.set()
 
-        election = Election(client, WallClock(), "patient", name="patience", retry_seconds=0.1)
-        candidate = asyncio.ensure_future(election.lead(lead))
+        election = LeaderElector(client, WallClock(), "patient", name="patience", retry_seconds=0.1)
+        candidate = asyncio.ensure_future(election.run_as_leader(lead))
         given_up, _ = await asyncio.wait({candidate}, timeout=1)
         assert not given_up
         (tmp_path / "login.py").write_text(plugin_source)

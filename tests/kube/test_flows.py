@@ -18,7 +18,7 @@ from trimtab.api.kinds.policy import Placement
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.request import PlacementRequest, parse_placement
 from trimtab.errors import NotFound
-from trimtab.runtime.cache import Entry
+from trimtab.runtime.cache import CacheEntry
 from trimtab.simulate.fleet import flows_fleet
 
 PLAYED = sorted(path.parent for path in FLOWS.glob("*/input.yaml"))
@@ -51,7 +51,7 @@ class Owners:
     def __init__(self) -> None:
         self._manifests: dict[str, list[dict[str, Any]]] = {}
 
-    def heard(self, _: Entry | None, new: Entry | None) -> None:
+    def heard(self, _: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is not None:
             manifests = new.raw["spec"]["workload"]["manifests"]
             self._manifests[new.name[1]] = [manifest["metadata"] for manifest in manifests]
@@ -154,7 +154,7 @@ class Theatre:
 
     async def open(self) -> None:
         works = self.fleet.seen.cache.table(WORKS)
-        works.listen(self._owners.heard)
+        works.add_listener(self._owners.heard)
         await works.synced.wait()
 
     async def play(self, *flows: Flow) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from kube.fleet import CLUSTERS, RealFleet, all_ready, until
 
 from trimtab.api.quantity import milli_value
-from trimtab.members.probe import enablements
+from trimtab.members.probe import api_enablements
 from trimtab.simulate.kubelet import NODES
 
 
@@ -25,6 +25,6 @@ async def compared(fleet: RealFleet, name: str) -> None:
         assert milli_value(capacity[resource]) == sum(milli_value(node[resource]) for node in nodes)
     assert status["nodeSummary"] == {"totalNum": len(nodes), "readyNum": len(nodes)}
     served = {(group["groupVersion"], one["name"]) for group in status["apiEnablements"] for one in group["resources"]}
-    found = enablements(await member.resources())
+    found = api_enablements(await member.resources())
     assert served == {(group.group_version, one.name) for group in found for one in group.resources}
     assert status["kubernetesVersion"].startswith("v1.")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trimtab.app import Plane
+from trimtab.app import ControlPlane
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.agent import CONTROLLERS, Heartbeat
@@ -55,13 +55,13 @@ def test_works_reach_a_pull_cluster_only_through_its_agent(with_agent) -> None:
         await host.start()
         await member.start()
         user = LocalClient(host)
-        plane = Plane(LocalClient(host), clock=clock)
-        agent = Plane(
+        plane = ControlPlane(LocalClient(host), clock=clock)
+        agent = ControlPlane(
             LocalClient(host),
             clock=clock,
             settings={"agent": "edge"},
             connect=lambda cluster: LocalClient(member) if cluster.name == "edge" else None,
-            chosen=lambda controller: controller.name in CONTROLLERS,
+            is_enabled=lambda controller: controller.name in CONTROLLERS,
         )
         heartbeat = asyncio.ensure_future(Heartbeat(LocalClient(host), "edge", clock).run()) if with_agent else None
         await plane.start()

@@ -10,21 +10,35 @@ from trimtab.client.client import Resource
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault, NotFound
-from trimtab.members.join import ACCOUNTS, ROLE_BINDINGS, ROOM, SECRETS, Facts, forget_credentials, join, unjoin
+from trimtab.members.join import (
+    CLUSTER_NAMESPACE,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    ClusterFacts,
+    delete_credentials,
+    join,
+    unjoin,
+)
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 CREDENTIALS = Credentials(server="https://east:6443", ca=b"certificate")
-FACTS = Facts(provider="aws", region="eu", labels={"env": "prod"})
+FACTS = ClusterFacts(provider="aws", region="eu", labels={"env": "prod"})
 
 
 class MemberClient(LocalClient):
     """The embedded server issues no tokens, so the client does."""
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        assert (resource, namespace, name, subresource) == (ACCOUNTS, ROOM, "karmada-east", "token")
+        assert (resource, namespace, name, subresource) == (
+            SERVICE_ACCOUNTS,
+            CLUSTER_NAMESPACE,
+            "karmada-east",
+            "token",
+        )
         return {"status": {"token": "secret-token"}}
 
 
@@ -45,14 +59,14 @@ def run_scenario(scenario: Callable[[LocalClient, MemberClient], Awaitable[None]
 def test_push_cluster_gets_an_account_and_a_token_secret() -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
         cluster = await join(host, member, "east", CREDENTIALS, FACTS)
-        assert cluster["spec"]["secretRef"] == {"namespace": ROOM, "name": "east"}
+        assert cluster["spec"]["secretRef"] == {"namespace": CLUSTER_NAMESPACE, "name": "east"}
         assert (cluster["spec"]["apiEndpoint"], cluster["spec"]["region"]) == ("https://east:6443", "eu")
         assert cluster["metadata"]["labels"] == {"env": "prod"}
-        secret = await host.get(SECRETS, ROOM, "east")
+        secret = await host.get(SECRETS, CLUSTER_NAMESPACE, "east")
         assert base64.b64decode(secret["data"]["token"]) == b"secret-token"
         assert base64.b64decode(secret["data"]["caBundle"]) == b"certificate"
         (subject,) = (await member.get(ROLE_BINDINGS, "", "karmada-controller-manager:karmada-east"))["subjects"]
-        assert (subject["namespace"], subject["name"]) == (ROOM, "karmada-east")
+        assert (subject["namespace"], subject["name"]) == (CLUSTER_NAMESPACE, "karmada-east")
 
     run_scenario(scenario)
 
@@ -62,7 +76,7 @@ def test_pull_cluster_gets_no_credentials_on_the_host() -> None:
         cluster = await join(host, member, "east", CREDENTIALS, FACTS, mode="Pull")
         assert "secretRef" not in cluster["spec"]
         with pytest.raises(NotFound):
-            await host.get(SECRETS, ROOM, "east")
+            await host.get(SECRETS, CLUSTER_NAMESPACE, "east")
 
     run_scenario(scenario)
 
@@ -85,9 +99,9 @@ def test_unjoin_deletes_the_cluster_and_credentials_can_be_deleted_twice() -> No
         await join(host, member, "east", CREDENTIALS, FACTS)
         await unjoin(host, "east")
         assert (await host.list(CLUSTERS)).items == []
-        await forget_credentials(host, "east")
-        await forget_credentials(host, "east")
+        await delete_credentials(host, "east")
+        await delete_credentials(host, "east")
         with pytest.raises(NotFound):
-            await host.get(SECRETS, ROOM, "east")
+            await host.get(SECRETS, CLUSTER_NAMESPACE, "east")
 
     run_scenario(scenario)

@@ -4,7 +4,7 @@ from trimtab.api.kinds.cluster import Cluster, ClusterSpec
 from trimtab.api.value import Meta
 from trimtab.client.client import Answer, Resource
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.members.probe import Prober, enablements
+from trimtab.members.probe import Prober, api_enablements
 from trimtab.members.roster import MemberHandle
 from trimtab.runtime.cache import Cache
 from trimtab.server.apiserver import ApiServer, Settings
@@ -96,7 +96,7 @@ def test_member_with_malformed_responses_is_online_and_unhealthy() -> None:
 
 
 def test_apis_are_sorted_by_group_and_resources_by_name() -> None:
-    found = enablements([
+    found = api_enablements([
         Resource("apps", "v1", "statefulsets", "StatefulSet"), Resource("", "v1", "pods", "Pod"),
         Resource("apps", "v1", "deployments", "Deployment"),
     ])  # fmt: skip

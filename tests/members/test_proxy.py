@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.client.kube import KubeClient
 from trimtab.errors import Unavailable
-from trimtab.members.proxy import Proxy
+from trimtab.members.proxy import MemberProxy
 from trimtab.server.auth.user import AUTHENTICATED, Caller, User
 from trimtab.server.request.messages import Answer, Ask, Stream
 
@@ -64,7 +64,7 @@ def test_local_server_gets_the_path_behind_the_proxy_and_the_user() -> None:
         received.append(request)
         return Answer(200, b"{}")
 
-    asyncio.run(Proxy(lambda _: serve).answer(new_request("/api/v1/pods"), "east"))
+    asyncio.run(MemberProxy(lambda _: serve).forward(new_request("/api/v1/pods"), "east"))
     (request,) = received
     assert (request.path, request.certificate_user) == ("/api/v1/pods", ALICE)
     assert sorted(request.headers) == ["accept", "host"]
@@ -72,7 +72,7 @@ def test_local_server_gets_the_path_behind_the_proxy_and_the_user() -> None:
 
 def test_remote_server_gets_impersonation_headers_instead_of_credentials() -> None:
     client = FakeKubeClient()
-    answer = asyncio.run(Proxy(lambda _: client).answer(new_request("/api"), "east"))
+    answer = asyncio.run(MemberProxy(lambda _: client).forward(new_request("/api"), "east"))
     assert isinstance(answer, Answer)
     assert (answer.body, answer.verbatim) == (b"whole", True)
     ((method, path, _, headers, _),) = client.forwarded
@@ -82,7 +82,9 @@ def test_remote_server_gets_impersonation_headers_instead_of_credentials() -> No
 
 def test_watch_is_streamed() -> None:
     async def run() -> list[bytes]:
-        answer = await Proxy(lambda _: FakeKubeClient()).answer(new_request("/api/v1/pods", watch="true"), "east")
+        answer = await MemberProxy(lambda _: FakeKubeClient()).forward(
+            new_request("/api/v1/pods", watch="true"), "east"
+        )
         assert isinstance(answer, Stream)
         return [chunk async for chunk in answer.lines]
 
@@ -95,4 +97,4 @@ def test_watch_is_streamed() -> None:
 )
 def test_cluster_that_cannot_be_reached_is_unavailable(server: KubeClient | None, message: str) -> None:
     with pytest.raises(Unavailable, match=message):
-        asyncio.run(Proxy(lambda _: server).answer(new_request("/api"), "east"))
+        asyncio.run(MemberProxy(lambda _: server).forward(new_request("/api"), "east"))

@@ -9,7 +9,7 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.errors import InputFault, NotFound
-from trimtab.members.roster import FOREIGN_SECONDS, Roster
+from trimtab.members.roster import UNMANAGED_SECONDS, Roster
 from trimtab.runtime.cache import Cache
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
@@ -108,14 +108,14 @@ def test_managed_objects_are_watched_and_reported() -> None:
         await harness.join("east")
         member = harness.roster.get("east")
         assert member is not None
-        assert member.seen(MANAGED) is NOT_FETCHED
+        assert member.get_cached(MANAGED) is NOT_FETCHED
         await member.resource("v1", "ConfigMap")
         await harness.put(MANAGED, **{"karmada.io/managed": "true"})
         await harness.put(UNMANAGED)
-        assert member.seen(MANAGED) is NOT_FETCHED
+        assert member.get_cached(MANAGED) is NOT_FETCHED
         await asyncio.sleep(1)
-        assert member.seen(MANAGED)["metadata"]["name"] == "ours"
-        assert member.seen(UNMANAGED) is None
+        assert member.get_cached(MANAGED)["metadata"]["name"] == "ours"
+        assert member.get_cached(UNMANAGED) is None
         assert harness.changes == [("east", "ours")]
 
     run_scenario(scenario)
@@ -128,13 +128,13 @@ def test_unmanaged_object_is_cached_for_a_limited_time() -> None:
         assert member is not None
         found = await harness.put(UNMANAGED)
         resource = await member.resource("v1", "ConfigMap")
-        member.learn(resource, "default", "theirs", found)
-        assert member.seen(UNMANAGED) == found
-        await asyncio.sleep(FOREIGN_SECONDS + 1)
-        assert member.seen(UNMANAGED) is None
-        member.learn(resource, "default", "theirs", found)
-        member.learn(resource, "default", "theirs", None)
-        assert member.seen(UNMANAGED) is None
+        member.put_cached(resource, "default", "theirs", found)
+        assert member.get_cached(UNMANAGED) == found
+        await asyncio.sleep(UNMANAGED_SECONDS + 1)
+        assert member.get_cached(UNMANAGED) is None
+        member.put_cached(resource, "default", "theirs", found)
+        member.put_cached(resource, "default", "theirs", None)
+        assert member.get_cached(UNMANAGED) is None
 
     run_scenario(scenario)
 

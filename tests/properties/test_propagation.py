@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from trimtab.api.value import Raw
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer
@@ -66,7 +66,7 @@ STRATEGIES = [
 class Life:
     """A fleet of three members on the virtual clock."""
 
-    def __init__(self, fleet: Embedded, runner: Stage) -> None:
+    def __init__(self, fleet: EmbeddedFleet, runner: Stage) -> None:
         self.fleet = fleet
         self._stage = runner
 
@@ -201,7 +201,7 @@ def test_settled_fleet_writes_nothing() -> None:
     assert live(act) == Counter()
 
 
-def servers(fleet: Embedded) -> list[ApiServer]:
+def servers(fleet: EmbeddedFleet) -> list[ApiServer]:
     return [fleet.host, *(member.server for member in fleet.world)]
 
 

@@ -15,8 +15,8 @@ from trimtab.clock import Clock, LoopClock, WallClock, run_virtually
 from trimtab.controllers.contract import Controller, Delete, Effect, Trigger, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.manager import Manager
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient
@@ -43,7 +43,7 @@ def new_controller(reconcile: Callable[..., Iterator[Effect]], *writes: str, wak
 class Harness:
     """A running control plane with one controller, and the client of a user."""
 
-    def __init__(self, user: Client, manager: Manager) -> None:
+    def __init__(self, user: Client, manager: ControllerManager) -> None:
         self.user = user
         self.manager = manager
 
@@ -69,8 +69,8 @@ Scenario = Callable[[Harness], Awaitable[None]]
 
 
 async def run_with_clients(chosen: Controller, own: Client, user: Client, clock: Clock, scenario: Scenario) -> None:
-    state = Surroundings(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers())
-    manager = Manager(state, [chosen])
+    state = ControlPlaneState(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers())
+    manager = ControllerManager(state, [chosen])
     await manager.start()
     try:
         await scenario(Harness(user, manager))

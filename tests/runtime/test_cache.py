@@ -153,8 +153,8 @@ def test_failing_listener_affects_no_other_listener(caplog: Any) -> None:
         def fails(_old: Any, _new: Any) -> None:
             raise ZeroDivisionError
 
-        table.listen(fails)
-        table.listen(lambda _old, new: revisions.append(new.revision) if new else None)
+        table.add_listener(fails)
+        table.add_listener(lambda _old, new: revisions.append(new.revision) if new else None)
         await asyncio.sleep(10)
         await cache.close()
         return revisions, table.entries["shop", "web"].revision
@@ -203,13 +203,13 @@ def test_index_follows_changes() -> None:
         by_colour = Index("maps by colour", ConfigMap, lambda one: [one.metadata.labels.get("colour", "")])
         table = Table(resource_of(kind_of(ConfigMap)))
         put(1, colour="red")
-        assert [one.name for one in table.having(by_colour, "red")] == ["a"]
+        assert [one.name for one in table.by_index(by_colour, "red")] == ["a"]
         put(2, colour="red", size="small")
-        assert [one.metadata.labels["size"] for one in table.having(by_colour, "red")] == ["small"]
+        assert [one.metadata.labels["size"] for one in table.by_index(by_colour, "red")] == ["small"]
         put(3, colour="blue")
-        assert [one.name for one in table.having(by_colour, "blue")] == ["a"]
-        assert table.having(by_colour, "red") == []
+        assert [one.name for one in table.by_index(by_colour, "blue")] == ["a"]
+        assert table.by_index(by_colour, "red") == []
         table.drop(("", "a"), "4")
-        assert table.having(by_colour, "blue") == []
+        assert table.by_index(by_colour, "blue") == []
 
     run_virtually(scenario())

@@ -9,12 +9,12 @@ from trimtab.api.kind import to_wire
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Condition
 from trimtab.runtime.commit import (
-    NotYours,
-    alike_where,
-    changes,
+    UndeclaredWrite,
+    check_declared_fields,
     difference,
-    graft,
-    refuse_foreign_fields,
+    is_same_in_patched_fields,
+    typed_difference,
+    with_undeclared_fields,
     with_version,
 )
 
@@ -65,7 +65,7 @@ STATES = [
 @pytest.mark.parametrize("after", STATES)
 @pytest.mark.parametrize("before", STATES)
 def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: Binding, after: Binding) -> None:
-    patch = changes(before, after, to_wire(before))
+    patch = typed_difference(before, after, to_wire(before))
     assert merge(to_wire(before), patch) == to_wire(after)
     assert (not patch) is (before is after)
 
@@ -73,12 +73,14 @@ def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: B
 def test_undeclared_fields_of_list_items_are_kept() -> None:
     before = [{"name": "a", "replicas": 1}, {"name": "b"}]
     raw = [{"name": "a", "replicas": 1, "note": "theirs"}, {"name": "b"}]
-    assert graft(before, [{"name": "a", "replicas": 2}], raw) == [{"name": "a", "replicas": 2, "note": "theirs"}]
+    assert with_undeclared_fields(before, [{"name": "a", "replicas": 2}], raw) == [
+        {"name": "a", "replicas": 2, "note": "theirs"}
+    ]
 
 
 def test_removed_declared_field_of_a_list_item_stays_removed() -> None:
     before = [{"name": "a", "replicas": 1}]
-    assert graft(before, [{"name": "a"}], before) == [{"name": "a"}]
+    assert with_undeclared_fields(before, [{"name": "a"}], before) == [{"name": "a"}]
 
 
 def test_patch_carries_the_resource_version_it_was_computed_from() -> None:
@@ -88,15 +90,17 @@ def test_patch_carries_the_resource_version_it_was_computed_from() -> None:
 def test_undeclared_field_is_rejected() -> None:
     from trimtab.api.kinds.cluster import Cluster
 
-    refuse_foreign_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, (Cluster,))
-    with pytest.raises(NotYours):
-        refuse_foreign_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, (Cluster,))
-    refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))
+    check_declared_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, (Cluster,))
+    with pytest.raises(UndeclaredWrite):
+        check_declared_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, (Cluster,))
+    check_declared_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))
 
 
 def test_objects_are_same_when_no_patched_field_changed() -> None:
     patch = {"status": {"phase": "Ready", "counts": {"seen": 2}}}
     one = {"status": {"phase": "Waiting", "counts": {"seen": 1}}, "spec": {"replicas": 1}}
-    assert alike_where(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 1, "other": 5}}, "spec": {}})
-    assert not alike_where(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 7}}})
-    assert not alike_where(patch, one, {"status": {"phase": "Gone", "counts": {"seen": 1}}})
+    assert is_same_in_patched_fields(
+        patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 1, "other": 5}}, "spec": {}}
+    )
+    assert not is_same_in_patched_fields(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 7}}})
+    assert not is_same_in_patched_fields(patch, one, {"status": {"phase": "Gone", "counts": {"seen": 1}}})

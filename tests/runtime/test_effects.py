@@ -34,7 +34,7 @@ from trimtab.errors import NotFound
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.effects import EffectExecutor, MemberFault
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -52,12 +52,12 @@ def test_object_that_is_as_wanted_is_not_written() -> None:
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a", text="Zmlyc3Q=")
         await asyncio.sleep(5)
-        (reconciler,) = harness.manager.beats
+        (reconciler,) = harness.manager.reconcilers
         writes_before = reconciler.writes
-        harness.manager.look_at_everything("copier")
+        harness.manager.enqueue_all("copier")
         await asyncio.sleep(5)
         assert (reconciler.writes, writes_before) == (2, 2)
-        assert harness.manager.idle
+        assert harness.manager.is_idle
 
     run_scenario(COPIER, scenario)
 
@@ -97,7 +97,7 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
         await harness.create_map("b")
         await asyncio.sleep(2)
         assert (await harness.get_map("a"))["data"] == {"text": "mine"}
-        assert harness.manager.around.memory["seen", "b"]
+        assert harness.manager.state.memory["seen", "b"]
 
     run_scenario(new_controller(write_undeclared, "metadata.labels"), scenario)
     assert "NotYours: ConfigMap.data." in caplog.text
@@ -220,7 +220,7 @@ def test_new_objects_of_one_kind_are_created_in_one_request() -> None:
         assert CountingClient.steps == [["a0", "a1", "a2"]]
         created = [one["metadata"] for one in (await harness.user.list(SECRETS, "default")).items]
         assert [one["name"] for one in created] == ["a0", "a1", "a2"]
-        assert [reconciler.writes for reconciler in harness.manager.beats] == [3]
+        assert [reconciler.writes for reconciler in harness.manager.reconcilers] == [3]
 
     run_scenario(new_controller(create_three, "Secret"), scenario, CountingClient)
 
@@ -245,7 +245,7 @@ class FakeMember:
         self.client = client
         self.cached: dict[str, Raw | None] = {}
 
-    def seen(self, ref: Ref) -> Raw | None:
+    def get_cached(self, ref: Ref) -> Raw | None:
         return self.cached.get(ref.name)
 
     async def resource(self, api_version: str, kind: str) -> Resource:
@@ -253,7 +253,7 @@ class FakeMember:
             raise NotFound(f"no {kind} here")
         return MAPS
 
-    def learn(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+    def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
         self.cached[name] = raw
 
 
@@ -282,7 +282,7 @@ class MemberRun:
             await LocalClient(server).create(MAPS, new_map(name))
         self.member = FakeMember(client(server))
         cache = Cache(LocalClient(server))
-        state = Surroundings(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=OneMember(self.member))
+        state = ControlPlaneState(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=OneMember(self.member))
         try:
             await EffectExecutor(COPIER, state, self.requeued.append).execute_all(KEY, [effect])
         except MemberFault as fault:

@@ -12,7 +12,7 @@ from trimtab.clock import run_virtually
 from trimtab.controllers.contract import RecordEvent, Ref
 from trimtab.errors import Unavailable
 from trimtab.runtime import event_recorder
-from trimtab.runtime.event_recorder import Recorder, event_for
+from trimtab.runtime.event_recorder import EventRecorder, event_for
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -48,13 +48,13 @@ class FaultyClient(LocalClient):
         await super().record(events)
 
 
-def run_scenario(scenario: Callable[[Recorder, FaultyClient], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[EventRecorder, FaultyClient], Awaitable[None]]) -> None:
     async def run() -> None:
         server = ApiServer(Store(), Settings())
         await server.start()
         client = FaultyClient(server)
         await client.create(NAMESPACES, {"metadata": {"name": "shop"}})
-        recorder = Recorder(client)
+        recorder = EventRecorder(client)
         await scenario(recorder, client)
         await recorder.close()
         await server.stop()
@@ -68,12 +68,12 @@ async def event_counts(client: LocalClient) -> dict[str, int]:
 
 
 def test_events_of_one_turn_are_written_in_one_batch():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         for number in range(5):
-            recorder.tell(new_effect(f"web-{number}"), NOW)
-        assert not recorder.idle
-        await recorder.written()
-        assert recorder.idle
+            recorder.record(new_effect(f"web-{number}"), NOW)
+        assert not recorder.is_idle
+        await recorder.wait_until_written()
+        assert recorder.is_idle
         assert client.batches == [5]
         assert await event_counts(client) == {f"web-{number}: all is well": 1 for number in range(5)}
 
@@ -81,14 +81,14 @@ def test_events_of_one_turn_are_written_in_one_batch():
 
 
 def test_repeated_event_raises_the_count_before_and_after_it_is_written():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
-        recorder.tell(new_effect(), NOW)
-        recorder.tell(new_effect(), NOW + timedelta(seconds=3))
-        await recorder.written()
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
+        recorder.record(new_effect(), NOW)
+        recorder.record(new_effect(), NOW + timedelta(seconds=3))
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"web: all is well": 2}
         for seconds in (60, 61, 62):
-            recorder.tell(new_effect(), NOW + timedelta(seconds=seconds))
-        await recorder.written()
+            recorder.record(new_effect(), NOW + timedelta(seconds=seconds))
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"web: all is well": 5}
         [event] = (await client.list(EVENTS, "shop")).items
         assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2030-01-01T12:00:00Z", "2030-01-01T12:01:02Z")
@@ -97,51 +97,51 @@ def test_repeated_event_raises_the_count_before_and_after_it_is_written():
 
 
 def test_deleted_event_is_recorded_again():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
-        recorder.tell(new_effect(), NOW)
-        await recorder.written()
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
+        recorder.record(new_effect(), NOW)
+        await recorder.wait_until_written()
         await client.delete(EVENTS, "shop", (await client.list(EVENTS, "shop")).items[0]["metadata"]["name"])
-        recorder.tell(new_effect(), NOW + timedelta(hours=2))
-        await recorder.written()
+        recorder.record(new_effect(), NOW + timedelta(hours=2))
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"web: all is well": 1}
 
     run_scenario(scenario)
 
 
 def test_rejected_event_affects_no_other():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
-        recorder.tell(new_effect("first"), NOW)
-        recorder.tell(new_effect("lost", namespace="nowhere"), NOW)
-        recorder.tell(new_effect("last"), NOW)
-        await recorder.written()
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
+        recorder.record(new_effect("first"), NOW)
+        recorder.record(new_effect("lost", namespace="nowhere"), NOW)
+        recorder.record(new_effect("last"), NOW)
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"first: all is well": 1, "last: all is well": 1}
 
     run_scenario(scenario)
 
 
 def test_events_are_dropped_only_while_the_server_fails():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         client.failing = True
-        recorder.tell(new_effect("early"), NOW)
-        await recorder.written()
+        recorder.record(new_effect("early"), NOW)
+        await recorder.wait_until_written()
         client.failing = False
-        recorder.tell(new_effect("early"), NOW)
-        recorder.tell(new_effect("late"), NOW)
-        await recorder.written()
+        recorder.record(new_effect("early"), NOW)
+        recorder.record(new_effect("late"), NOW)
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"early: all is well": 1, "late: all is well": 1}
 
     run_scenario(scenario)
 
 
 def test_failed_count_update_affects_no_other():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         for name in ("first", "second"):
-            recorder.tell(new_effect(name), NOW)
-        await recorder.written()
+            recorder.record(new_effect(name), NOW)
+        await recorder.wait_until_written()
         client.rejected = "first"
         for name in ("first", "second"):
-            recorder.tell(new_effect(name), NOW)
-        await recorder.written()
+            recorder.record(new_effect(name), NOW)
+        await recorder.wait_until_written()
         assert await event_counts(client) == {"first: all is well": 1, "second: all is well": 2}
 
     run_scenario(scenario)
@@ -150,28 +150,28 @@ def test_failed_count_update_affects_no_other():
 def test_pending_events_are_bounded_while_the_server_does_not_respond(monkeypatch):
     monkeypatch.setattr(event_recorder, "MOST_WAITING", 10)
 
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         client.seconds = 30.0
-        recorder.tell(new_effect("first"), NOW)
+        recorder.record(new_effect("first"), NOW)
         await asyncio.sleep(1)
         for number in range(50):
-            recorder.tell(new_effect(f"web-{number}"), NOW)
-        await recorder.written()
+            recorder.record(new_effect(f"web-{number}"), NOW)
+        await recorder.wait_until_written()
         assert client.batches == [1, 10]
 
     run_scenario(scenario)
 
 
 def test_close_writes_pending_events_for_a_limited_time():
-    async def scenario(recorder: Recorder, client: FaultyClient) -> None:
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         client.seconds = 1.0
-        recorder.tell(new_effect("quick"), NOW)
+        recorder.record(new_effect("quick"), NOW)
         await recorder.close()
         client.seconds = 3600.0
-        recorder.tell(new_effect("slow"), NOW)
+        recorder.record(new_effect("slow"), NOW)
         before = asyncio.get_running_loop().time()
         await recorder.close()
-        assert asyncio.get_running_loop().time() - before == event_recorder.LAST_WORDS_SECONDS
+        assert asyncio.get_running_loop().time() - before == event_recorder.CLOSE_TIMEOUT_SECONDS
         assert await event_counts(client) == {"quick: all is well": 1}
 
     run_scenario(scenario)

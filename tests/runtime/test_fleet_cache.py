@@ -12,7 +12,7 @@ from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
 from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.fleet_cache import FleetKeeper
+from trimtab.runtime.fleet_cache import FleetCache
 
 WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
 REQUEST = placement_request(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
@@ -36,7 +36,7 @@ class FakeCache:
         self._type = type_
         return self
 
-    def listen(self, listener: Any) -> None:
+    def add_listener(self, listener: Any) -> None:
         self._listeners[self._type] = listener
 
     def notify(self, old: Any, new: Any) -> None:
@@ -44,13 +44,13 @@ class FakeCache:
         self._listeners[type(known)](old and FakeEntry(old), new and FakeEntry(new))
 
 
-def new_fleet_cache() -> tuple[FakeCache, dict[Any, Any], FleetKeeper]:
+def new_fleet_cache() -> tuple[FakeCache, dict[Any, Any], FleetCache]:
     tables, memory = FakeCache(), dict[Any, Any]()
-    return tables, memory, FleetKeeper(cast("Cache", tables), memory)
+    return tables, memory, FleetCache(cast("Cache", tables), memory)
 
 
 def reserve(
-    fleet_cache: FleetKeeper, memory: dict[Any, Any], request: PlacementRequest, arriving: tuple[tuple[str, int], ...]
+    fleet_cache: FleetCache, memory: dict[Any, Any], request: PlacementRequest, arriving: tuple[tuple[str, int], ...]
 ) -> None:
     """Leave the capacity reserved, as a batch of the scheduler does."""
     fleet = reserve_moves([(request, arriving)], fleet_cache.at(EPOCH, {WEB: request}))

@@ -8,7 +8,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, Plugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
-from trimtab.runtime.leader_election import LEASES, Election
+from trimtab.runtime.leader_election import LEASES, LeaderElector
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -36,7 +36,7 @@ class Candidates:
 
     def start(self, name: str) -> asyncio.Task[None]:
         self.clients[name] = CuttableClient(self.server)
-        election = Election(self.clients[name], self.clock, name)
+        election = LeaderElector(self.clients[name], self.clock, name)
 
         async def work() -> None:
             assert not self.leading, "two candidates lead at once"
@@ -46,7 +46,7 @@ class Candidates:
             finally:
                 self.leading.discard(name)
 
-        return asyncio.ensure_future(election.lead(work))
+        return asyncio.ensure_future(election.run_as_leader(work))
 
     async def lease(self) -> dict:
         spec: dict = (await LocalClient(self.server).get(LEASES, "kube-system", "trimtab-controllers"))["spec"]
@@ -115,8 +115,8 @@ def test_failing_work_releases_the_lease_and_raises() -> None:
         async def work() -> None:
             raise RuntimeError("a bug")
 
-        election = Election(LocalClient(candidates.server), candidates.clock, "first")
-        (failure,) = await asyncio.gather(election.lead(work), return_exceptions=True)
+        election = LeaderElector(LocalClient(candidates.server), candidates.clock, "first")
+        (failure,) = await asyncio.gather(election.run_as_leader(work), return_exceptions=True)
         assert str(failure) == "a bug"
         assert (await candidates.lease())["holderIdentity"] == ""
 
@@ -129,7 +129,9 @@ def test_candidate_with_failing_exec_plugin_keeps_trying(tmp_path: Path) -> None
     async def scenario() -> None:
         login = Plugin("/bin/sh", ("-c", f"echo calls >> {calls}; exit 1"))
         client = KubeClient(Credentials(server="http://127.0.0.1:1", exec=login))
-        candidate = asyncio.ensure_future(Election(client, WallClock(), "first", retry_seconds=0.01).lead(nothing))
+        candidate = asyncio.ensure_future(
+            LeaderElector(client, WallClock(), "first", retry_seconds=0.01).run_as_leader(nothing)
+        )
         while not calls.exists() or len(calls.read_text().splitlines()) < 3:
             done, _ = await asyncio.wait({candidate}, timeout=0.01)
             assert not done

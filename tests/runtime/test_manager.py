@@ -12,8 +12,8 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import Controller, Effect, RememberInProcess, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.manager import Manager
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -43,10 +43,10 @@ def test_key_is_queued_for_the_named_controller_only() -> None:
         await harness.create_map("a")
         await asyncio.sleep(1)
         reconciled.clear()
-        harness.manager.wake("other", Key(kind_of(ConfigMap).id, "default", "a"))
+        harness.manager.enqueue("other", Key(kind_of(ConfigMap).id, "default", "a"))
         await asyncio.sleep(1)
         assert reconciled == []
-        harness.manager.wake("copier", Key(kind_of(ConfigMap).id, "default", "a"))
+        harness.manager.enqueue("copier", Key(kind_of(ConfigMap).id, "default", "a"))
         await asyncio.sleep(1)
         assert reconciled == ["a"]
 
@@ -69,8 +69,10 @@ def test_controller_without_subjects_gets_objects_of_propagatable_kinds_only() -
         server = ApiServer(Store(), Settings(clock=LoopClock()))
         await server.start()
         client = LocalClient(server)
-        state = Surroundings(cache=Cache(client), clock=LoopClock(), profile=TRIMTAB, members=NoMembers())
-        manager = Manager(state, [new_template_controller()], propagatable=lambda resource: resource.id == MAPS.id)
+        state = ControlPlaneState(cache=Cache(client), clock=LoopClock(), profile=TRIMTAB, members=NoMembers())
+        manager = ControllerManager(
+            state, [new_template_controller()], propagatable=lambda resource: resource.id == MAPS.id
+        )
         assert not manager.started
         await manager.start()
         assert manager.started

@@ -3,7 +3,7 @@ import asyncio
 from trimtab.client.client import Resource
 from trimtab.clock import EPOCH, LoopClock, run_virtually
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.placement_snapshot import following
+from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -18,7 +18,7 @@ def test_snapshot_follows_created_and_deleted_clusters() -> None:
         server = ApiServer(Store(), Settings(clock=LoopClock()))
         await server.start()
         client, cache = LocalClient(server), Cache(LocalClient(server))
-        snapshots = following(cache)
+        snapshots = placement_snapshots_from(cache)
         body = {"apiVersion": MANAGED_CLUSTERS.api_version, "kind": "ManagedCluster"}
         for name in ("a", "b"):
             await client.create(MANAGED_CLUSTERS, {**body, "metadata": {"name": name}, "spec": {}})

@@ -49,7 +49,7 @@ def test_retry_delay_doubles_up_to_a_limit() -> None:
             queue.done((await queue.take())[0])
         assert delays[:3] == [0.005, 0.01, 0.02]
         assert delays[-1] == 300
-        queue.succeeded("a")
+        queue.reset_backoff("a")
         assert queue.retry("a") == 0.005
         queue.close()
 

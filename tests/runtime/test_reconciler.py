@@ -85,7 +85,7 @@ def test_exception_in_a_controller_affects_only_its_key(caplog) -> None:
         await harness.create_map("a")
         await harness.create_map("b")
         await asyncio.sleep(2)
-        assert harness.manager.around.memory["seen", "b"]
+        assert harness.manager.state.memory["seen", "b"]
 
     run_scenario(new_controller(fails_on_a, "status"), scenario)
     assert "copier failed on" in caplog.text
@@ -118,7 +118,7 @@ def test_value_remembered_first_is_visible_to_the_next_reconcile() -> None:
         for name in ("a", "b", "c", "d", "e", "f", "go"):
             await harness.create_map(name)
         await asyncio.sleep(1)
-        harness.manager.look_at_everything("copier")
+        harness.manager.enqueue_all("copier")
         await asyncio.sleep(2)
         maps = [one for one in (await harness.user.list(MAPS, "default")).items if "data" in one]
         numbers = [one["data"]["number"] for one in maps if "number" in one["data"]]
@@ -140,7 +140,7 @@ def test_subjects_are_reconciled_one_by_one_or_in_batches(batch: int) -> None:
         for name in "abc":
             await harness.create_map(name)
         await asyncio.sleep(2)
-        assert {key for topic, key in harness.manager.around.memory if topic == "seen"} >= {"a", "b", "c"}
+        assert {key for topic, key in harness.manager.state.memory if topic == "seen"} >= {"a", "b", "c"}
 
     run_scenario(new_controller(reconcile_batch if batch > 1 else reconcile_one, "status", batch=batch), scenario)
 
@@ -159,10 +159,10 @@ def test_deleted_subject_is_reconciled_only_by_controllers_that_handle_deletion(
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
         await asyncio.sleep(1)
-        before = harness.manager.beats[0].beats
+        before = harness.manager.reconcilers[0].reconciles
         await harness.user.delete(MAPS, "default", "a")
         await asyncio.sleep(1)
-        assert harness.manager.beats[0].beats - before == int(handles_deletion)
+        assert harness.manager.reconcilers[0].reconciles - before == int(handles_deletion)
 
     run_scenario(new_controller(reconcile, "status", gone=subject_deleted if handles_deletion else None), scenario)
     assert deleted == (["a"] if handles_deletion else [])
@@ -182,7 +182,7 @@ def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> No
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "a"}}
         await harness.user.create(SECRETS, secret)
         await asyncio.sleep(1)
-        assert [key for topic, key in harness.manager.around.memory if topic == "seen"] == ["a"]
+        assert [key for topic, key in harness.manager.state.memory if topic == "seen"] == ["a"]
 
     run_scenario(new_controller(remember_name, "status", changed=never, wakes=[Trigger(Secret, same_name)]), scenario)
 

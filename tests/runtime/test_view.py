@@ -12,7 +12,7 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Index, Ref
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.view import LiveView, Onlooker, Surroundings
+from trimtab.runtime.view import ControlPlaneState, LiveView, TriggerView
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -21,12 +21,12 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 BY_COLOUR = Index("maps by colour", ConfigMap, lambda one: [one.metadata.labels.get("colour", "")])
 
 
-def run_scenario(scenario: Callable[[LocalClient, Surroundings], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[LocalClient, ControlPlaneState], Awaitable[None]]) -> None:
     async def run() -> None:
         server = ApiServer(Store(), Settings(clock=LoopClock()))
         await server.start()
         cache = Cache(LocalClient(server))
-        state = Surroundings(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=NoMembers())
+        state = ControlPlaneState(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=NoMembers())
         try:
             await scenario(LocalClient(server), state)
         finally:
@@ -43,7 +43,7 @@ async def create_namespace(client: LocalClient, name: str, profile: str) -> None
 
 
 def test_namespace_annotation_selects_the_profile_and_unknown_names_are_ignored() -> None:
-    async def scenario(client: LocalClient, state: Surroundings) -> None:
+    async def scenario(client: LocalClient, state: ControlPlaneState) -> None:
         assert state.profile_in("other") is TRIMTAB, "namespaces are not cached yet"
         state.cache.table_of(Namespace)
         for name, profile in (("strict", "upstream"), ("odd", "nonesuch"), ("none", "")):
@@ -63,8 +63,8 @@ def test_namespace_annotation_selects_the_profile_and_unknown_names_are_ignored(
 
 
 def test_time_stands_still_in_a_view_and_runs_in_a_trigger_view() -> None:
-    async def scenario(client: LocalClient, state: Surroundings) -> None:
-        view, trigger_view = LiveView(state), Onlooker(state)
+    async def scenario(client: LocalClient, state: ControlPlaneState) -> None:
+        view, trigger_view = LiveView(state), TriggerView(state)
         first = (view.now, trigger_view.now)
         await asyncio.sleep(5)
         assert view.now == first[0]
@@ -74,7 +74,7 @@ def test_time_stands_still_in_a_view_and_runs_in_a_trigger_view() -> None:
 
 
 def test_view_reads_typed_raw_and_indexed_objects() -> None:
-    async def scenario(client: LocalClient, state: Surroundings) -> None:
+    async def scenario(client: LocalClient, state: ControlPlaneState) -> None:
         for name, colour in (("b", "red"), ("a", "red"), ("c", "blue")):
             metadata = {"namespace": "default", "name": name, "labels": {"colour": colour}}
             await client.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
@@ -95,7 +95,7 @@ def test_view_reads_typed_raw_and_indexed_objects() -> None:
 
 
 def test_object_in_a_cluster_that_is_not_joined_is_unseen() -> None:
-    async def scenario(client: LocalClient, state: Surroundings) -> None:
+    async def scenario(client: LocalClient, state: ControlPlaneState) -> None:
         assert LiveView(state).member("m1", Ref("v1", "ConfigMap", "default", "a")) is NOT_FETCHED
 
     run_scenario(scenario)

@@ -9,8 +9,8 @@ from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.manager import Manager
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.fleet import PACES, MemberPlan
@@ -27,8 +27,8 @@ def test_every_component_works_over_http_with_its_own_cache(tmp_path: Path) -> N
         await daemon.start()
         client, clock = KubeClient(load(daemon.kubeconfig)), WallClock()
         caches = [Cache(client) for _ in range(3)]
-        state = Surroundings(cache=caches[0], clock=clock, profile=TRIMTAB, members=Nobody())
-        manager = Manager(state, workloads.values())
+        state = ControlPlaneState(cache=caches[0], clock=clock, profile=TRIMTAB, members=Nobody())
+        manager = ControllerManager(state, workloads.values())
         plan = MemberPlan(name="far", nodes=2)
         shape = Shape("far", PACES["instant"])
         kubelets = Kubelets(caches[1], plan.node_plans(), shape, clock=clock, dice=random.Random(0))

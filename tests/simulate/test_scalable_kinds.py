@@ -7,13 +7,13 @@ from trimtab.simulate.scalable_kinds import without_schemas
 
 def test_scalable_custom_kind_is_cached_while_it_is_defined() -> None:
     async def scenario(member: Member) -> None:
-        assert member.cache.known(GAMES.id) is None
+        assert member.cache.find_table(GAMES.id) is None
         await member.client.create(DEFINITIONS, games())
         await asyncio.sleep(5)
-        assert member.cache.known(GAMES.id) is not None
+        assert member.cache.find_table(GAMES.id) is not None
         await member.client.delete(DEFINITIONS, "", "games.play.example")
         await asyncio.sleep(5)
-        assert member.cache.known(GAMES.id) is None
+        assert member.cache.find_table(GAMES.id) is None
 
     in_a_member(scenario)
 
@@ -24,7 +24,7 @@ def test_custom_kind_without_scale_is_not_cached() -> None:
         del crd["spec"]["versions"][0]["subresources"]["scale"]
         await member.client.create(DEFINITIONS, crd)
         await asyncio.sleep(5)
-        assert member.cache.known(GAMES.id) is None
+        assert member.cache.find_table(GAMES.id) is None
 
     in_a_member(scenario)
 

@@ -26,7 +26,7 @@ from trimtab.api.value import Object, Raw, Value
 from trimtab.client.client import resource_of
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.ocm.placement import question
+from trimtab.controllers.ocm.placement import placement_request
 from trimtab.controllers.ocm.placement_decisions import new_decision
 from trimtab.controllers.propagation.detect import (
     RESERVED_NAMESPACES,
@@ -314,7 +314,7 @@ def placement_verdicts(
         item.typed for item in intake.items if isinstance(item.typed, PlacementSnapshotCache.kinds)
     ).snapshot(view.now)
     for placement in placements:
-        ask = question(placement, scene, cast("Any", compiler()), view)
+        ask = placement_request(placement, scene, cast("Any", compiler()), view)
         subject = f"Placement {placement.namespace}/{placement.name}"
         try:
             answer = decide(ask, scene)

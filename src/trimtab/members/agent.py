@@ -7,8 +7,8 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, ApiFault, NotFound
-from trimtab.members.join import NAMESPACES, ROOM
-from trimtab.runtime.leader_election import LEASES, micro
+from trimtab.members.join import CLUSTER_NAMESPACE, NAMESPACES
+from trimtab.runtime.leader_election import LEASES, micro_time
 
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
@@ -30,26 +30,28 @@ class Heartbeat:
     async def run(self) -> None:
         while True:
             try:
-                await self.beat()
+                await self.renew_lease()
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot renew the lease of %s: %s", self._cluster, fault)
             await asyncio.sleep(self._period)
 
-    async def beat(self) -> None:
+    async def renew_lease(self) -> None:
         """Renew the Lease; create it and its namespace if they do not exist."""
         spec = {
             "holderIdentity": self._cluster,
             "leaseDurationSeconds": LEASE_SECONDS,
-            "renewTime": micro(self._clock.now()),
+            "renewTime": micro_time(self._clock.now()),
         }
         try:
-            await self._host.patch(LEASES, ROOM, self._cluster, {"spec": spec}, manager="trimtab-agent")
+            await self._host.patch(LEASES, CLUSTER_NAMESPACE, self._cluster, {"spec": spec}, manager="trimtab-agent")
         except NotFound:
-            await self._ensure(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
+            await self._ensure(
+                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLUSTER_NAMESPACE}}
+            )
             lease: Raw = {
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
-                "metadata": {"namespace": ROOM, "name": self._cluster},
+                "metadata": {"namespace": CLUSTER_NAMESPACE, "name": self._cluster},
                 "spec": spec,
             }
             await self._ensure(LEASES, lease)

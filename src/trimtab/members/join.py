@@ -12,18 +12,18 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import AlreadyExists, InputFault, NotFound
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
-ROOM = "karmada-cluster"
-SYSTEM = {"karmada.io/system": "true"}
+CLUSTER_NAMESPACE = "karmada-cluster"
+SYSTEM_LABELS = {"karmada.io/system": "true"}
 TOKEN_SECONDS = 10 * 365 * 24 * 3600
 
 
-class Facts:
+class ClusterFacts:
     """What the user states about a cluster when joining it."""
 
     def __init__(
@@ -36,13 +36,13 @@ class Facts:
 
 
 async def join(
-    host: Client, member: Client, name: str, credentials: Credentials, facts: Facts, *, mode: str = "Push"
+    host: Client, member: Client, name: str, credentials: Credentials, facts: ClusterFacts, *, mode: str = "Push"
 ) -> Raw:
     """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host."""
     if faults := label_faults(name):
         raise InputFault(f"{name!r} cannot be the name of a cluster: {faults[0]}")
-    identity = await _identity(member)
-    await _refuse_twins(host, name, identity)
+    identity = await _cluster_id(member)
+    await _check_not_joined(host, name, identity)
     spec: Raw = {
         "id": identity,
         "syncMode": mode,
@@ -54,10 +54,10 @@ async def join(
         "proxyURL": credentials.proxy,
     }
     if mode == "Push":
-        token = await _account(member, name)
-        await _ensure(host, NAMESPACES, {"metadata": {"name": ROOM}})
-        await _keep_token(host, name, token, credentials.ca)
-        spec["secretRef"] = {"namespace": ROOM, "name": name}
+        token = await _create_account(member, name)
+        await _ensure(host, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE}})
+        await _store_token(host, name, token, credentials.ca)
+        spec["secretRef"] = {"namespace": CLUSTER_NAMESPACE, "name": name}
     cluster = {
         "apiVersion": kind_of(Cluster).api_version,
         "kind": "Cluster",
@@ -72,25 +72,25 @@ async def unjoin(host: Client, name: str) -> None:
     await host.delete(resource_of(kind_of(Cluster)), "", name)
 
 
-async def forget_credentials(host: Client, name: str) -> None:
+async def delete_credentials(host: Client, name: str) -> None:
     """Delete the token Secret of a cluster, if there is one."""
     try:
-        await host.delete(SECRETS, ROOM, name)
+        await host.delete(SECRETS, CLUSTER_NAMESPACE, name)
     except NotFound:
         return
 
 
-async def _identity(member: Client) -> str:
+async def _cluster_id(member: Client) -> str:
     namespace = await member.get(NAMESPACES, "", "kube-system")
     uid: str = namespace["metadata"]["uid"]
     return uid
 
 
-async def _refuse_twins(host: Client, name: str, identity: str) -> None:
+async def _check_not_joined(host: Client, name: str, cluster_id: str) -> None:
     for other in (await host.list(resource_of(kind_of(Cluster)))).items:
         if other["metadata"]["name"] == name:
             raise InputFault(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
-        if (other.get("spec") or {}).get("id") == identity:
+        if (other.get("spec") or {}).get("id") == cluster_id:
             raise InputFault(f"this cluster is already joined as {other['metadata']['name']}")
 
 
@@ -102,24 +102,28 @@ async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
         return
 
 
-async def _account(member: Client, name: str) -> str:
+async def _create_account(member: Client, name: str) -> str:
     """Create a service account with full access in the member; returns its token."""
     account = f"karmada-{name}"
     role = f"karmada-controller-manager:{account}"
-    await _ensure(member, NAMESPACES, {"metadata": {"name": ROOM, "labels": SYSTEM}})
-    await _ensure(member, ACCOUNTS, {"metadata": {"namespace": ROOM, "name": account, "labels": SYSTEM}})
+    await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
+    await _ensure(
+        member,
+        SERVICE_ACCOUNTS,
+        {"metadata": {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}},
+    )
     full_access = [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["get"]},
     ]
-    await _ensure(member, ROLES, {"metadata": {"name": role, "labels": SYSTEM}, "rules": full_access})
+    await _ensure(member, ROLES, {"metadata": {"name": role, "labels": SYSTEM_LABELS}, "rules": full_access})
     await _ensure(
         member,
         ROLE_BINDINGS,
         {
-            "metadata": {"name": role, "labels": SYSTEM},
+            "metadata": {"name": role, "labels": SYSTEM_LABELS},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "namespace": ROOM, "name": account}],
+            "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
         },
     )
     request = {
@@ -127,21 +131,21 @@ async def _account(member: Client, name: str) -> str:
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": TOKEN_SECONDS},
     }
-    response = await member.submit(ACCOUNTS, ROOM, account, "token", request)
+    response = await member.submit(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, account, "token", request)
     token: str = response["status"]["token"]
     return token
 
 
-async def _keep_token(host: Client, name: str, token: str, ca: bytes) -> None:
+async def _store_token(host: Client, name: str, token: str, ca: bytes) -> None:
     """Store the member's token in a Secret on the host; it is never written to a file or a log."""
     data = {"token": base64.b64encode(token.encode()).decode(), "caBundle": base64.b64encode(ca).decode()}
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "namespace": ROOM,
+            "namespace": CLUSTER_NAMESPACE,
             "name": name,
-            "labels": SYSTEM,
+            "labels": SYSTEM_LABELS,
             "annotations": {"trimtab.dev/joined-at": datetime.now(UTC).isoformat(timespec="seconds")},
         },
         "type": "Opaque",
@@ -150,4 +154,4 @@ async def _keep_token(host: Client, name: str, token: str, ca: bytes) -> None:
     try:
         await host.create(SECRETS, secret, manager="trimtab-join")
     except AlreadyExists:
-        await host.patch(SECRETS, ROOM, name, {"data": data}, manager="trimtab-join")
+        await host.patch(SECRETS, CLUSTER_NAMESPACE, name, {"data": data}, manager="trimtab-join")

@@ -21,17 +21,17 @@ from trimtab.members.roster import MemberHandle, Roster
 from trimtab.runtime.cache import Cache
 
 PROBE_SECONDS = 10.0
-ANSWER_SECONDS = 5.0
+PROBE_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger("trimtab.probe")
 
-Report = Callable[[str, Probe], None]
+ReportProbe = Callable[[str, Probe], None]
 
 
 class Prober:
     """Probes every member in a task of its own and reports each result."""
 
     def __init__(
-        self, roster: Roster, host: Cache, clock: Clock, report: Report, *, period: float = PROBE_SECONDS
+        self, roster: Roster, host: Cache, clock: Clock, report: ReportProbe, *, period: float = PROBE_SECONDS
     ) -> None:
         self._roster = roster
         self._host = host
@@ -44,13 +44,13 @@ class Prober:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
         tasks: dict[str, asyncio.Task[None]] = {}
         changed = asyncio.Event()
-        self._host.table_of(Cluster).listen(lambda _old, _new: changed.set())
+        self._host.table_of(Cluster).add_listener(lambda _old, _new: changed.set())
         try:
             while True:
-                for name in self._clusters():
+                for name in self._cluster_names():
                     if name not in tasks:
                         tasks[name] = asyncio.get_running_loop().create_task(self._keep_probing(name))
-                for name in [name for name in tasks if name not in set(self._clusters())]:
+                for name in [name for name in tasks if name not in set(self._cluster_names())]:
                     tasks.pop(name).cancel()
                     self._summaries.pop(name, None)
                 await changed.wait()
@@ -59,7 +59,7 @@ class Prober:
             for task in tasks.values():
                 task.cancel()
 
-    def _clusters(self) -> list[str]:
+    def _cluster_names(self) -> list[str]:
         return [name for _, name in self._host.table_of(Cluster).names()]
 
     async def _keep_probing(self, name: str) -> None:
@@ -67,7 +67,7 @@ class Prober:
             entry = self._host.table_of(Cluster).entries.get(("", name))
             if entry is not None:
                 cluster = cast("Cluster", entry.typed)
-                self._roster.retry(cluster)
+                self._roster.retry_connection(cluster)
                 self._report(name, await self.probe(cluster))
             await asyncio.sleep(self._period)
 
@@ -78,11 +78,11 @@ class Prober:
         if member is None:
             return Probe(now, online=False, healthy=False, reachable=False)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                healthy = await self._healthy(member)
+            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
+                healthy = await self._is_healthy(member)
                 if not healthy:
                     return Probe(now, online=True, healthy=False)
-                return await self._look_around(member, cluster)
+                return await self._read_state(member, cluster)
         except (ApiFault, OSError, TimeoutError) as fault:
             log.info("member %s does not respond: %s", cluster.name, fault or type(fault).__name__)
             return Probe(self._clock.now(), online=False, healthy=False)
@@ -92,36 +92,36 @@ class Prober:
             return Probe(self._clock.now(), online=True, healthy=False)
 
     @staticmethod
-    async def _healthy(member: MemberHandle) -> bool:
+    async def _is_healthy(member: MemberHandle) -> bool:
         response = await member.client.fetch("/readyz")
         if response.code == 404:
             response = await member.client.fetch("/healthz")
         return response.code == 200
 
-    async def _look_around(self, member: MemberHandle, cluster: Cluster) -> Probe:
+    async def _read_state(self, member: MemberHandle, cluster: Cluster) -> Probe:
         version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
         resources = await member.discover()
-        nodes, capacity, stuck = await self._capacity(member, cluster.spec.resource_models)
+        nodes, capacity, stuck = await self._summarize_capacity(member, cluster.spec.resource_models)
         return Probe(
             self._clock.now(),
             online=True,
             healthy=True,
             version=version,
-            enablements=enablements(resources),
+            enablements=api_enablements(resources),
             complete=bool(resources),
             nodes=nodes,
             resources=capacity,
             unschedulable_pods=stuck,
         )
 
-    async def _capacity(
+    async def _summarize_capacity(
         self, member: MemberHandle, models: Sequence[ResourceModel]
     ) -> tuple[NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]:
         """Summaries of nodes and pods, computed again only if a node or a pod has changed."""
-        nodes, pods = member.everything.table_of(Node), member.everything.table_of(Pod)
+        nodes, pods = member.unfiltered_cache.table_of(Node), member.unfiltered_cache.table_of(Pod)
         await nodes.synced.wait()
         await pods.synced.wait()
-        state = (nodes.changes, pods.changes, tuple(models))
+        state = (nodes.change_count, pods.change_count, tuple(models))
         cached = self._summaries.get(member.name)
         if cached is None or cached[0] != state:
             all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
@@ -132,7 +132,7 @@ class Prober:
         return cached[1:]
 
 
-def enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
+def api_enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
     """Served APIs as Cluster status lists them: sorted by group and version, then by resource name."""
     groups: dict[str, list[APIResource]] = defaultdict(list)
     for resource in resources:

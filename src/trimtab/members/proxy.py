@@ -10,47 +10,47 @@ from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
 from trimtab.server.request.messages import Answer, Ask, Stream
 from trimtab.server.request.routes import truthy
 
-Server = Callable[[Ask], Awaitable[Answer | Stream]]
-Find = Callable[[str], Server | KubeClient | None]
+ServeRequest = Callable[[Ask], Awaitable[Answer | Stream]]
+FindServer = Callable[[str], ServeRequest | KubeClient | None]
 """The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
-_DOOR = "/proxy"
-_ABOUT_THE_CALLER = ("authorization", "impersonate-")
-_ABOUT_THE_CONNECTION = frozenset(
+_PROXY_SUFFIX = "/proxy"
+_CREDENTIAL_HEADERS = ("authorization", "impersonate-")
+_CONNECTION_HEADERS = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive", "te", "upgrade"}
 )
 
 
-class Proxy:
+class MemberProxy:
     """Forwards requests to the API servers of members."""
 
-    def __init__(self, find: Find) -> None:
+    def __init__(self, find: FindServer) -> None:
         self._find = find
 
-    async def answer(self, ask: Ask, cluster: str) -> Answer | Stream:
+    async def forward(self, request: Ask, cluster: str) -> Answer | Stream:
         server = self._find(cluster)
         if server is None:
             raise Unavailable(f"cluster {cluster} cannot be reached: it has neither an endpoint nor credentials here")
-        path = ask.path.partition(f"/clusters/{cluster}{_DOOR}")[2] or "/"
-        headers = {name: text for name, text in ask.headers.items() if not name.startswith(_ABOUT_THE_CALLER)}
+        path = request.path.partition(f"/clusters/{cluster}{_PROXY_SUFFIX}")[2] or "/"
+        headers = {name: text for name, text in request.headers.items() if not name.startswith(_CREDENTIAL_HEADERS)}
         if not isinstance(server, KubeClient):
-            ask.path, ask.headers, ask.certificate_user = path, headers, ask.caller.user
-            return await server(ask)
-        return await _far(server, ask, path, headers)
+            request.path, request.headers, request.certificate_user = path, headers, request.caller.user
+            return await server(request)
+        return await _forward_over_http(server, request, path, headers)
 
 
-async def _far(client: KubeClient, ask: Ask, path: str, headers: dict[str, str]) -> Answer | Stream:
+async def _forward_over_http(client: KubeClient, request: Ask, path: str, headers: dict[str, str]) -> Answer | Stream:
     """Forward over HTTP; our credentials in the member are allowed to impersonate the caller."""
-    user = ask.caller.user
-    sent = [(name, text) for name, text in headers.items() if name not in _ABOUT_THE_CONNECTION]
+    user = request.caller.user
+    sent = [(name, text) for name, text in headers.items() if name not in _CONNECTION_HEADERS]
     sent.append(("Impersonate-User", user.name))
     sent += [("Impersonate-Group", group) for group in user.groups if group not in (AUTHENTICATED, UNAUTHENTICATED)]
     try:
-        response = await client.forward(ask.method, path, ask.query, sent, ask.body)
+        response = await client.forward(request.method, path, request.query, sent, request.body)
     except (aiohttp.ClientError, OSError) as fault:
         raise Unavailable(f"the cluster does not respond: {fault}") from fault
     media = response.headers.get("Content-Type", "")
-    if response.status == 200 and (truthy(ask.query.get("watch", "")) or truthy(ask.query.get("follow", ""))):
+    if response.status == 200 and (truthy(request.query.get("watch", "")) or truthy(request.query.get("follow", ""))):
         return Stream(_chunks(response), media)
     async with response:
         return Answer(response.status, await response.read(), media, verbatim=True)

@@ -24,7 +24,7 @@ from trimtab.decide.pods.avoid_list import (
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 from trimtab.errors import ApiFault
-from trimtab.runtime.event_recorder import Recorder
+from trimtab.runtime.event_recorder import EventRecorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 WRITER = "trimtab-rescheduler"
@@ -35,7 +35,7 @@ LISTED_OWNER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet")
 class AvoidLists:
     """The avoid lists of one cluster, in the annotations of its nodes."""
 
-    def __init__(self, client: Client, recorder: Recorder) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client, self._recorder = client, recorder
 
     async def add(self, move: PlannedMove, snapshot: ReschedulingSnapshot) -> None:
@@ -52,7 +52,7 @@ class AvoidLists:
                 kept = add_entry(entries, entry, snapshot.now)
                 await self._write(move.source, kept)
                 for one in entries_dropped_for_space(entries, kept, snapshot.now):
-                    self._recorder.tell(_list_full_event(node, one), snapshot.now)
+                    self._recorder.record(_list_full_event(node, one), snapshot.now)
 
     async def remove_expired(self, objects: ClusterObjects, now: datetime) -> None:
         """Remove entries that ended: by time, with the owner, or because the other pod has its node."""

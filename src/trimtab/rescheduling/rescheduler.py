@@ -34,7 +34,7 @@ from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFou
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
 from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
-from trimtab.runtime.event_recorder import Recorder
+from trimtab.runtime.event_recorder import EventRecorder
 from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
@@ -104,7 +104,7 @@ class Rescheduler:
         self._fixed_config, self._reservations = fixed_config, reservations
         self._reported_frozen: set[str] = set()
         self._stored_data: dict[str, str] = {}
-        self._recorder = Recorder(client)
+        self._recorder = EventRecorder(client)
         self._avoid_lists = AvoidLists(client, self._recorder)
         self._config: ReschedulerConfig | None = fixed_config
         self._version = ""
@@ -204,7 +204,7 @@ class Rescheduler:
                 history = history.without_move(move.pod.pod.metadata.uid)
         await self._save_history(history)
         self._record_frozen_owners(snapshot)
-        await self._recorder.written()
+        await self._recorder.wait_until_written()
         stays = {one.pod.key for one in stay}
         moves = tuple(move for move in found.moves if move.pod.key not in stays)
         self.last_plan = found._replace(moves=moves, refused=(*found.rejected, *stay), history=history)
@@ -319,7 +319,7 @@ class Rescheduler:
         """Record an event on the owner, which outlives the pod."""
         if (owner := pod.controller) is not None:
             about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
-            self._recorder.tell(RecordEvent(about, "Rescheduled", message, COMPONENT), self._clock.now())
+            self._recorder.record(RecordEvent(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
     def _record_frozen_owners(self, snapshot: ReschedulingSnapshot) -> None:
         """Record an event on owners that were moved in vain too often and are no longer moved."""
@@ -334,7 +334,7 @@ class Rescheduler:
         """Record an event; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
         note = RecordEvent(ref_of_raw(about), reason, message, COMPONENT, kind)
-        self._recorder.tell(note, self._clock.now())
+        self._recorder.record(note, self._clock.now())
 
     # history
 

@@ -19,18 +19,18 @@ from trimtab.errors import ApiFault, Expired, NotFound
 
 T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
-Heard = Callable[["Entry | None", "Entry | None"], None]
+ChangeListener = Callable[["CacheEntry | None", "CacheEntry | None"], None]
 
 RELIST_SECONDS = 1.0
-LONGEST_RELIST_SECONDS = 30.0
+MAX_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
-LONGEST_REWATCH_SECONDS = 5.0
+MAX_REWATCH_SECONDS = 5.0
 UNKNOWN_KIND_SECONDS = 5.0
 
 log = logging.getLogger("trimtab.cache")
 
 
-def without_owners(raw: Raw) -> Raw:
+def without_managed_fields(raw: Raw) -> Raw:
     """The object without its managedFields: often more than half of its size, and read only by the server."""
     if "managedFields" not in raw["metadata"]:
         return raw
@@ -39,7 +39,7 @@ def without_owners(raw: Raw) -> Raw:
     return {**raw, "metadata": metadata}
 
 
-class Entry:
+class CacheEntry:
     """A cached object: the wire form without managedFields, and the typed value, decoded on first access."""
 
     __slots__ = ("_kind", "name", "raw", "revision", "typed")
@@ -47,7 +47,7 @@ class Entry:
 
     def __init__(self, raw: Raw, kind: Kind | None) -> None:
         metadata = raw["metadata"]
-        self.raw = without_owners(raw)
+        self.raw = without_managed_fields(raw)
         self.name: Name = (metadata.get("namespace", ""), metadata["name"])
         self.revision: str = metadata.get("resourceVersion", "")
         self._kind = kind
@@ -67,7 +67,7 @@ class Entry:
         return self.raw if self._kind is None else self.typed
 
 
-def _newer(one: str, other: str) -> bool:
+def _is_newer(one: str, other: str) -> bool:
     return one.isdigit() and other.isdigit() and int(one) > int(other)
 
 
@@ -77,22 +77,22 @@ class Table:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.kind = kinds.get(resource.id)
-        self.entries: dict[Name, Entry] = {}
+        self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
-        self.reached = ""
+        self.observed_revision = ""
         """The revision up to which all watch events have been received; results of writes may be newer."""
-        self.changes = 0
+        self.change_count = 0
         """Number of changes so far; callers that aggregate compare it to see whether to aggregate again."""
         self._names: list[Name] = []
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
-        self._listeners: list[Heard] = []
-        self._buried: dict[Name, str] = {}
+        self._listeners: list[ChangeListener] = []
+        self._deleted_revisions: dict[Name, str] = {}
 
-    def listen(self, heard: Heard) -> None:
+    def add_listener(self, listener: ChangeListener) -> None:
         """Call `listener(old, new)` for every later change, and now for every present object as if it were new."""
-        self._listeners.append(heard)
+        self._listeners.append(listener)
         for entry in list(self.entries.values()):
-            heard(None, entry)
+            listener(None, entry)
 
     def names(self) -> Sequence[Name]:
         return self._names
@@ -102,28 +102,28 @@ class Table:
         metadata = raw["metadata"]
         old = self.entries.get((metadata.get("namespace", ""), metadata["name"]))
         revision = metadata.get("resourceVersion", "")
-        if old is not None and (old.revision == revision or _newer(old.revision, revision)):
+        if old is not None and (old.revision == revision or _is_newer(old.revision, revision)):
             return
-        entry = Entry(raw, self.kind)
-        deleted_at = self._buried.get(entry.name, "")
-        if deleted_at and (deleted_at == entry.revision or _newer(deleted_at, entry.revision)):
+        entry = CacheEntry(raw, self.kind)
+        deleted_at = self._deleted_revisions.get(entry.name, "")
+        if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names, entry.name)
-        self._tell(old, entry)
+        self._notify_listeners(old, entry)
 
     def drop(self, name: Name, revision: str = "") -> None:
         old = self.entries.get(name)
-        if old is None or _newer(old.revision, revision):
+        if old is None or _is_newer(old.revision, revision):
             return
         del self.entries[name]
         del self._names[bisect_left(self._names, name)]
         if revision:
-            self._buried[name] = revision
-            if len(self._buried) > 4096:  # only recent deletions can be overtaken by a late response
-                del self._buried[next(iter(self._buried))]
-        self._tell(old, None)
+            self._deleted_revisions[name] = revision
+            if len(self._deleted_revisions) > 4096:  # only recent deletions can be overtaken by a late response
+                del self._deleted_revisions[next(iter(self._deleted_revisions))]
+        self._notify_listeners(old, None)
 
     def replace_all(self, items: Iterable[Raw], revision: str) -> None:
         """Store the result of a list; drop objects that are not in it."""
@@ -134,19 +134,19 @@ class Table:
             self.put(raw)
         for name in [name for name in self.entries if name not in seen]:
             self.drop(name, revision)
-        self.reached = revision
+        self.observed_revision = revision
         self.synced.set()
 
-    def _tell(self, old: Entry | None, new: Entry | None) -> None:
+    def _notify_listeners(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call all listeners; an exception in one affects neither the others nor the watch."""
-        for listener in (self._file, *self._listeners):
+        for listener in (self._update_indexes, *self._listeners):
             try:
                 listener(old, new)
             except Exception:
-                log.exception("a listener failed on %s %s", self.resource.id, (new or cast("Entry", old)).name)
+                log.exception("a listener failed on %s %s", self.resource.id, (new or cast("CacheEntry", old)).name)
 
-    def _file(self, old: Entry | None, new: Entry | None) -> None:
-        self.changes += 1
+    def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        self.change_count += 1
         for index, names_by_value in self._indexes.values():
             old_values: Iterable[str] = index.values(old.typed) if old else ()
             new_values: Iterable[str] = index.values(new.typed) if new else ()
@@ -154,13 +154,13 @@ class Table:
                 continue
             before, after = set(old_values), set(new_values)
             for value in before - after:
-                names_by_value[value].discard(cast("Entry", old).name)
+                names_by_value[value].discard(cast("CacheEntry", old).name)
                 if not names_by_value[value]:
                     del names_by_value[value]
             for value in after - before:
-                names_by_value.setdefault(value, set()).add(cast("Entry", new).name)
+                names_by_value.setdefault(value, set()).add(cast("CacheEntry", new).name)
 
-    def having(self, index: Index[T], value: str) -> list[T]:
+    def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name; the index is built on first use."""
         if index.name not in self._indexes:
             names_by_value: dict[str, set[Name]] = {}
@@ -180,25 +180,25 @@ class Cache:
         self._labels = labels
         self._tables: dict[str, Table] = {}
         self._by_type: dict[type[Object], Table] = {}
-        self._feeds: dict[str, asyncio.Task[None]] = {}
-        self._followers: list[Callable[[Table], None]] = []
+        self._watch_tasks: dict[str, asyncio.Task[None]] = {}
+        self._table_listeners: list[Callable[[Table], None]] = []
 
     def tables(self) -> Iterator[Table]:
         return iter(list(self._tables.values()))
 
-    def follow(self, follower: Callable[[Table], None]) -> None:
+    def add_table_listener(self, listener: Callable[[Table], None]) -> None:
         """Call `listener` for every present and every later table."""
-        self._followers.append(follower)
+        self._table_listeners.append(listener)
         for table in self.tables():
-            follower(table)
+            listener(table)
 
     def table(self, resource: Resource) -> Table:
         """The table of this resource; its list and watch start with the first call."""
         table = self._tables.get(resource.id)
         if table is None:
             table = self._tables[resource.id] = Table(resource)
-            self._feeds[resource.id] = asyncio.get_running_loop().create_task(self._feed(table))
-            for follower in self._followers:
+            self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._list_and_watch(table))
+            for follower in self._table_listeners:
                 follower(table)
         return table
 
@@ -208,29 +208,29 @@ class Cache:
             table = self._by_type[type_] = self.table(resource_of(kind_of(type_)))
         return table
 
-    def known(self, id_: str) -> Table | None:
+    def find_table(self, id_: str) -> Table | None:
         return self._tables.get(id_)
 
-    def forget(self, id_: str) -> None:
+    def remove_table(self, id_: str) -> None:
         """Stop watching a resource that the server no longer serves, and drop its table."""
-        if feed := self._feeds.pop(id_, None):
+        if feed := self._watch_tasks.pop(id_, None):
             feed.cancel()
         if (table := self._tables.pop(id_, None)) is not None:
             self._by_type = {type_: other for type_, other in self._by_type.items() if other is not table}
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until every table requested so far has been listed once."""
         for table in self.tables():
             await table.synced.wait()
 
-    async def _feed(self, table: Table) -> None:
+    async def _list_and_watch(self, table: Table) -> None:
         pause = RELIST_SECONDS
         while True:
             try:
                 listing = await self.client.list(table.resource, labels=self._labels)
                 table.replace_all(listing.items, listing.revision)
                 pause = RELIST_SECONDS
-                await self._follow_changes(table, listing.revision)
+                await self._watch(table, listing.revision)
             except Expired:
                 await asyncio.sleep(FIRST_REWATCH_SECONDS)
             except NotFound:
@@ -242,14 +242,14 @@ class Cache:
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot watch %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
-                pause = min(LONGEST_RELIST_SECONDS, pause * 2)
+                pause = min(MAX_RELIST_SECONDS, pause * 2)
             except Exception:
                 # An unexpected response must not end the task: the table would silently become stale.
                 log.exception("unexpected response while watching %s", table.resource.id)
                 await asyncio.sleep(pause)
-                pause = min(LONGEST_RELIST_SECONDS, pause * 2)
+                pause = min(MAX_RELIST_SECONDS, pause * 2)
 
-    async def _follow_changes(self, table: Table, revision: str) -> None:
+    async def _watch(self, table: Table, revision: str) -> None:
         """Watch until the revision is too old; a watch that ends is resumed from the last revision, without a list."""
         pause = FIRST_REWATCH_SECONDS
         while True:
@@ -263,16 +263,16 @@ class Cache:
                             table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
                         elif change.type != "BOOKMARK":
                             table.put(change.object)
-                        table.reached = revision
+                        table.observed_revision = revision
             except (OSError, TimeoutError) as fault:
                 log.info("the watch of %s broke: %s", table.resource.id, fault)
             # Back off from a server that ends every watch at once; never reconnect in a tight loop.
-            pause = FIRST_REWATCH_SECONDS if revision != before else min(LONGEST_REWATCH_SECONDS, pause * 2)
+            pause = FIRST_REWATCH_SECONDS if revision != before else min(MAX_REWATCH_SECONDS, pause * 2)
             await asyncio.sleep(pause)
 
     async def close(self) -> None:
-        for feed in self._feeds.values():
+        for feed in self._watch_tasks.values():
             feed.cancel()
-        for feed in self._feeds.values():
+        for feed in self._watch_tasks.values():
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await feed

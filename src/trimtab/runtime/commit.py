@@ -15,7 +15,7 @@ V = TypeVar("V", bound=Value)
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 
-class NotYours(Exception):
+class UndeclaredWrite(Exception):
     """A controller changed a field that its `writes` do not declare: a bug in the controller."""
 
 
@@ -40,39 +40,45 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = N
             if inner := difference(old, value, raw.get(name)):
                 patch[name] = inner
         elif old != value:
-            patch[name] = graft(old, value, raw.get(name))
+            patch[name] = with_undeclared_fields(old, value, raw.get(name))
     return patch
 
 
-def graft(before: Any, after: Any, raw: Any) -> Any:
+def with_undeclared_fields(before: Any, after: Any, raw: Any) -> Any:
     """The new items of a list, each with the undeclared fields of the item it replaces."""
     if not (isinstance(before, list) and isinstance(after, list) and isinstance(raw, list) and len(before) == len(raw)):
         return after
-    predecessors = {_identity(b): (b, r) for b, r in zip(before, raw, strict=True) if isinstance(b, dict)}
-    return [_keep_unknown(item, *predecessors.get(_identity(item), ({}, {}))) for item in after]
+    predecessors = {_item_identity(b): (b, r) for b, r in zip(before, raw, strict=True) if isinstance(b, dict)}
+    return [_with_unknown_fields(item, *predecessors.get(_item_identity(item), ({}, {}))) for item in after]
 
 
-def _identity(item: Any) -> Any:
+def _item_identity(item: Any) -> Any:
     if not isinstance(item, dict):
         return None
     return next(((name, item[name]) for name in ITEM_NAMES if isinstance(item.get(name), str)), None)
 
 
-def _keep_unknown(item: Any, known: Raw, raw: Raw) -> Any:
+def _with_unknown_fields(item: Any, known: Raw, raw: Raw) -> Any:
     if not isinstance(item, dict):
         return item
     return {name: raw[name] for name in raw.keys() - known.keys() - item.keys()} | item
 
 
 def writes_for(
-    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...], *, whole: bool
+    before: Object,
+    after: Object,
+    raw: Raw,
+    declared: tuple[str, ...],
+    subjects: tuple[type[Object], ...],
+    *,
+    whole: bool,
 ) -> Iterator[Write]:
     """The patches from `before` to `after`: one if the server takes both parts (`whole`), else the status last."""
-    patch = changes(seen, wished, raw)
+    patch = typed_difference(before, after, raw)
     if not patch:
         return
-    refuse_foreign_fields(patch, owned, type(seen), subjects)
-    apart = kind_of(seen).status and not (whole and len(patch) > 1)
+    check_declared_fields(patch, declared, type(before), subjects)
+    apart = kind_of(before).status and not (whole and len(patch) > 1)
     status = patch.pop("status", None) if apart else None
     if patch:
         yield Write("", patch)
@@ -80,88 +86,88 @@ def writes_for(
         yield Write("status", {"status": status})
 
 
-def changes(before: V, after: V, raw: Any) -> Raw:
+def typed_difference(before: V, after: V, raw: Any) -> Raw:
     """The merge patch between two typed values; parts that are the same object are skipped without comparing."""
     raw = raw if isinstance(raw, dict) else {}
     patch: Raw = {}
-    for member, old, new in zip(_members(type(before)), astuple(before), astuple(after), strict=True):
+    for member, old, new in zip(_wire_fields(type(before)), astuple(before), astuple(after), strict=True):
         if old is new:
             continue
         if isinstance(old, Value) and type(old) is type(new):
-            if inner := changes(old, new, raw.get(member.spelled)):
-                patch[member.spelled] = inner
+            if inner := typed_difference(old, new, raw.get(member.wire_name)):
+                patch[member.wire_name] = inner
         elif old != new:
-            patch |= difference(member.said(old), member.said(new), raw)
+            patch |= difference(member.to_wire(old), member.to_wire(new), raw)
     return patch
 
 
-class Member(NamedTuple):
+class WireField(NamedTuple):
     """A field of a type: its name on the wire, and the values that are omitted there."""
 
-    spelled: str
-    blank: Any
-    empty: Any
+    wire_name: str
+    default: Any
+    default_factory: Any
     """The type of the container that is omitted when it is empty."""
 
-    def said(self, value: Any) -> Raw:
+    def to_wire(self, value: Any) -> Raw:
         """The field with this value on the wire; empty if it is omitted."""
-        is_omitted = value is self.blank or (type(value) is self.empty and not value)
-        return {} if is_omitted else {self.spelled: plain(value)}
+        is_omitted = value is self.default or (type(value) is self.default_factory and not value)
+        return {} if is_omitted else {self.wire_name: to_plain_json(value)}
 
 
 @cache
-def _members(type_: type[Value]) -> tuple[Member, ...]:
-    return tuple(Member(field.encode_name, field.default, field.default_factory) for field in fields_of(type_))
+def _wire_fields(type_: type[Value]) -> tuple[WireField, ...]:
+    return tuple(WireField(field.encode_name, field.default, field.default_factory) for field in fields_of(type_))
 
 
-def plain(value: Any) -> Any:
+def to_plain_json(value: Any) -> Any:
     """Encode and decode the value as JSON, so that tuples become lists, as the server has them."""
     if value is None or type(value) in (str, int, bool):
         return value
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def refuse_foreign_fields(
-    patch: Raw, owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
+def check_declared_fields(
+    patch: Raw, declared: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> None:
     """Raise `UndeclaredWrite` when the patch touches an undeclared field."""
-    prefixes = _prefixes(owned, type_, subjects)
-    if prefixes is not None and (foreign := _beyond(prefixes, patch)):
-        raise NotYours(f"{kind_of(type_).name}.{foreign}")
+    prefixes = _declared_prefixes(declared, type_, subjects)
+    if prefixes is not None and (foreign := _first_path_outside(prefixes, patch)):
+        raise UndeclaredWrite(f"{kind_of(type_).name}.{foreign}")
 
 
 @cache
-def _prefixes(
-    owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
+def _declared_prefixes(
+    declared: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> tuple[str, ...] | None:
     """The prefixes of the paths declared for this type; `None` when the whole type is declared."""
     name = kind_of(type_).name
-    if name in owned:
+    if name in declared:
         return None
-    named = [f"{own}." for own in owned]
+    named = [f"{own}." for own in declared]
     prefixes = [own.removeprefix(f"{name}.") for own in named if own.startswith(f"{name}.")]
     if type_ in subjects:
         prefixes += [own for own in named if not own[:1].isupper()]
     return tuple(prefixes)
 
 
-def _beyond(prefixes: tuple[str, ...], patch: Raw, above: str = "") -> str:
+def _first_path_outside(prefixes: tuple[str, ...], patch: Raw, parent: str = "") -> str:
     """The path of the first field in the patch that has none of these prefixes; empty if there is none."""
     for name, value in patch.items():
-        path = f"{above}{name}."
+        path = f"{parent}{name}."
         if not path.startswith(prefixes):
-            foreign = _beyond(prefixes, value, path) if isinstance(value, dict) and value else above + name
+            foreign = _first_path_outside(prefixes, value, path) if isinstance(value, dict) and value else parent + name
             if foreign:
                 return foreign
     return ""
 
 
-def alike_where(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_same_in_patched_fields(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two states of an object agree in every field that the patch touches."""
     for name, value in patch.items():
         here, there = one.get(name), other.get(name)
         if isinstance(value, dict) and isinstance(here, dict) and isinstance(there, dict):
-            if not alike_where(value, here, there):
+            if not is_same_in_patched_fields(value, here, there):
                 return False
         elif here != there:
             return False

@@ -5,7 +5,7 @@ from trimtab.api import kinds
 from trimtab.registry import discover
 
 
-def learn_everything() -> None:
+def load_declarations() -> None:
     """Import every kind, plugin and controller."""
     for package in (kinds, plugins, controllers):
         discover(package)

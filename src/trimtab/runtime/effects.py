@@ -34,8 +34,8 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.well_known import ref_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Table
-from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for
-from trimtab.runtime.view import Member, Surroundings
+from trimtab.runtime.commit import Write, difference, is_same_in_patched_fields, with_version, writes_for
+from trimtab.runtime.view import ControlPlaneState, MemberAccess
 
 MAX_PATCH_ATTEMPTS = 4
 """Attempts to finish a write of several patches after its first patch was accepted."""
@@ -65,7 +65,7 @@ def member_faults(cluster: str) -> Iterator[None]:
 class EffectExecutor:
     """Carries out the effects of one controller and counts its writes."""
 
-    def __init__(self, controller: Controller, state: Surroundings, requeue: Callable[[Key], None]) -> None:
+    def __init__(self, controller: Controller, state: ControlPlaneState, requeue: Callable[[Key], None]) -> None:
         """`requeue` adds a key to the controller's queue: the key of a read is reconciled again with the result."""
         self._controller = controller
         self._state = state
@@ -85,9 +85,9 @@ class EffectExecutor:
             case RequeueAfter():
                 return
             case RecordEvent():
-                self._state.recorder.tell(effect, self._state.clock.now())
+                self._state.recorder.record(effect, self._state.clock.now())
             case RememberInProcess(topic, at, value):
-                self._state.memory.keep(topic, at, value)
+                self._state.memory.remember(topic, at, value)
             case InCluster(cluster, inner):
                 await self._execute_in_cluster(cluster, inner)
             case Fetch(cluster, ref):
@@ -95,7 +95,7 @@ class EffectExecutor:
                 self._requeue(key)
             case CheckAccess():
                 allowed = (self._state.clock.now(), await self._is_access_allowed(effect))
-                self._state.memory.keep("allowed", effect, allowed)
+                self._state.memory.remember("allowed", effect, allowed)
                 self._requeue(key)
             case Ensure():
                 await self._ensure(self._state.client, effect)
@@ -158,7 +158,7 @@ class EffectExecutor:
                 metadata = latest["metadata"]
                 newer = await self._state.client.get(table.resource, metadata.get("namespace", ""), metadata["name"])
                 table.put(newer)
-                if not alike_where(write.patch, latest, newer):
+                if not is_same_in_patched_fields(write.patch, latest, newer):
                     raise
                 latest = newer
             else:
@@ -196,7 +196,7 @@ class EffectExecutor:
         if resource is None:
             raise NotFound(f"the host does not serve {effect.wanted['apiVersion']} {effect.wanted['kind']}")
         written = await self._send(client, resource, effect)
-        table = self._state.cache.known(resource.id)
+        table = self._state.cache.find_table(resource.id)
         if table is not None and written is not None:
             table.put(written)
 
@@ -245,11 +245,11 @@ class EffectExecutor:
         try:
             await self._state.client.delete(resource, ref.namespace, ref.name, uid=ref.uid, revision=effect.revision)
         except NotFound:
-            table = self._state.cache.known(resource.id)
+            table = self._state.cache.find_table(resource.id)
             if table is not None:
                 table.drop((ref.namespace, ref.name))
 
-    def _member(self, cluster: str) -> Member:
+    def _member(self, cluster: str) -> MemberAccess:
         member = self._state.members.get(cluster)
         if member is None:
             raise NotFound(f"cluster {cluster} is not joined")
@@ -262,30 +262,30 @@ class EffectExecutor:
             else:
                 await self._delete_in_member(self._member(cluster), effect)
 
-    async def _ensure_in_member(self, member: Member, effect: Ensure) -> None:
+    async def _ensure_in_member(self, member: MemberAccess, effect: Ensure) -> None:
         resource = await member.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
         metadata = effect.wanted["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
             written = await self._send(member.client, resource, effect)
         except (AlreadyExists, Conflict):
-            member.learn(resource, namespace, name, await member.client.get(resource, namespace, name))
+            member.put_cached(resource, namespace, name, await member.client.get(resource, namespace, name))
             raise
         except NotFound:
             if effect.seen is not None:
-                member.learn(resource, namespace, name, None)
+                member.put_cached(resource, namespace, name, None)
             raise
         if written is not None:
-            member.learn(resource, namespace, name, written)
+            member.put_cached(resource, namespace, name, written)
 
-    async def _delete_in_member(self, member: Member, effect: Delete) -> None:
+    async def _delete_in_member(self, member: MemberAccess, effect: Delete) -> None:
         ref = _ref_of_target(effect)
         resource = await member.resource(ref.api_version, ref.kind)
         self.writes += 1
         try:
             await member.client.delete(resource, ref.namespace, ref.name, uid=ref.uid, revision=effect.revision)
         except NotFound:
-            member.learn(resource, ref.namespace, ref.name, None)
+            member.put_cached(resource, ref.namespace, ref.name, None)
 
     async def _fetch(self, cluster: str, ref: Ref) -> None:
         """Read an object from a member into the member's cache."""
@@ -294,9 +294,9 @@ class EffectExecutor:
             resource = await member.resource(ref.api_version, ref.kind)
             try:
                 found = await member.client.get(resource, ref.namespace, ref.name)
-                member.learn(resource, ref.namespace, ref.name, found)
+                member.put_cached(resource, ref.namespace, ref.name, found)
             except NotFound:
-                member.learn(resource, ref.namespace, ref.name, None)
+                member.put_cached(resource, ref.namespace, ref.name, None)
 
     async def _is_access_allowed(self, effect: CheckAccess) -> bool:
         """Whether the member allows the user every verb on the object."""

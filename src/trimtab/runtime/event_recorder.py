@@ -13,13 +13,13 @@ from trimtab.clock import timestamp
 from trimtab.controllers.contract import RecordEvent
 from trimtab.errors import ApiFault, NotFound
 
-REMEMBERED = 8192
-MOST_WAITING = 16_384
+MAX_REMEMBERED_EVENTS = 8192
+MAX_PENDING_EVENTS = 16_384
 """Events kept while the API server does not respond; beyond this number the newest are dropped."""
-LAST_WORDS_SECONDS = 2.0
+CLOSE_TIMEOUT_SECONDS = 2.0
 
 
-class Recorder:
+class EventRecorder:
     """Writes core/v1 Events; an event that was recorded before raises the count of the earlier one.
 
     No controller waits for an event, so all events of one turn of the event loop are written in one batch.
@@ -27,22 +27,22 @@ class Recorder:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._told: OrderedDict[RecordEvent, tuple[str, int]] = OrderedDict()
-        self._waiting: list[tuple[RecordEvent, datetime]] = []
+        self._recorded: OrderedDict[RecordEvent, tuple[str, int]] = OrderedDict()
+        self._pending: list[tuple[RecordEvent, datetime]] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def tell(self, effect: RecordEvent, now: datetime) -> None:
+    def record(self, effect: RecordEvent, now: datetime) -> None:
         """Queue an event. Never raises: a lost event must not fail the reconcile that it reports."""
-        if len(self._waiting) < MOST_WAITING:
-            self._waiting.append((effect, now))
+        if len(self._pending) < MAX_PENDING_EVENTS:
+            self._pending.append((effect, now))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return self._writer is None
 
-    async def written(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait until every event recorded so far is written or dropped."""
         while self._writer is not None:
             await asyncio.wait((self._writer,))
@@ -50,14 +50,14 @@ class Recorder:
     async def close(self) -> None:
         """Write pending events for a short time, then stop."""
         if self._writer is not None:
-            await asyncio.wait((self._writer,), timeout=LAST_WORDS_SECONDS)
+            await asyncio.wait((self._writer,), timeout=CLOSE_TIMEOUT_SECONDS)
         if self._writer is not None:
             self._writer.cancel()
 
     async def _write_all(self) -> None:
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
+            while self._pending:
+                batch, self._pending = self._pending, []
                 await self._write(batch)
         finally:
             self._writer = None
@@ -66,46 +66,48 @@ class Recorder:
         new: dict[str, Raw] = {}
         repeated: dict[str, tuple[RecordEvent, datetime]] = {}
         for effect, now in batch:
-            name, count = self._told.get(effect, ("", 0))
+            name, count = self._recorded.get(effect, ("", 0))
             if not name:
                 event = event_for(effect, now)
                 name = event["metadata"]["name"]
                 new[name] = event
             elif name in new:
-                new[name] |= _repeated(count + 1, now)
+                new[name] |= _repeat_fields(count + 1, now)
             else:
                 repeated[name] = (effect, now)
-            self._keep(effect, name, count + 1)
+            self._remember(effect, name, count + 1)
         if new:
-            await _attempted(self._client.record(list(new.values())))
+            await _write_or_drop(self._client.record(list(new.values())))
         if repeated:
             # Concurrently: a hundred patches in sequence to a distant API server would take seconds.
             patches = (self._raise_count(effect, name, now) for name, (effect, now) in repeated.items())
-            await asyncio.gather(*map(_attempted, patches))
+            await asyncio.gather(*map(_write_or_drop, patches))
 
     async def _raise_count(self, effect: RecordEvent, name: str, now: datetime) -> None:
-        count = self._told[effect][1] if effect in self._told else 1
+        count = self._recorded[effect][1] if effect in self._recorded else 1
         try:
-            await self._client.patch(EVENTS, namespace_of(effect), name, _repeated(count, now), manager=effect.source)
+            await self._client.patch(
+                EVENTS, namespace_of(effect), name, _repeat_fields(count, now), manager=effect.source
+            )
         except NotFound:  # events expire after an hour; record it as a new one
             event = event_for(effect, now)
-            self._keep(effect, event["metadata"]["name"], 1)
+            self._remember(effect, event["metadata"]["name"], 1)
             await self._client.record([event])
 
-    def _keep(self, effect: RecordEvent, name: str, count: int) -> None:
-        self._told[effect] = (name, count)
-        self._told.move_to_end(effect)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+    def _remember(self, effect: RecordEvent, name: str, count: int) -> None:
+        self._recorded[effect] = (name, count)
+        self._recorded.move_to_end(effect)
+        if len(self._recorded) > MAX_REMEMBERED_EVENTS:
+            self._recorded.popitem(last=False)
 
 
-async def _attempted(write: Awaitable[None]) -> None:
+async def _write_or_drop(write: Awaitable[None]) -> None:
     """Await the write; an event that is rejected or cannot be sent is dropped, and the others are still written."""
     with contextlib.suppress(ApiFault, OSError, TimeoutError):
         await write
 
 
-def _repeated(count: int, now: datetime) -> Raw:
+def _repeat_fields(count: int, now: datetime) -> Raw:
     return {"count": count, "lastTimestamp": timestamp(now)}
 
 

@@ -15,28 +15,28 @@ from trimtab.api.value import Key
 from trimtab.decide.fleet import ExternalValue, Fleet
 from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
 from trimtab.decide.request import PlacementRequest
-from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.cache import Cache, CacheEntry
 
 
-class _Given(NamedTuple):
+class _Reservation(NamedTuple):
     """Capacity that a decision took and that the members do not report yet."""
 
     until: datetime
-    ask: PlacementRequest
+    request: PlacementRequest
     arriving: tuple[tuple[str, int], ...]
 
-    def stands(self, ask: PlacementRequest) -> bool:
+    def is_written(self, request: PlacementRequest) -> bool:
         """Whether the decision was written; if not, the request is being decided again and its capacity is free."""
-        placed = dict(ask.placed)
+        placed = dict(request.placed)
         return all(placed.get(name, 0) >= n for name, n in self.arriving)
 
 
-def by_the_second(moment: datetime) -> datetime:
+def ceil_to_second(at: datetime) -> datetime:
     """Round up to a second, so that reservations of one second lapse together and the fleet is rebuilt once."""
-    return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
+    return at if not at.microsecond else at.replace(microsecond=0) + timedelta(seconds=1)
 
 
-class FleetKeeper:
+class FleetCache:
     """Applies changes of clusters and scores to a Fleet, and reserves capacity that decisions took."""
 
     def __init__(self, cache: Cache, memory: dict[tuple[str, Hashable], Any]) -> None:
@@ -44,16 +44,16 @@ class FleetKeeper:
         self._fleet: Fleet[Cluster] = Fleet.of(())
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, ExternalValue | None]] = {}
-        self._given: dict[Key, _Given] = {}
+        self._reservations: dict[Key, _Reservation] = {}
         """In the order in which they expire."""
-        cache.table_of(Cluster).listen(self._cluster)
-        cache.table_of(AddOnPlacementScore).listen(self._score)
+        cache.table_of(Cluster).add_listener(self._cluster_changed)
+        cache.table_of(AddOnPlacementScore).add_listener(self._score_changed)
 
-    def _cluster(self, old: Entry | None, new: Entry | None) -> None:
+    def _cluster_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         entry = new or cast("Entry", old)
         self._changed[entry.name[1]] = cast("Cluster", new.typed) if new is not None else None
 
-    def _score(self, old: Entry | None, new: Entry | None) -> None:
+    def _score_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """An AddOnPlacementScore is in the namespace of its cluster; policies refer to it by name."""
         cluster, resource = (new or cast("Entry", old)).name
         scores = None
@@ -63,7 +63,7 @@ class FleetKeeper:
 
     def at(self, now: datetime, deciding: Mapping[Key, PlacementRequest] | None = None) -> Fleet[Cluster]:
         """The current fleet; `deciding` are the requests that are about to be decided on it."""
-        self._adopt()
+        self._adopt_last_batch()
         fleet = self._fleet
         if self._changed:
             present = [cluster for cluster in self._changed.values() if cluster is not None]
@@ -72,26 +72,30 @@ class FleetKeeper:
         for kind, changed in self._scores.items():
             fleet = fleet.with_external_value_changes(kind, changed)
         self._scores = {}
-        expired = list(takewhile(lambda key: self._given[key].until <= now, self._given))
+        expired = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
         expired += [
-            key for key, ask in (deciding or {}).items() if key in self._given and not self._given[key].stands(ask)
+            key
+            for key, ask in (deciding or {}).items()
+            if key in self._reservations and not self._reservations[key].is_written(ask)
         ]
         if expired:
             for key in expired:
-                self._given.pop(key, None)
-            moving = ((reservation.ask, reservation.arriving) for reservation in self._given.values())
+                self._reservations.pop(key, None)
+            moving = ((reservation.request, reservation.arriving) for reservation in self._reservations.values())
             fleet = reserve_moves(moving, fleet.without_reservations())
-        self._memory["fleet", "next lapse"] = next((reservation.until for reservation in self._given.values()), None)
+        self._memory["fleet", "next lapse"] = next(
+            (reservation.until for reservation in self._reservations.values()), None
+        )
         self._fleet = fleet.at(now)
         return self._fleet
 
-    def _adopt(self) -> None:
+    def _adopt_last_batch(self) -> None:
         """Take over the fleet that the last batch of decisions left, with their capacity reserved."""
         batch = self._memory.pop(("fleet", "given away"), None)
         if batch is not None:
             self._fleet, gains = batch
-            until = by_the_second(self._fleet.now + RESERVATION_TTL)  # counted from the decision, not from this call
+            until = ceil_to_second(self._fleet.now + RESERVATION_TTL)  # counted from the decision, not from this call
             for key, ask, arriving in gains:
                 if arriving:
-                    self._given.pop(key, None)
-                    self._given[key] = _Given(until, ask, arriving)
+                    self._reservations.pop(key, None)
+                    self._reservations[key] = _Reservation(until, ask, arriving)

@@ -14,12 +14,12 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 log = logging.getLogger("trimtab.election")
 
 
-def micro(moment: datetime) -> str:
+def micro_time(at: datetime) -> str:
     """The time as a Kubernetes MicroTime."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class Election:
+class LeaderElector:
     """Acquires, renews and releases one Lease."""
 
     def __init__(
@@ -42,9 +42,9 @@ class Election:
         self._lease_seconds = lease_seconds
         self._renew_deadline = renew_deadline_seconds
         self._retry_seconds = retry_seconds
-        self._seen: tuple[str, datetime] | None = None
+        self._last_change: tuple[str, datetime] | None = None
 
-    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def run_as_leader(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait to become leader, run `work`, and stop it at once when the lease is lost."""
         await self._acquire()
         log.info("leading as %s", self.identity)
@@ -64,7 +64,7 @@ class Election:
 
     async def _acquire(self) -> None:
         while True:
-            if await self._try():
+            if await self._try_claim():
                 return
             await asyncio.sleep(self._retry_seconds)
 
@@ -74,10 +74,10 @@ class Election:
         renewed = loop.time()
         while loop.time() - renewed < self._renew_deadline:
             await asyncio.sleep(self._retry_seconds)
-            if await self._try():
+            if await self._try_claim():
                 renewed = loop.time()
 
-    async def _try(self) -> bool:
+    async def _try_claim(self) -> bool:
         try:
             return await self._claim()
         except (ApiFault, OSError, TimeoutError) as fault:
@@ -92,28 +92,28 @@ class Election:
             return await self._create(now)
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity", "")
-        if holder not in ("", self.identity) and not self._expired(lease, now):
+        if holder not in ("", self.identity) and not self._is_expired(lease, now):
             return False
         mine = holder == self.identity
-        await self._client.replace(LEASES, lease | {"spec": self._spec(spec, now, mine=mine)})
+        await self._client.replace(LEASES, lease | {"spec": self._spec(spec, now, is_holder=mine)})
         return True
 
-    def _expired(self, lease: Raw, now: datetime) -> bool:
+    def _is_expired(self, lease: Raw, now: datetime) -> bool:
         """Measured by the local clock since the lease was last seen to change: clocks of two machines may differ."""
         version = lease["metadata"]["resourceVersion"]
-        if self._seen is None or self._seen[0] != version:
-            self._seen = (version, now)
+        if self._last_change is None or self._last_change[0] != version:
+            self._last_change = (version, now)
         seconds = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._lease_seconds)
-        return now - self._seen[1] > timedelta(seconds=seconds)
+        return now - self._last_change[1] > timedelta(seconds=seconds)
 
-    def _spec(self, old: Raw, now: datetime, *, mine: bool) -> Raw:
+    def _spec(self, old: Raw, now: datetime, *, is_holder: bool) -> Raw:
         transitions = int(old.get("leaseTransitions") or 0)
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, int(self._lease_seconds)),
-            "acquireTime": old.get("acquireTime", micro(now)) if mine else micro(now),
-            "renewTime": micro(now),
-            "leaseTransitions": transitions if mine else transitions + 1,
+            "acquireTime": old.get("acquireTime", micro_time(now)) if is_holder else micro_time(now),
+            "renewTime": micro_time(now),
+            "leaseTransitions": transitions if is_holder else transitions + 1,
         }
 
     async def _create(self, now: datetime) -> bool:
@@ -121,7 +121,7 @@ class Election:
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"namespace": self._namespace, "name": self._name},
-            "spec": self._spec({"leaseTransitions": -1}, now, mine=False),
+            "spec": self._spec({"leaseTransitions": -1}, now, is_holder=False),
         }
         try:
             await self._client.create(LEASES, lease)

@@ -25,10 +25,10 @@ from trimtab.interpret.operations import InterpreterFailure
 _LENGTH = struct.Struct(">I")
 _START_SECONDS = 30.0
 _ADDRESS_SPACE = 1 << 30
-_MOST_QUARANTINED = 1000
+_MAX_QUARANTINED = 1000
 
 
-class Job(msgspec.Struct):
+class ScriptJob(msgspec.Struct):
     """One call of a script, as sent to the worker process."""
 
     script: str
@@ -40,7 +40,7 @@ class Job(msgspec.Struct):
     seconds: float
 
 
-class Outcome(msgspec.Struct):
+class ScriptOutcome(msgspec.Struct):
     """The result of a call: values, or a reason and a message."""
 
     values: list[Any] = []
@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct):
     message: str = ""
 
 
-class _Lost(Exception):
+class _WorkerLost(Exception):
     """The worker process has exited or does not respond; the arguments are a reason and a message."""
 
 
@@ -93,7 +93,7 @@ class LuaWorker:
             self._kill()
 
     def _quarantine(self, digest: bytes, fault: InterpreterFailure) -> None:
-        if len(self._quarantined) >= _MOST_QUARANTINED:
+        if len(self._quarantined) >= _MAX_QUARANTINED:
             self._quarantined.clear()
         message = f"{fault.message}; not tried again for {self._quarantine_seconds:g} s"
         self._quarantined[digest] = (
@@ -105,12 +105,12 @@ class LuaWorker:
         self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits
     ) -> ScriptResult | InterpreterFailure:
         now = limits.now or int(time.time())
-        job = Job(script, hook, list(arguments), limits.instructions, limits.memory, now, self._seconds)
+        job = ScriptJob(script, hook, list(arguments), limits.instructions, limits.memory, now, self._seconds)
         try:
-            process = self._started()
-            _write(_pipe(process.stdin), job)
-            outcome = msgspec.json.decode(self._read(process, self._seconds), type=Outcome)
-        except _Lost as lost:
+            process = self._running_process()
+            _write(_open_pipe(process.stdin), job)
+            outcome = msgspec.json.decode(self._read(process, self._seconds), type=ScriptOutcome)
+        except _WorkerLost as lost:
             self._kill()
             return InterpreterFailure(*lost.args)
         except BrokenPipeError:
@@ -120,7 +120,7 @@ class LuaWorker:
             return InterpreterFailure(outcome.reason, outcome.message)
         return ScriptResult(tuple(outcome.values), tuple(outcome.printed))
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._process = subprocess.Popen(
@@ -138,14 +138,14 @@ class LuaWorker:
     def _read(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
         """One whole frame, or `_Lost`."""
         deadline = time.monotonic() + seconds
-        descriptor, received = _pipe(process.stdout).fileno(), b""
+        descriptor, received = _open_pipe(process.stdout).fileno(), b""
         while len(received) < _LENGTH.size or len(received) < _LENGTH.size + _LENGTH.unpack_from(received)[0]:
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not select.select([descriptor], [], [], remaining)[0]:
-                raise _Lost("DeadlineExceeded", f"the script ran for more than {seconds:g} s and was killed")
+                raise _WorkerLost("DeadlineExceeded", f"the script ran for more than {seconds:g} s and was killed")
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
-                raise _Lost("ScriptCrashed", "the script brought its worker process down")
+                raise _WorkerLost("ScriptCrashed", "the script brought its worker process down")
             received += chunk
         return received[_LENGTH.size :]
 
@@ -157,12 +157,12 @@ class LuaWorker:
         self._process = None
 
 
-def _pipe(stream: Any) -> Any:
+def _open_pipe(stream: Any) -> Any:
     assert stream is not None
     return stream
 
 
-def _write(stream: BinaryIO, message: Job | Outcome) -> None:
+def _write(stream: BinaryIO, message: ScriptJob | ScriptOutcome) -> None:
     body = msgspec.json.encode(message)
     stream.write(_LENGTH.pack(len(body)) + body)
     stream.flush()
@@ -170,17 +170,17 @@ def _write(stream: BinaryIO, message: Job | Outcome) -> None:
 
 def _serve(requests: BinaryIO, responses: BinaryIO) -> None:
     """Run one job after the other until the parent closes the pipe."""
-    _write(responses, Outcome())
+    _write(responses, ScriptOutcome())
     while header := requests.read(_LENGTH.size):
-        job = msgspec.json.decode(requests.read(_LENGTH.unpack(header)[0]), type=Job)
+        job = msgspec.json.decode(requests.read(_LENGTH.unpack(header)[0]), type=ScriptJob)
         # No handler: the alarm kills the process even inside C code, so a worker does not outlive a dead parent.
         signal.setitimer(signal.ITIMER_REAL, 2 * job.seconds)
         outcome = run_script(job.script, job.hook, job.arguments, LuaLimits(job.instructions, job.memory, job.now))
         signal.setitimer(signal.ITIMER_REAL, 0)
         if isinstance(outcome, InterpreterFailure):
-            _write(responses, Outcome(reason=outcome.reason, message=outcome.message))
+            _write(responses, ScriptOutcome(reason=outcome.reason, message=outcome.message))
         else:
-            _write(responses, Outcome(values=list(outcome.values), printed=list(outcome.printed)))
+            _write(responses, ScriptOutcome(values=list(outcome.values), printed=list(outcome.printed)))
 
 
 def main() -> None:

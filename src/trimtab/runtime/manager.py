@@ -10,29 +10,31 @@ from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
-from trimtab.runtime.reconciler import Beat
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.reconciler import Reconciler
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0
 log = logging.getLogger("trimtab.manager")
 
-Propagatable = Callable[[Resource], bool]
+IsPropagatable = Callable[[Resource], bool]
 
 
-class Manager:
+class ControllerManager:
     """The reconcilers of a set of controllers over one shared cache."""
 
     def __init__(
         self,
-        around: Surroundings,
+        state: ControlPlaneState,
         controllers: Iterable[Controller],
         *,
-        propagatable: Propagatable = lambda _: False,
+        propagatable: IsPropagatable = lambda _: False,
     ) -> None:
-        self.around = around
-        self.beats = [Beat(controller, around) for controller in controllers]
-        self.looking_afar = [reconciler for reconciler in self.beats if reconciler.controller.member_triggers]
+        self.state = state
+        self.reconcilers = [Reconciler(controller, state) for controller in controllers]
+        self.member_reconcilers = [
+            reconciler for reconciler in self.reconcilers if reconciler.controller.member_triggers
+        ]
         """The reconcilers that changes in members trigger."""
         self._propagatable = propagatable
         self._tasks: list[asyncio.Task[None]] = []
@@ -41,13 +43,13 @@ class Manager:
 
     async def start(self) -> None:
         """Fill the caches, then start every controller."""
-        if not all(reconciler.controller.subjects for reconciler in self.beats):
-            await self._discover_patiently()
+        if not all(reconciler.controller.subjects for reconciler in self.reconcilers):
+            await self._discover_with_retries()
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_discovering()))
-        for reconciler in self.beats:
+        for reconciler in self.reconcilers:
             reconciler.watch()
-        await self.around.cache.synced()
-        for reconciler in self.beats:
+        await self.state.cache.wait_until_synced()
+        for reconciler in self.reconcilers:
             self._tasks.append(
                 asyncio.get_running_loop().create_task(reconciler.run(), name=reconciler.controller.name)
             )
@@ -70,38 +72,38 @@ class Manager:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
         self._tasks.clear()
-        for reconciler in self.beats:
+        for reconciler in self.reconcilers:
             reconciler.queue.close()
-        await self.around.recorder.close()
-        await self.around.cache.close()
+        await self.state.recorder.close()
+        await self.state.cache.close()
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no key is queued or in work and no event is pending."""
-        return self.around.recorder.idle and all(reconciler.queue.idle for reconciler in self.beats)
+        return self.state.recorder.is_idle and all(reconciler.queue.is_idle for reconciler in self.reconcilers)
 
     def samples(self) -> Iterator[Sample]:
         """Reconciles, writes, queue length and failing objects of each controller."""
-        for reconciler in self.beats:
+        for reconciler in self.reconcilers:
             labels = {"controller": reconciler.controller.name}
-            yield Sample("trimtab_controller_reconciles_total", reconciler.beats, labels)
+            yield Sample("trimtab_controller_reconciles_total", reconciler.reconciles, labels)
             yield Sample("trimtab_controller_writes_total", reconciler.writes, labels)
             yield Sample("trimtab_controller_queue_length", len(reconciler.queue), labels)
-            yield Sample("trimtab_controller_failing_objects", reconciler.queue.failing, labels)
+            yield Sample("trimtab_controller_failing_objects", reconciler.queue.failing_count, labels)
 
-    def wake(self, controller: str, key: Key) -> None:
+    def enqueue(self, controller: str, key: Key) -> None:
         """Queue a key of one controller."""
-        for reconciler in self.beats:
+        for reconciler in self.reconcilers:
             if reconciler.controller.name == controller:
                 reconciler.queue.add(key)
 
-    def look_at_everything(self, *controllers: str) -> None:
+    def enqueue_all(self, *controllers: str) -> None:
         """Queue all subjects of these controllers: a rule that they share has changed."""
-        for reconciler in self.beats:
+        for reconciler in self.reconcilers:
             if reconciler.controller.name in controllers:
-                reconciler.look_at_everything()
+                reconciler.enqueue_all()
 
-    async def _discover_patiently(self) -> None:
+    async def _discover_with_retries(self) -> None:
         while True:
             try:
                 await self._discover()
@@ -120,13 +122,13 @@ class Manager:
     async def _discover(self) -> None:
         """Read which kinds users may propagate, and stop watching kinds that are no longer served."""
         served: dict[tuple[str, str], Resource] = {}
-        for resource in await self.around.client.resources():
+        for resource in await self.state.client.resources():
             if {"list", "watch"} <= set(resource.verbs) and self._propagatable(resource):
                 served[resource.api_version, resource.kind] = resource
-        for removed in self.around.resources.keys() - served.keys():
+        for removed in self.state.resources.keys() - served.keys():
             if find_kind(*removed) is None:
-                self.around.cache.forget(self.around.resources[removed].id)
-        self.around.resources.clear()
-        self.around.resources.update(served)
+                self.state.cache.remove_table(self.state.resources[removed].id)
+        self.state.resources.clear()
+        self.state.resources.update(served)
         for resource in served.values():
-            self.around.cache.table(resource)
+            self.state.cache.table(resource)

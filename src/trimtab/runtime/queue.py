@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY_SECONDS = 0.005
-LONGEST_RETRY_SECONDS = 300.0
+MAX_RETRY_SECONDS = 300.0
 
 
 class WorkQueue(Generic[K]):
@@ -17,31 +17,31 @@ class WorkQueue(Generic[K]):
     def __init__(self, rank: Callable[[K], int] | None = None) -> None:
         self._rank = rank
         self._ready: list[tuple[int, int, K]] = []
-        self._waiting: set[K] = set()
-        self._busy: set[K] = set()
+        self._queued: set[K] = set()
+        self._processing: set[K] = set()
         self._dirty: set[K] = set()
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[K, int] = {}
-        self._count = 0
+        self._sequence = 0
         self._wakeup = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queued)
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no key is queued or being processed; timers may still be set."""
-        return not self._waiting and not self._busy
+        return not self._queued and not self._processing
 
     def add(self, key: K) -> None:
         """Queue `key`; adding it again before it is taken has no effect."""
-        self.forget_timer(key)
-        if key in self._busy:
+        self.cancel_timer(key)
+        if key in self._processing:
             self._dirty.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._count += 1
-            heapq.heappush(self._ready, (-self._rank(key) if self._rank else 0, self._count, key))
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._sequence += 1
+            heapq.heappush(self._ready, (-self._rank(key) if self._rank else 0, self._sequence, key))
             self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -51,47 +51,47 @@ class WorkQueue(Generic[K]):
         if key in self._timers:
             if self._timers[key][0] <= due:
                 return
-            self.forget_timer(key)
+            self.cancel_timer(key)
         self._timers[key] = (due, loop.call_at(due, self.add, key))
 
-    def forget_timer(self, key: K) -> None:
+    def cancel_timer(self, key: K) -> None:
         if timer := self._timers.pop(key, None):
             timer[1].cancel()
 
     @property
-    def failing(self) -> int:
+    def failing_count(self) -> int:
         """Number of keys whose last attempt failed."""
         return len(self._failures)
 
-    def failures(self, key: K) -> int:
+    def failure_count(self, key: K) -> int:
         return self._failures.get(key, 0)
 
-    def succeeded(self, key: K) -> None:
+    def reset_backoff(self, key: K) -> None:
         self._failures.pop(key, None)
 
     def retry(self, key: K) -> float:
         """Queue `key` after a delay that doubles with each failure; returns the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        seconds = float(min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 30)))
+        seconds = float(min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 30)))
         self.add_after(key, seconds)
         return seconds
 
-    async def take(self, most: int = 1) -> list[K]:
+    async def take(self, limit: int = 1) -> list[K]:
         """Wait for the next keys, at least one and at most `most`; call `done` for each."""
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()
         taken: list[K] = []
-        while self._ready and len(taken) < most:
+        while self._ready and len(taken) < limit:
             _, _, key = heapq.heappop(self._ready)
-            self._waiting.discard(key)
-            self._busy.add(key)
+            self._queued.discard(key)
+            self._processing.add(key)
             taken.append(key)
         return taken
 
     def done(self, key: K) -> None:
-        self._busy.discard(key)
+        self._processing.discard(key)
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)

@@ -51,10 +51,10 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.well_known import profile_namespace
 from trimtab.errors import ApiFault, Conflict
-from trimtab.runtime.cache import Entry, Table
+from trimtab.runtime.cache import CacheEntry, Table
 from trimtab.runtime.effects import EffectExecutor, MemberFault
 from trimtab.runtime.queue import WorkQueue
-from trimtab.runtime.view import LiveView, Onlooker, Surroundings
+from trimtab.runtime.view import ControlPlaneState, LiveView, TriggerView
 
 ReconcileResult: TypeAlias = tuple[Key, list[Effect] | Exception]
 """A key and its effects, or the exception that the controller raised."""
@@ -68,18 +68,18 @@ CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
 log = logging.getLogger("trimtab.reconciler")
 
 
-class Beat:
+class Reconciler:
     """The queue and the reconcile loop of one controller."""
 
-    def __init__(self, controller: Controller, state: Surroundings) -> None:
+    def __init__(self, controller: Controller, state: ControlPlaneState) -> None:
         self.controller = controller
         self._state = state
         self._max_concurrent = _max_concurrent_keys(controller)
         self._faults: dict[Key, ReconcileFault] = {}
         self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is equal_priority else self._rank)
         self._effects = EffectExecutor(controller, state, self.queue.add)
-        self._trigger_view = Onlooker(state)
-        self.beats = 0
+        self._trigger_view = TriggerView(state)
+        self.reconciles = 0
 
     @property
     def writes(self) -> int:
@@ -89,31 +89,31 @@ class Beat:
         entry = self._find(key)
         return self.controller.priority(entry.value) if entry else 0
 
-    def _find(self, key: Key) -> Entry | None:
-        table = self._state.cache.known(key.kind)
+    def _find(self, key: Key) -> CacheEntry | None:
+        table = self._state.cache.find_table(key.kind)
         return table.entries.get((key.namespace, key.name)) if table else None
 
-    def _view_of(self, key: Key, entry: Entry | None) -> LiveView:
+    def _view_of(self, key: Key, entry: CacheEntry | None) -> LiveView:
         return LiveView(self._state, self._faults.get(key), self._profile_of(key, entry))
 
-    def _profile_of(self, key: Key, entry: Entry | None) -> Profile:
+    def _profile_of(self, key: Key, entry: CacheEntry | None) -> Profile:
         return self._state.profile_in(profile_namespace(entry.raw) if entry is not None else key.namespace)
 
     def watch(self) -> None:
         """Start to queue keys for changes of the subjects and of the objects that the wakes name."""
         if not self.controller.subjects:
-            self._state.cache.follow(self._watch_template_table)
+            self._state.cache.add_table_listener(self._watch_template_table)
         for subject in self.controller.subjects:
             table = self._state.cache.table_of(subject)
             if self.controller.predicate is not never or self.controller.on_deleted is not None:
-                table.listen(partial(self._subject_changed, table.resource.id))
+                table.add_listener(partial(self._subject_changed, table.resource.id))
         for wake in self.controller.triggers:
-            self._state.cache.table_of(wake.type).listen(partial(self._related_changed, wake))
+            self._state.cache.table_of(wake.type).add_listener(partial(self._related_changed, wake))
 
-    def _related_changed(self, wake: Trigger, old: Entry | None, new: Entry | None) -> None:
+    def _related_changed(self, wake: Trigger, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self._enqueue(wake.keys(old.typed if old else None, new.typed if new else None, self._trigger_view))
 
-    def look_at_everything(self) -> None:
+    def enqueue_all(self) -> None:
         """Queue every subject, whether it has changed or not."""
         tables = (
             [self._state.cache.table_of(subject) for subject in self.controller.subjects]
@@ -129,9 +129,9 @@ class Beat:
 
     def _watch_template_table(self, table: Table) -> None:
         if self._is_template_table(table):
-            table.listen(partial(self._subject_changed, table.resource.id))
+            table.add_listener(partial(self._subject_changed, table.resource.id))
 
-    def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:
+    def _subject_changed(self, id_: str, old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is None:
             if self.controller.on_deleted is not None:
                 self.queue.add(Key(id_, *cast("Entry", old).name))
@@ -175,7 +175,7 @@ class Beat:
 
     def _reconcile(self, keys: list[Key]) -> list[ReconcileResult]:
         """Call the controller; an exception in it makes the key retry and never ends the loop."""
-        self.beats += len(keys)
+        self.reconciles += len(keys)
         try:
             if self.controller.batch > 1:
                 return self._reconcile_batch(keys)
@@ -230,7 +230,7 @@ class Beat:
         if isinstance(effects, Exception):
             return False
         while effects and isinstance(effects[0], RememberInProcess):
-            self._state.memory.keep(*cast("Remember", effects.pop(0)))
+            self._state.memory.remember(*cast("Remember", effects.pop(0)))
         if not all(isinstance(effect, RequeueAfter) for effect in effects):
             return False
         self._record_success(key, effects)
@@ -240,7 +240,7 @@ class Beat:
     def _record_success(self, key: Key, effects: list[Effect]) -> None:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
         self._faults.pop(key, None)
-        self.queue.succeeded(key)
+        self.queue.reset_backoff(key)
         delays = [effect.seconds for effect in effects if isinstance(effect, RequeueAfter)]
         if delays:
             self.queue.add_after(key, min(delays))
@@ -302,7 +302,7 @@ def _is_routine(effect: Effect) -> bool:
     return isinstance(effect, RecordEvent) and effect.routine
 
 
-def _subject(entry: Entry | None, controller: Controller) -> Any:
+def _subject(entry: CacheEntry | None, controller: Controller) -> Any:
     if entry is None:
         return None
     return entry.typed if controller.subjects else entry.raw

@@ -12,37 +12,37 @@ from trimtab.clock import Clock
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.controllers.well_known import PROFILE, annotations_of
 from trimtab.runtime.cache import Cache, Table
-from trimtab.runtime.event_recorder import Recorder
-from trimtab.runtime.process_memory import Memory
+from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.process_memory import ProcessMemory
 
 T = TypeVar("T", bound=Object)
 NAMESPACES = "namespaces"
 
 
-class Member(Protocol):
+class MemberAccess(Protocol):
     """A member cluster: its client, and a cache of the objects read from it."""
 
     @property
     def client(self) -> Client: ...
 
-    def seen(self, ref: Ref) -> Raw | NotFetched | None:
+    def get_cached(self, ref: Ref) -> Raw | NotFetched | None:
         """The cached object; `None` means it does not exist, `UNSEEN` that it was never read."""
         ...
 
     async def resource(self, api_version: str, kind: str) -> Resource: ...
 
-    def learn(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+    def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
         """Cache the result of a read or a write; `None` means the object does not exist."""
         ...
 
 
-class Members(Protocol):
+class MemberLookup(Protocol):
     """The joined clusters by name."""
 
-    def get(self, cluster: str) -> Member | None: ...
+    def get(self, cluster: str) -> MemberAccess | None: ...
 
 
-class Surroundings:
+class ControlPlaneState:
     """The cache, clock, members, settings and memory that the controllers of one control plane share."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Surroundings:
         cache: Cache,
         clock: Clock,
         profile: Profile,
-        members: Members,
+        members: MemberLookup,
         settings: Mapping[str, Any] | None = None,
         parts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -62,19 +62,19 @@ class Surroundings:
         self.members = members
         self.settings: Mapping[str, Any] = settings or {}
         self.parts: dict[str, Any] = dict(parts or {})
-        self.memory = Memory()
-        self.recorder = Recorder(cache.client)
+        self.memory = ProcessMemory()
+        self.recorder = EventRecorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
         self._profiles: dict[str, Profile] = {}
         self._profiles_at = -1
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
-        table = self.cache.known(NAMESPACES) if namespace else None
+        table = self.cache.find_table(NAMESPACES) if namespace else None
         if table is None:
             return self.profile
-        if self._profiles_at != table.changes:
-            self._profiles, self._profiles_at = {}, table.changes
+        if self._profiles_at != table.change_count:
+            self._profiles, self._profiles_at = {}, table.change_count
         found = self._profiles.get(namespace)
         if found is None:
             entry = table.entries.get(("", namespace))
@@ -96,7 +96,7 @@ class LiveView:
     __slots__ = ("_now", "_state", "fault", "profile")
 
     def __init__(
-        self, state: Surroundings, fault: ReconcileFault | None = None, profile: Profile | None = None
+        self, state: ControlPlaneState, fault: ReconcileFault | None = None, profile: Profile | None = None
     ) -> None:
         self._state = state
         self._now: datetime | None = None
@@ -125,7 +125,7 @@ class LiveView:
         ]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
-        return self._state.cache.table_of(index.type).having(index, value)
+        return self._state.cache.table_of(index.type).by_index(index, value)
 
     def raw(self, ref: Ref) -> Raw | None:
         table = self._table(ref.api_version, ref.kind)
@@ -140,11 +140,11 @@ class LiveView:
 
     def _table(self, api_version: str, kind: str) -> Table | None:
         resource = self._state.resource(api_version, kind)
-        return self._state.cache.known(resource.id) if resource else None
+        return self._state.cache.find_table(resource.id) if resource else None
 
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         member = self._state.members.get(cluster)
-        return member.seen(ref) if member else NOT_FETCHED
+        return member.get_cached(ref) if member else NOT_FETCHED
 
     def key(self, ref: Ref) -> Key | None:
         resource = self._state.resource(ref.api_version, ref.kind)
@@ -157,7 +157,7 @@ class LiveView:
         return self._state.memory.get((topic, key))
 
 
-class Onlooker(LiveView):
+class TriggerView(LiveView):
     """The View with which wakes map a change to keys: one for all changes, so `now` is the current time."""
 
     __slots__ = ()

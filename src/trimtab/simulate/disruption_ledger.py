@@ -94,7 +94,7 @@ class Ledger:
 
     def _burden(self, controller: str, now: datetime) -> RecentDisruptions:
         top = self.top(controller)
-        pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
+        pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).by_index(PODS_OF, uid)]
         pods = [pod for pod in pods if not pod.is_terminal]
         ends = dict(self._told(top.uid))
         ends |= {uid: at for uid, (controller, at) in self._taken.items() if controller in top.controllers}
@@ -102,7 +102,7 @@ class Ledger:
         return recent_disruptions_of(top.uid, staying if top.replicas is None else top.replicas, pods, ends, now)
 
     def _told(self, owner: str) -> Iterator[tuple[str, datetime]]:
-        for one in self._cache.table_of(Event).having(OWNER_EVENTS, owner):
+        for one in self._cache.table_of(Event).by_index(OWNER_EVENTS, owner):
             at = one.last_timestamp or one.metadata.creation_timestamp
             if at is not None:
                 yield (one.related.uid if one.related is not None else one.metadata.uid), at
@@ -112,13 +112,13 @@ class Ledger:
             for one in self._found(type_, controller):
                 above = next((ref.uid for ref in one.metadata.owner_references if ref.controller), "")
                 for top in self._found(Deployment, above) if above else ():
-                    below = self._cache.table_of(ReplicaSet).having(children(ReplicaSet), above)
+                    below = self._cache.table_of(ReplicaSet).by_index(children(ReplicaSet), above)
                     return Top(above, replicas_of(top), tuple(set_.metadata.uid for set_ in below), _weight(top))
                 return Top(controller, replicas_of(one), (controller,), _weight(one))
         return Top(controller, None, (controller,))
 
     def _found(self, type_: type[Object], uid: str) -> list[Any]:
-        return self._cache.table_of(type_).having(by_uid(type_), uid)
+        return self._cache.table_of(type_).by_index(by_uid(type_), uid)
 
 
 def _weight(owner: Object) -> float:

@@ -15,7 +15,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
-from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, Spell, usual
 from trimtab.simulate.fleet import NodePlan, Pace
@@ -97,8 +97,8 @@ class Kubelets:
         await table.synced.wait()
         nodes = self._cache.table(NODES)
         await nodes.synced.wait()
-        nodes.listen(self._node_heard)
-        table.listen(self._heard)
+        nodes.add_listener(self._node_heard)
+        table.add_listener(self._heard)
         self._tasks.append(loop.create_task(self._run()))
         if self._shape.heartbeat:
             self._tasks.append(loop.create_task(self._beat()))
@@ -115,7 +115,7 @@ class Kubelets:
     @property
     def idle(self) -> bool:
         """Whether no pod is queued; timers may be pending."""
-        return self._queue.idle
+        return self._queue.is_idle
 
     async def _register(self, machine: Machine) -> None:
         try:
@@ -182,7 +182,7 @@ class Kubelets:
         except NotFound:
             await self._new_lease(node)
         else:
-            if table := self._cache.known(
+            if table := self._cache.find_table(
                 LEASES.id
             ):  # after a stall no controller must act on an expired lease that has been renewed
                 table.put(lease)
@@ -231,7 +231,7 @@ class Kubelets:
         """Remove the machine from the cluster, with its pods."""
         await self._client.delete(NODES, "", node)
 
-    def _node_heard(self, old: Entry | None, new: Entry | None) -> None:
+    def _node_heard(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Delete the pods of a deleted node: no kubelet reports on them any more."""
         if new is not None or old is None or old.name[1] not in self.machines:
             return
@@ -290,11 +290,11 @@ class Kubelets:
     def _wall(self, moment: float) -> datetime:
         return datetime.fromtimestamp(self._zero + moment, tz=self._clock.now().tzinfo)
 
-    def _entry(self, key: Key) -> Entry | None:
+    def _entry(self, key: Key) -> CacheEntry | None:
         return self._cache.table(PODS).entries.get((key.namespace, key.name))
 
-    def _heard(self, old: Entry | None, new: Entry | None) -> None:
-        entry = new or cast("Entry", old)
+    def _heard(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        entry = new or cast("CacheEntry", old)
         key = Key("pods", *entry.name)
         if new is None:
             self._forget(key)
@@ -334,7 +334,7 @@ class Kubelets:
         self._queue.add_after(key, 0.0 if lifecycle.admitted else REJECTION_SECONDS)
 
     def _forget(self, key: Key) -> None:
-        self._queue.forget_timer(key)
+        self._queue.cancel_timer(key)
         if lifecycle := self._lives.pop(key, None):
             self._admitted.get(lifecycle.node, {}).pop(key, None)
 
@@ -357,7 +357,7 @@ class Kubelets:
     async def _settle(self, key: Key) -> None:
         try:
             await self._live(key)
-            self._queue.succeeded(key)
+            self._queue.reset_backoff(key)
         except (NotFound, Conflict):
             self._queue.retry(key)  # the watch event about the change is still to come
         except (ApiFault, OSError, TimeoutError) as fault:
@@ -392,7 +392,7 @@ class Kubelets:
         if waits:
             self._queue.add_after(key, min(waits) - now)
 
-    async def _report(self, lifecycle: Life, entry: Entry, now: float) -> None:
+    async def _report(self, lifecycle: Life, entry: CacheEntry, now: float) -> None:
         """Write the status, unless the API server has it already."""
         status = lifecycle.status(entry.raw, now, self.machines[lifecycle.node].address)
         present = entry.raw.get("status") or {}
@@ -400,14 +400,14 @@ class Kubelets:
             return
         await self._write(entry, status)
 
-    async def _write(self, entry: Entry, status: Raw) -> None:
+    async def _write(self, entry: CacheEntry, status: Raw) -> None:
         metadata = {"uid": entry.raw["metadata"]["uid"], "resourceVersion": entry.revision}
         written = await self._client.patch(
             PODS, *entry.name, {"metadata": metadata, "status": status}, subresource="status", manager="kubelet"
         )
         self._cache.table(PODS).put(written)
 
-    async def _reject(self, key: Key, lifecycle: Life, entry: Entry) -> None:
+    async def _reject(self, key: Key, lifecycle: Life, entry: CacheEntry) -> None:
         """Reject a pod that exceeds the actual capacity, which may be less than the scheduler sees."""
         pod = cast("Pod", entry.typed)
         requests, machine = pod_resources_of(pod).requests, self.machines[lifecycle.node]
@@ -426,14 +426,14 @@ class Kubelets:
         del self._lives[key]
         await self._write(entry, {"phase": "Failed", "reason": f"OutOf{insufficient}", "message": message})
 
-    async def _end(self, key: Key, lifecycle: Life, entry: Entry) -> None:
+    async def _end(self, key: Key, lifecycle: Life, entry: CacheEntry) -> None:
         """Report the end to owners that wait for it through finalizers, then delete the pod."""
         if entry.raw["metadata"].get("finalizers") and lifecycle.ended is None:
             lifecycle.stop(self._now())
             await self._report(lifecycle, entry, self._now())
         await self._let_go(lifecycle, entry)
 
-    async def _let_go(self, lifecycle: Life, entry: Entry) -> None:
+    async def _let_go(self, lifecycle: Life, entry: CacheEntry) -> None:
         with contextlib.suppress(NotFound):
             await self._client.delete(PODS, *entry.name, uid=lifecycle.uid, grace_seconds=0)
 

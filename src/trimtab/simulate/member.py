@@ -29,8 +29,8 @@ from trimtab.registry import discover
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.manager import Manager
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.admission.member_budget_defaults import Inside
 from trimtab.server.admission.priority_quota import Quotas
 from trimtab.server.apiserver import ApiServer, Settings
@@ -101,7 +101,7 @@ class Member:
         self._reopening: asyncio.TimerHandle | None = None
         self._outside = Line(local, plan.name)
         self.cache: Cache
-        self.manager: Manager
+        self.manager: ControllerManager
         self.binder: Binder
         self.kubelets: Kubelets
         self.meter: Meter | None = None
@@ -123,9 +123,11 @@ class Member:
         self.cache = Cache(self._inside)
         for type_ in LOOKED_UP:
             self.cache.table_of(type_)
-        state = Surroundings(cache=self.cache, clock=environment.clock, profile=environment.profile, members=Nobody())
+        state = ControlPlaneState(
+            cache=self.cache, clock=environment.clock, profile=environment.profile, members=Nobody()
+        )
         follow_scales(state)
-        self.manager = Manager(state, [*workloads.values(), *member_controllers.values()])
+        self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values()])
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,
@@ -263,7 +265,7 @@ class Member:
     @property
     def idle(self) -> bool:
         """Whether no component has anything to do."""
-        return self.manager.idle and self.binder.idle and self.kubelets.idle
+        return self.manager.is_idle and self.binder.idle and self.kubelets.idle
 
 
 def _in_memory(environment: Ground, computed: Mapping[str, Computed]) -> ApiServer:

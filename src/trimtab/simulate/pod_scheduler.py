@@ -29,7 +29,7 @@ from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejecti
 from trimtab.errors import ApiFault, NotFound
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
-from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.subresources.binding import BINDER
 from trimtab.server.subresources.binding import SEEN as BIND_GENERATION
 from trimtab.simulate.pod_status_writer import PODS, PodStatusWriter
@@ -122,11 +122,11 @@ class Binder:
         for table in (*tables, *map(self._cache.table_of, self._preemptor.types_read())):
             await table.synced.wait()
         nodes, pods, namespaces, classes, orders = tables
-        classes.listen(self._order_changed)
-        orders.listen(self._order_changed)
-        nodes.listen(self._node_changed)
-        namespaces.listen(self._namespace_changed)
-        pods.listen(self._pod_changed)
+        classes.add_listener(self._order_changed)
+        orders.add_listener(self._order_changed)
+        nodes.add_listener(self._node_changed)
+        namespaces.add_listener(self._namespace_changed)
+        pods.add_listener(self._pod_changed)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -147,11 +147,11 @@ class Binder:
 
     # watch events
 
-    def _node_changed(self, old: Entry | None, new: Entry | None) -> None:
+    def _node_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         before = cast("Node", old.typed) if old else None
         if new is None:
-            self.fleet = self.fleet.without_node(cast("Entry", old).name[1])
-            self._avoid.pop(cast("Entry", old).name[1], None)
+            self.fleet = self.fleet.without_node(cast("CacheEntry", old).name[1])
+            self._avoid.pop(cast("CacheEntry", old).name[1], None)
             return
         node = cast("Node", new.typed)
         self._avoid[node.name] = entries_of(node.metadata.annotations)
@@ -163,15 +163,15 @@ class Binder:
             self.fleet = self.fleet.with_node(node)
             self._stir()
 
-    def _namespace_changed(self, old: Entry | None, new: Entry | None) -> None:
-        name = (new or cast("Entry", old)).name[1]
+    def _namespace_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        name = (new or cast("CacheEntry", old)).name[1]
         labels = {key: value for key, value in self.fleet.namespaces.items() if key != name}
         if new is not None:
             labels[name] = cast("Namespace", new.typed).metadata.labels
         if labels != self.fleet.namespaces:
             self.fleet = self.fleet.with_namespaces(labels)
 
-    def _order_changed(self, old: Entry | None, new: Entry | None) -> None:
+    def _order_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Rank all pods again, because the priority order changed."""
         order = self._cache.table_of(PriorityOrder).entries.get(("", "default"))
         classes = [cast("PriorityClass", entry.typed) for entry in self._cache.table_of(PriorityClass).entries.values()]
@@ -184,18 +184,18 @@ class Binder:
             if occupies_node(pod):
                 self.fleet = self.fleet.with_pod(ranks_now.with_rank(pod))
 
-    def _pod_changed(self, old: Entry | None, new: Entry | None) -> None:
+    def _pod_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         before = cast("Pod", old.typed) if old else None
         after = self._ranks.with_rank(cast("Pod", new.typed)) if new else None
         if before is not None and after is not None and after.metadata.deletion_timestamp is not None:
             self._boost(before, after)
         if after is not None and occupies_node(after):
-            self._bound(before, after, cast("Entry", new).name)
+            self._bound(before, after, cast("CacheEntry", new).name)
             return
         if before is not None and occupies_node(before):
             self.fleet = self.fleet.without_pod(before)
             self._stir()
-        name = cast("Entry", new or old).name
+        name = cast("CacheEntry", new or old).name
         if after is not None and _wants_a_node(after):
             if before is None and after.status.nominated_node_name:
                 self._take_over(after)
@@ -306,7 +306,7 @@ class Binder:
                 self.fleet = self.fleet.with_pod_on(result.pod, result.node)
             else:
                 self._stuck.add(name)
-            revision = self._cache.table(PODS).reached
+            revision = self._cache.table(PODS).observed_revision
             results.append(Verdict(result.pod, result.node, result.message, revision))
         return results
 
@@ -433,7 +433,7 @@ class Binder:
     def _take_over(self, pod: Pod) -> None:
         """Adopt a nomination found on a pod, most likely written by an earlier scheduler process."""
         node, now = pod.status.nominated_node_name, self._clock.now()
-        leaving = [one for one in self._cache.table(PODS).having(PODS_ON, node) if is_preempted(one)]
+        leaving = [one for one in self._cache.table(PODS).by_index(PODS_ON, node) if is_preempted(one)]
         ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
         seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
         self._nominate(build_pod_info(pod), node, max(0.0, seconds) + PROMISE_SECONDS)

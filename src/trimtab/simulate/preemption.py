@@ -28,7 +28,7 @@ from trimtab.decide.pods.preemption.preempt import (
 )
 from trimtab.errors import ApiFault, NotFound, TooManyRequests
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.event_recorder import Recorder
+from trimtab.runtime.event_recorder import EventRecorder
 from trimtab.simulate.disruption_ledger import READ, Ledger
 from trimtab.simulate.pod_status_writer import PODS, PodStatusWriter
 from trimtab.simulate.workloads.owned_pods import ref
@@ -55,7 +55,7 @@ class Preemptor:
         self._profile = profile
         self._status = status
         self._ledger = Ledger(cache)
-        self._recorder = Recorder(self._client)
+        self._recorder = EventRecorder(self._client)
 
     def types_read(self) -> list[type[Object]]:
         """Types whose tables must be synced before the first preemption."""
@@ -83,7 +83,7 @@ class Preemptor:
             raise
         if self._profile.preemption_spreads_disruptions:
             event = RecordEvent(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
-            self._recorder.tell(event, planned.decided_at)
+            self._recorder.record(event, planned.decided_at)
 
     async def _evict(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
         """Evict through the disruption gate, unless budgets are not binding or the pod is system-critical."""

@@ -4,25 +4,25 @@ from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.decide.pods.budgets.scalable_kinds import ScalableKind, scalable_kinds_of
-from trimtab.runtime.cache import Entry
-from trimtab.runtime.view import Surroundings
+from trimtab.runtime.cache import CacheEntry
+from trimtab.runtime.view import ControlPlaneState
 
 
-def follow_scales(around: Surroundings) -> None:
+def follow_scales(around: ControlPlaneState) -> None:
     """Watch every custom kind with a scale subresource as soon as it is defined, and stop when it is removed."""
 
-    def on_change(old: Entry | None, new: Entry | None) -> None:
+    def on_change(old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is not None:
             new.raw = without_schemas(new.raw)
         known = set(scalable_kinds_of([new.raw])) if new is not None else set()
         for kind in set(scalable_kinds_of([old.raw])) - known if old is not None else ():
             around.resources.pop((kind.api_version, kind.kind), None)
-            around.cache.forget(resource_of(kind).id)
+            around.cache.remove_table(resource_of(kind).id)
         for kind in known:
             resource = around.resources[kind.api_version, kind.kind] = resource_of(kind)
             around.cache.table(resource)
 
-    around.cache.table_of(CustomResourceDefinition).listen(on_change)
+    around.cache.table_of(CustomResourceDefinition).add_listener(on_change)
 
 
 def resource_of(kind: ScalableKind) -> Resource:

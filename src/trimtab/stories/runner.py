@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from trimtab.api.profile import PROFILES
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client
 from trimtab.clock import Clock, LoopClock
 from trimtab.errors import ApiFault, InputFault
@@ -71,13 +71,13 @@ class TrackedExpectation:
         return bool(self.expectation.that) and not self.is_met
 
 
-def new_fleet(story: Story, clock: Clock, **options: Any) -> Embedded:
+def new_fleet(story: Story, clock: Clock, **options: Any) -> EmbeddedFleet:
     """A host in memory and the members of the story; start the host first. `options` are those of Embedded."""
     rng = random.Random(f"{story.seed}/host")  # noqa: S311 - a story must be repeatable
     uids = seeded_uids(rng)
     settings = Settings(clock=clock, plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=rng.randbytes(32))
     host = ApiServer(Store(), settings)
-    return Embedded(
+    return EmbeddedFleet(
         story.plan,
         host=host,
         clock=clock,
@@ -109,7 +109,7 @@ class Stage:
     def __init__(
         self,
         story: Story,
-        fleet: Embedded,
+        fleet: EmbeddedFleet,
         clock: Clock,
         tell: Tell,
         progress: Callable[[float], None] = lambda _: None,

@@ -12,7 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, Conflict, InputFault, TooManyRequests
@@ -35,7 +35,7 @@ class StepActions:
 
     def __init__(
         self,
-        fleet: Embedded,
+        fleet: EmbeddedFleet,
         clock: Clock,
         objects: StoryObjects,
         now: Callable[[], float],

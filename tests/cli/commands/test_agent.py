@@ -8,7 +8,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
-from trimtab.members.join import Facts, join
+from trimtab.members.join import ClusterFacts, join
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
@@ -33,7 +33,7 @@ def test_agent_applies_works_of_its_member(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with api_server(tmp_path / "host") as host, api_server(tmp_path / "member") as member:
-            await join(host, member, "member1", load(member_config), Facts(), mode="Pull")
+            await join(host, member, "member1", load(member_config), ClusterFacts(), mode="Pull")
 
             async def has_work() -> bool:
                 return any(

@@ -11,7 +11,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
-from trimtab.members.join import Facts, join
+from trimtab.members.join import ClusterFacts, join
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -47,7 +47,7 @@ def test_controllers_in_their_own_process_propagate_over_http(tmp_path) -> None:
     async def scenario() -> None:
         async with api_server(tmp_path / "host") as host, api_server(tmp_path / "member") as member:
             credentials = load(tmp_path / "member" / "kubeconfig")
-            await join(host, member, "member1", credentials, Facts(region="eu"))
+            await join(host, member, "member1", credentials, ClusterFacts(region="eu"))
             async with running("controllers", "--kubeconfig", str(tmp_path / "host" / "kubeconfig"), "--leader-elect"):
                 await host.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}})
                 place = {"name": "conf", "namespace": "demo"}

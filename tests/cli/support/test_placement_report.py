@@ -9,7 +9,7 @@ from trimtab.cli.support.placement_report import placement_explained
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -19,7 +19,7 @@ GROUP = "cluster.open-cluster-management.io"
 
 def report(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | None = None) -> str:
     async def run() -> str:
-        learn_everything()
+        load_declarations()
         clock = LoopClock()
         server = ApiServer(Store(), Settings(clock=clock))
         await server.start()

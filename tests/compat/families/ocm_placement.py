@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, P
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Delete, Effect, RecordEvent
-from trimtab.controllers.ocm.placement import place as reconcile_placement
+from trimtab.controllers.ocm.placement import placement as reconcile_placement
 from trimtab.decide.ocm.decision import OcmDecision
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.decide.ocm.request import ocm_request_of

@@ -12,11 +12,11 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
 from trimtab.controllers.ocm.clusterset import (
     AUTO_UPDATE,
-    STANDING,
-    cluster_set,
-    cluster_set_binding,
+    BUILTIN_SETS,
+    clusterset,
+    clusterset_binding,
+    recreate_builtin_set,
     sets_of_cluster,
-    standing_again,
 )
 from trimtab.decide.ocm.selectors import EXCLUSIVE, SET_LABEL
 
@@ -36,7 +36,7 @@ def new_set(name: str, selector: ManagedClusterSelector, **annotations: str) -> 
 
 
 def empty_condition(subject: ManagedClusterSet, *others: ManagedCluster) -> tuple[str, str]:
-    (after,) = cluster_set(subject, FakeView([subject, *others]))
+    (after,) = clusterset(subject, FakeView([subject, *others]))
     (condition,) = after.status.conditions
     return condition.status, condition.message
 
@@ -61,16 +61,16 @@ def test_label_selector_counts_matching_clusters_and_a_missing_one_none() -> Non
 
 def test_set_with_current_status_is_not_written() -> None:
     dev = new_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    (after,) = cluster_set(dev, FakeView([dev, in_set("a", "dev")]))
-    assert list(cluster_set(after, FakeView([after, in_set("a", "dev")]))) == []
+    (after,) = clusterset(dev, FakeView([dev, in_set("a", "dev")]))
+    assert list(clusterset(after, FakeView([after, in_set("a", "dev")]))) == []
 
 
 def test_builtin_set_is_reset_unless_autoupdate_is_off() -> None:
     changed = new_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    (after,) = cluster_set(changed, FakeView([changed, cluster("a")]))
-    assert after.spec.cluster_selector == STANDING["global"]
+    (after,) = clusterset(changed, FakeView([changed, cluster("a")]))
+    assert after.spec.cluster_selector == BUILTIN_SETS["global"]
     own = new_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE), **{AUTO_UPDATE: "false"})
-    (after,) = cluster_set(own, FakeView([own, cluster("a")]))
+    (after,) = clusterset(own, FakeView([own, cluster("a")]))
     assert after.spec == own.spec
 
 
@@ -78,19 +78,19 @@ def test_builtin_sets_are_created_with_the_first_cluster_and_again_after_deletio
     view = FakeView([cluster("a")])
     keys = list(sets_of_cluster(None, cluster("a"), view))
     assert [key.name for key in keys] == ["default", "global"]
-    created = [effect for key in keys for effect in standing_again(key, view)]
-    assert {one.name: one.spec.cluster_selector for one in created} == STANDING
-    assert list(standing_again(Key(keys[0].kind, "", "dev"), view)) == []
-    assert list(standing_again(keys[0], FakeView())) == []
+    created = [effect for key in keys for effect in recreate_builtin_set(key, view)]
+    assert {one.name: one.spec.cluster_selector for one in created} == BUILTIN_SETS
+    assert list(recreate_builtin_set(Key(keys[0].kind, "", "dev"), view)) == []
+    assert list(recreate_builtin_set(keys[0], FakeView())) == []
 
 
 def test_binding_reports_whether_its_set_exists() -> None:
     binding = ManagedClusterSetBinding(
         metadata=Meta(name="dev", namespace="ns"), spec=ManagedClusterSetBindingSpec(cluster_set="dev")
     )
-    (unbound,) = cluster_set_binding(binding, FakeView([binding]))
+    (unbound,) = clusterset_binding(binding, FakeView([binding]))
     assert (unbound.status.conditions[0].status, unbound.status.conditions[0].reason) == ("False", "ClusterSetNotFound")
     existing = new_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    (found,) = cluster_set_binding(unbound, FakeView([unbound, existing]))
+    (found,) = clusterset_binding(unbound, FakeView([unbound, existing]))
     assert (found.status.conditions[0].status, found.status.conditions[0].reason) == ("True", "ClusterSetBound")
-    assert list(cluster_set_binding(found, FakeView([found, existing]))) == []
+    assert list(clusterset_binding(found, FakeView([found, existing]))) == []

@@ -5,7 +5,12 @@ import pytest
 
 from trimtab.api.kinds.ocm_work import ManifestCondition, ManifestConfigOption
 from trimtab.api.value import Condition
-from trimtab.controllers.ocm.feedback import feedback, is_complete, judged, summed_up
+from trimtab.controllers.ocm.feedback import (
+    aggregate_rule_conditions,
+    evaluate_condition_rules,
+    is_complete,
+    read_feedback,
+)
 from trimtab.interpret.cel.expressions import compiler
 
 JOB: dict[str, Any] = {
@@ -27,11 +32,11 @@ def paths(**named: str) -> list[ManifestConfigOption]:
 
 
 def conditions(document: dict[str, Any], *rules: dict[str, Any]) -> list[Condition]:
-    return list(judged(config(conditionRules=list(rules)), document, compiler()))
+    return list(evaluate_condition_rules(config(conditionRules=list(rules)), document, compiler()))
 
 
 def test_values_keep_their_type() -> None:
-    found = feedback(paths(n=".status.succeeded", t=".metadata.name", b=".spec.on", j=".spec.deep"), JOB)
+    found = read_feedback(paths(n=".status.succeeded", t=".metadata.name", b=".spec.on", j=".spec.deep"), JOB)
     values = {value.name: value.field_value for value in found.values}
     assert (values["n"].integer, values["t"].string, values["b"].boolean) == (1, "once", True)
     assert (values["j"].type, values["j"].json_raw) == ("JsonRaw", '{"a":[1,2]}')
@@ -39,16 +44,18 @@ def test_values_keep_their_type() -> None:
 
 
 def test_several_values_are_a_list_and_missing_values_are_omitted() -> None:
-    found = feedback(paths(all=".spec.deep.a[*]", none=".status.nothing", null=".spec.null"), JOB)
+    found = read_feedback(paths(all=".spec.deep.a[*]", none=".status.nothing", null=".spec.null"), JOB)
     assert [(value.name, value.field_value.json_raw) for value in found.values] == [("all", "[1,2]")]
 
 
 def test_well_known_values_of_jobs_and_pods() -> None:
     rule = config(feedbackRules=[{"type": "WellKnownStatus"}])
-    found = {value.name: value.field_value for value in feedback(rule, JOB).values}
+    found = {value.name: value.field_value for value in read_feedback(rule, JOB).values}
     assert (found["JobComplete"].string, found["JobSucceeded"].integer) == ("True", 1)
     pod = {"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}
-    assert [(value.name, value.field_value.string) for value in feedback(rule, pod).values] == [("PodPhase", "Running")]
+    assert [(value.name, value.field_value.string) for value in read_feedback(rule, pod).values] == [
+        ("PodPhase", "Running")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,7 @@ def test_well_known_values_of_jobs_and_pods() -> None:
 )
 def test_unreadable_feedback_is_reported(rule: dict[str, Any], problem: str) -> None:
     odd = {**JOB, "kind": "Odd"}
-    condition = feedback(config(feedbackRules=[rule]), odd).condition
+    condition = read_feedback(config(feedbackRules=[rule]), odd).condition
     assert (condition.status, condition.reason) == ("False", "StatusFeedbackSyncFailed")
     assert problem in condition.message
 
@@ -105,7 +112,7 @@ def test_cel_rules_produce_conditions(rule: dict[str, Any], status: str, reason:
 
 def test_missing_cel_evaluator_is_reported() -> None:
     rules = config(conditionRules=[{"type": "CEL", "condition": "X", "celExpressions": ["true"]}])
-    (condition,) = judged(rules, JOB, None)
+    (condition,) = evaluate_condition_rules(rules, JOB, None)
     assert (condition.status, "extra `cel`" in condition.message) == ("Unknown", True)
 
 
@@ -114,9 +121,9 @@ def test_aggregated_condition_is_the_worst_of_the_objects() -> None:
         return ManifestCondition(conditions=(Condition(type="Complete", status=status, reason=reason, message="m"),))
 
     plain = ManifestCondition(conditions=(Condition(type="Applied", status="True", reason="x"),))
-    assert [(c.status, c.message) for c in summed_up([item("True"), plain])] == [("True", "m")]
-    assert [c.status for c in summed_up([item("True"), item("False"), item("Unknown")])] == ["False"]
-    assert [c.status for c in summed_up([item("True"), item("Unknown")])] == ["Unknown"]
-    assert list(summed_up([plain, item("True", "SomebodySaysSo")])) == []
+    assert [(c.status, c.message) for c in aggregate_rule_conditions([item("True"), plain])] == [("True", "m")]
+    assert [c.status for c in aggregate_rule_conditions([item("True"), item("False"), item("Unknown")])] == ["False"]
+    assert [c.status for c in aggregate_rule_conditions([item("True"), item("Unknown")])] == ["Unknown"]
+    assert list(aggregate_rule_conditions([plain, item("True", "SomebodySaysSo")])) == []
     assert is_complete(item("True"))
     assert not is_complete(item("False"))

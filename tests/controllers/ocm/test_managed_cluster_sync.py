@@ -9,7 +9,12 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.value import Condition, Key, Meta, Object
 from trimtab.controllers.clusters.health import NOT_READY
 from trimtab.controllers.contract import Delete
-from trimtab.controllers.ocm.managed_cluster_sync import FINALIZER, IMPORTED, mirror, unjoined
+from trimtab.controllers.ocm.managed_cluster_sync import (
+    FINALIZER,
+    IMPORTED_TAINTS_ANNOTATION,
+    cluster_deleted,
+    managed_cluster_sync,
+)
 from trimtab.decide.ocm.selectors import SET_LABEL
 
 
@@ -26,7 +31,7 @@ def cluster(**spec: Any) -> Cluster:
 
 
 def reconcile(subject: Cluster, *others: Object) -> dict[type, Any]:
-    return {type(effect): effect for effect in mirror(subject, FakeView([subject, *others]))}
+    return {type(effect): effect for effect in managed_cluster_sync(subject, FakeView([subject, *others]))}
 
 
 def reconcile_until_stable(subject: Cluster, managed: ManagedCluster | None = None) -> tuple[Cluster, ManagedCluster]:
@@ -89,10 +94,10 @@ def test_taint_set_on_the_managed_cluster_is_imported_until_it_is_removed() -> N
     subject, managed = reconcile_until_stable(subject, managed.but(spec=managed.spec.but(taints=users)))
     assert [(t.key, t.effect) for t in managed.spec.taints] == [("drain", "NoSelect"), ("soft", "PreferNoSelect")]
     assert [(t.key, t.effect, t.time_added) for t in subject.spec.taints] == [("drain", "NoSchedule", NOON)]
-    assert IMPORTED in subject.metadata.annotations
+    assert IMPORTED_TAINTS_ANNOTATION in subject.metadata.annotations
     subject, managed = reconcile_until_stable(subject, managed.but(spec=managed.spec.but(taints=())))
     assert subject.spec.taints == managed.spec.taints == ()
-    assert IMPORTED not in subject.metadata.annotations
+    assert IMPORTED_TAINTS_ANNOTATION not in subject.metadata.annotations
 
 
 def with_labels(thing: Any, **labels: str) -> Any:
@@ -122,19 +127,19 @@ def test_label_changes_are_copied_in_both_directions() -> None:
 def test_deleting_the_cluster_or_the_managed_cluster_unjoins() -> None:
     subject, managed = reconcile_until_stable(cluster())
     terminating = managed.but(metadata=managed.metadata.but(deletion_timestamp=NOON))
-    effects = list(mirror(subject, FakeView([subject, terminating])))
+    effects = list(managed_cluster_sync(subject, FakeView([subject, terminating])))
     assert effects[0] == Delete(subject)
     assert isinstance(effects[1], ManagedCluster)
     assert FINALIZER not in effects[1].metadata.finalizers
     gone = cluster().but(metadata=subject.metadata.but(deletion_timestamp=NOON))
-    assert Delete(managed) in list(mirror(gone, FakeView([gone, managed])))
-    assert Delete(managed) in list(unjoined(Key("", "", "m1"), FakeView([managed])))
+    assert Delete(managed) in list(managed_cluster_sync(gone, FakeView([gone, managed])))
+    assert Delete(managed) in list(cluster_deleted(Key("", "", "m1"), FakeView([managed])))
 
 
 def test_managed_cluster_without_a_cluster_is_left_alone() -> None:
     unrelated = ManagedCluster(metadata=Meta(name="m1"))
-    assert list(unjoined(Key("", "", "m1"), FakeView([unrelated]))) == []
+    assert list(cluster_deleted(Key("", "", "m1"), FakeView([unrelated]))) == []
 
 
 def test_sync_can_be_switched_off() -> None:
-    assert list(mirror(cluster(), FakeView([cluster()], settings={"managed-cluster-sync": False}))) == []
+    assert list(managed_cluster_sync(cluster(), FakeView([cluster()], settings={"managed-cluster-sync": False}))) == []

@@ -28,7 +28,7 @@ from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, Wor
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, RequeueAfter
-from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
+from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifestwork, plural_of
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
 
@@ -48,7 +48,7 @@ def subject(generation: int = 1, **spec: Any) -> ManifestWork:
 def reconcile(work: ManifestWork, *others: Object, seen: Raw | None = None) -> list[Any]:
     location = ("m1", well_known.ref_of_raw(DEPLOYMENT))
     return list(
-        manifest_work(work, FakeView([work, *JOINED, *others], members={location: seen} if seen else {}, parts=PARTS))
+        manifestwork(work, FakeView([work, *JOINED, *others], members={location: seen} if seen else {}, parts=PARTS))
     )
 
 
@@ -148,7 +148,7 @@ def test_work_is_deleted_before_the_finalizer_is_removed() -> None:
 
 
 def test_cluster_that_is_not_joined_is_ignored() -> None:
-    assert list(manifest_work(subject(), FakeView([subject()]))) == []
+    assert list(manifestwork(subject(), FakeView([subject()]))) == []
 
 
 def test_per_object_rules_become_annotations() -> None:
@@ -215,7 +215,7 @@ def completed_work(**option: Any) -> ManifestWork:
     """A ManifestWork whose Complete rule is true."""
     wanted = subject(manifest_configs=(WITH_RULE,), delete_option=DeleteOption(**option))
     view = FakeView([wanted, *JOINED, with_status(rendered_work(wanted))], parts=PARTS)
-    return next(effect for effect in manifest_work(wanted, view) if isinstance(effect, ManifestWork))
+    return next(effect for effect in manifestwork(wanted, view) if isinstance(effect, ManifestWork))
 
 
 def test_complete_work_is_not_applied_again_and_stays_complete_without_its_object() -> None:
@@ -227,7 +227,7 @@ def test_complete_work_is_not_applied_again_and_stays_complete_without_its_objec
         status=WorkStatus(conditions=with_status(rendered_work(done)).status.conditions)
     )
     view = FakeView([done, *JOINED, empty], parts=PARTS)
-    after = next((effect for effect in manifest_work(done, view) if isinstance(effect, ManifestWork)), done)
+    after = next((effect for effect in manifestwork(done, view) if isinstance(effect, ManifestWork)), done)
     assert {c.type: c.status for c in after.status.conditions}["Complete"] == "True"
     assert len(after.status.resource_status.manifests) == 1
 
@@ -238,7 +238,7 @@ def test_complete_work_is_deleted_after_its_ttl() -> None:
 
     def at(seconds: int, found: ManifestWork = done) -> list[Any]:
         view = FakeView([found, *JOINED, work], now=NOON + timedelta(seconds=seconds), parts=PARTS)
-        return [effect for effect in manifest_work(found, view) if isinstance(effect, RequeueAfter | Delete)]
+        return [effect for effect in manifestwork(found, view) if isinstance(effect, RequeueAfter | Delete)]
 
     assert at(20) == [RequeueAfter(40.001)]
     assert at(60) == [Delete(done)]
@@ -250,7 +250,7 @@ def test_conditions_of_removed_rules_are_removed() -> None:
     done = completed_work()
     without_rules = done.but(spec=done.spec.but(manifest_configs=()))
     view = FakeView([without_rules, *JOINED, with_status(rendered_work(without_rules))], parts=PARTS)
-    after = next(effect for effect in manifest_work(without_rules, view) if isinstance(effect, ManifestWork))
+    after = next(effect for effect in manifestwork(without_rules, view) if isinstance(effect, ManifestWork))
     assert "Complete" not in {c.type for c in after.status.conditions}
     assert "Complete" not in {c.type for item in after.status.resource_status.manifests for c in item.conditions}
 

@@ -20,9 +20,9 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Delete
-from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
-from trimtab.controllers.ocm.workset_budgets import SET_LABEL, label_of
-from trimtab.controllers.ocm.workset_eviction import SINCE
+from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, manifestwork_replicaset
+from trimtab.controllers.ocm.workset_budgets import SET_LABEL, set_label_value
+from trimtab.controllers.ocm.workset_eviction import LEAVING_SINCE_ANNOTATION
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
@@ -49,7 +49,7 @@ def works_of(effects: list[Any]) -> dict[str, ManifestWork]:
 
 
 def reconcile(subject: ManifestWorkReplicaSet, *others: Object) -> list[Any]:
-    return list(replica_set(subject, FakeView([subject, *others])))
+    return list(manifestwork_replicaset(subject, FakeView([subject, *others])))
 
 
 def with_success(work: ManifestWork) -> ManifestWork:
@@ -116,7 +116,7 @@ def test_works_are_deleted_with_the_set_and_foreground_waits_for_them() -> None:
 
 def test_upstream_profile_reports_a_name_that_is_no_label_value() -> None:
     subject = new_set(name="w" * 63)
-    (after,) = replica_set(subject, FakeView([subject, new_decision("c1")], profile=UPSTREAM))
+    (after,) = manifestwork_replicaset(subject, FakeView([subject, new_decision("c1")], profile=UPSTREAM))
     assert after.status.conditions[0].reason == "NotAsExpected"
     assert "63" in after.status.conditions[0].message
 
@@ -126,7 +126,7 @@ def test_works_refer_to_a_set_with_a_long_name_by_a_hash() -> None:
     created = works_of(reconcile(subject, new_decision("c1")))
     label = created["c1"].metadata.labels[SET_LABEL]
     assert len(label) <= 63
-    assert label != label_of("team", "w" * 62 + "v")
+    assert label != set_label_value("team", "w" * 62 + "v")
     (after,) = reconcile(subject, new_decision("c1"), with_success(created["c1"]))
     assert after.status.summary.applied == 1
 
@@ -165,10 +165,10 @@ def test_work_remains_until_its_replacement_serves() -> None:
 def test_work_is_deleted_after_the_timeout_if_its_replacement_never_serves() -> None:
     (old,) = serving_works("c1")
     annotated = works_of(reconcile(new_set(), new_decision("c2"), old, *CLUSTERS))["c1"]
-    assert annotated.metadata.annotations[SINCE] == NOON.isoformat()
+    assert annotated.metadata.annotations[LEAVING_SINCE_ANNOTATION] == NOON.isoformat()
     subject = new_set()
     later = FakeView([subject, new_decision("c2"), annotated, *CLUSTERS], now=NOON + timedelta(seconds=600))
-    assert deleted(list(replica_set(subject, later))) == ["c1"]
+    assert deleted(list(manifestwork_replicaset(subject, later))) == ["c1"]
 
 
 def test_work_that_does_not_serve_is_deleted_at_once() -> None:
@@ -180,7 +180,7 @@ def test_work_that_does_not_serve_is_deleted_at_once() -> None:
 
 def test_work_of_a_cluster_selected_again_loses_its_annotation() -> None:
     (old,) = serving_works("c1")
-    terminating = old.but(metadata=old.metadata.but(annotations={SINCE: NOON.isoformat()}))
+    terminating = old.but(metadata=old.metadata.but(annotations={LEAVING_SINCE_ANNOTATION: NOON.isoformat()}))
     (kept,) = [
         effect
         for effect in reconcile(new_set(), new_decision("c1"), terminating, *CLUSTERS)
@@ -218,4 +218,4 @@ def test_max_concurrency_limits_removals() -> None:
 def test_upstream_profile_deletes_works_at_once() -> None:
     subject, old = new_set(), serving_works("c1", "c2")
     view = FakeView([subject, new_decision("c3"), *old, *CLUSTERS, budget(max_unavailable=0)], profile=UPSTREAM)
-    assert deleted(list(replica_set(subject, view))) == ["c1", "c2"]
+    assert deleted(list(manifestwork_replicaset(subject, view))) == ["c1", "c2"]

@@ -37,12 +37,12 @@ from trimtab.api.value import Meta, Object
 from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
 from trimtab.controllers.ocm.placement import (
     DISABLED,
-    for_binding,
-    for_cluster,
-    for_decision,
-    for_score,
-    for_set,
-    place,
+    keys_for_binding,
+    keys_for_cluster,
+    keys_for_decision,
+    keys_for_score,
+    keys_for_set,
+    placement,
 )
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, clusters_of
 
@@ -97,7 +97,7 @@ class FakeWorld:
 
     def reconcile(self) -> list[Any]:
         view = FakeView([*self.things.values(), self.subject], now=self.now, profile=self.profile)
-        effects = list(place(self.subject, view))
+        effects = list(placement(self.subject, view))
         for effect in effects:
             if isinstance(effect, OcmPlacement):
                 self.subject = effect
@@ -314,17 +314,17 @@ def test_change_queues_only_affected_placements() -> None:
     other = OcmPlacement(metadata=Meta(name="q", namespace="team"), spec=PlacementSpec(cluster_sets=("other",)))
     a = cluster("a")
     view = FakeView([*SET_AND_BINDING, with_score, other, a])
-    assert keys(for_cluster(None, a, view)) == ["team/p"]
+    assert keys(keys_for_cluster(None, a, view)) == ["team/p"]
     heartbeat = a.but(status=a.status.but(conditions=()), metadata=a.metadata.but(resource_version="2"))
-    assert keys(for_cluster(a, heartbeat, view)) == []
-    assert keys(for_cluster(a, cluster("a", taint()), view)) == ["team/p"]
-    assert keys(for_set(SET_AND_BINDING[0], None, view)) == ["team/p"]
-    assert keys(for_binding(None, SET_AND_BINDING[1], view)) == ["team/p"]
-    assert keys(for_score(None, score("a", 1), view)) == ["team/p"]
+    assert keys(keys_for_cluster(a, heartbeat, view)) == []
+    assert keys(keys_for_cluster(a, cluster("a", taint()), view)) == ["team/p"]
+    assert keys(keys_for_set(SET_AND_BINDING[0], None, view)) == ["team/p"]
+    assert keys(keys_for_binding(None, SET_AND_BINDING[1], view)) == ["team/p"]
+    assert keys(keys_for_score(None, score("a", 1), view)) == ["team/p"]
     unused = AddOnPlacementScore(metadata=Meta(name="else", namespace="a"))
-    assert keys(for_score(None, unused, view)) == []
+    assert keys(keys_for_score(None, unused, view)) == []
     decision = PlacementDecision(metadata=Meta(name="x", namespace="team", labels={PLACEMENT_LABEL: "q"}))
-    assert keys(for_decision(None, decision, view)) == ["team/q"]
+    assert keys(keys_for_decision(None, decision, view)) == ["team/q"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Delete, RecordEvent
-from trimtab.controllers.ocm.placement_decisions import differs, gains_first, new_decision, removals
+from trimtab.controllers.ocm.placement_decisions import gaining_pages_first, is_changed, new_decision, removal_effects
 from trimtab.decide.ocm.groups import DecisionPage
 from trimtab.decide.ocm.snapshot import StoredDecision
 
@@ -20,18 +20,18 @@ def held(number: int, *clusters: str) -> StoredDecision:
 
 def test_page_that_gains_a_cluster_is_written_before_the_page_that_loses_it() -> None:
     before = {"p-decision-1": held(1, "a", "b"), "p-decision-2": held(2, "c")}
-    order = gains_first([page(1, "a"), page(2, "b", "c")], before)
+    order = gaining_pages_first([page(1, "a"), page(2, "b", "c")], before)
     assert [one.name for one in order] == ["p-decision-2", "p-decision-1"]
 
 
 def test_pages_that_exchange_clusters_are_each_written_once() -> None:
     before = {"p-decision-1": held(1, "a"), "p-decision-2": held(2, "b")}
-    order = gains_first([page(1, "b"), page(2, "a")], before)
+    order = gaining_pages_first([page(1, "b"), page(2, "a")], before)
     assert sorted(one.name for one in order) == ["p-decision-1", "p-decision-2"]
 
 
 def test_unwanted_decision_is_deleted_with_an_event() -> None:
-    deleted, event = removals(PLACEMENT, [held(1, "a"), held(2, "b")], {"p-decision-1"})
+    deleted, event = removal_effects(PLACEMENT, [held(1, "a"), held(2, "b")], {"p-decision-1"})
     assert isinstance(deleted, Delete)
     assert isinstance(deleted.target, PlacementDecision)
     assert deleted.target.name == "p-decision-2"
@@ -46,7 +46,7 @@ def test_unwanted_decision_is_deleted_with_an_event() -> None:
 def test_page_is_changed_by_its_clusters_and_by_their_scores(
     clusters: tuple[str, ...], scores: dict[str, int] | None, expected: bool
 ) -> None:
-    assert differs(page(1, *clusters), held(1, "a", "b"), scores) is expected
+    assert is_changed(page(1, *clusters), held(1, "a", "b"), scores) is expected
 
 
 def test_new_decision_is_owned_by_its_placement() -> None:

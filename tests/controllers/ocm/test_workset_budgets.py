@@ -12,11 +12,11 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.ocm.workset_budgets import (
     SET_LABEL,
+    availability_of,
     covered_sets,
-    footing,
-    is_leaving,
-    label_of,
-    serves,
+    is_serving,
+    is_still_present,
+    set_label_value,
     sets_of,
 )
 
@@ -55,19 +55,19 @@ def in_flight(cluster: str) -> InFlightDisruption:
     ],
 )
 def test_work_serves_when_it_is_available_and_settled(conditions: dict[str, str], expected: bool) -> None:
-    assert serves(work("c1", **conditions)) is expected
+    assert is_serving(work("c1", **conditions)) is expected
 
 
 def test_terminating_work_does_not_serve() -> None:
     serving = work("c1", Available="True")
-    assert not serves(serving.but(metadata=serving.metadata.but(deletion_timestamp=NOON)))
+    assert not is_serving(serving.but(metadata=serving.metadata.but(deletion_timestamp=NOON)))
 
 
 def test_work_admitted_for_removal_counts_as_desired_but_not_as_available() -> None:
     works = [work(cluster, Available="True") for cluster in ("c1", "c2", "c3")]
     view = FakeView([WEB, *works, work("c4")])
-    assert tuple(footing(budget(), view)) == (4, 3)
-    assert tuple(footing(budget(in_flight("c1")), view)) == (4, 2)
+    assert tuple(availability_of(budget(), view)) == (4, 3)
+    assert tuple(availability_of(budget(in_flight("c1")), view)) == (4, 2)
 
 
 def test_budget_covers_sets_by_label() -> None:
@@ -77,13 +77,13 @@ def test_budget_covers_sets_by_label() -> None:
 
 
 def test_disruption_is_in_flight_until_the_work_is_deleted() -> None:
-    assert is_leaving(in_flight("c1"), "team", FakeView([WEB, work("c1")]))
-    assert not is_leaving(in_flight("c1"), "team", FakeView([WEB, work("c2")]))
+    assert is_still_present(in_flight("c1"), "team", FakeView([WEB, work("c1")]))
+    assert not is_still_present(in_flight("c1"), "team", FakeView([WEB, work("c2")]))
 
 
 def test_work_finds_its_set_by_the_label_also_when_the_name_is_long() -> None:
     name = "w" * 63
     long = ManifestWorkReplicaSet(metadata=Meta(name=name, namespace="team"))
-    labelled = ManifestWork(metadata=Meta(name="w", namespace="c1", labels={SET_LABEL: label_of("team", name)}))
+    labelled = ManifestWork(metadata=Meta(name="w", namespace="c1", labels={SET_LABEL: set_label_value("team", name)}))
     assert sets_of(labelled, FakeView([long, WEB])) == [long]
-    assert len(label_of("team", name)) <= 63
+    assert len(set_label_value("team", name)) <= 63

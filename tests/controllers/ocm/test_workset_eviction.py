@@ -11,7 +11,13 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Delete
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL
-from trimtab.controllers.ocm.workset_eviction import BLOCKED_SECONDS, SINCE, Departures, departures, staying
+from trimtab.controllers.ocm.workset_eviction import (
+    BLOCKED_SECONDS,
+    LEAVING_SINCE_ANNOTATION,
+    WorkRemovals,
+    plan_removals,
+    without_leaving_since,
+)
 
 WEB = ManifestWorkReplicaSet(metadata=Meta(name="web", namespace="team", labels={"app": "web"}))
 READY = Condition(type="Ready", status="True", reason="x", last_transition_time=NOON)
@@ -27,12 +33,12 @@ def serving_work(cluster: str, **annotations: str) -> ManifestWork:
 
 def plan(
     unwanted: list[ManifestWork], *others: Object, pending: tuple[str, ...] = (), slots: int = 10, **view: Any
-) -> Departures:
-    return departures(WEB, unwanted, pending, slots, FakeView([WEB, *unwanted, *CLUSTERS, *others], **view))
+) -> WorkRemovals:
+    return plan_removals(WEB, unwanted, pending, slots, FakeView([WEB, *unwanted, *CLUSTERS, *others], **view))
 
 
-def deleted(removals: Departures) -> list[str]:
-    return [effect.target.namespace for effect in removals.wishes if isinstance(effect, Delete)]
+def deleted(removals: WorkRemovals) -> list[str]:
+    return [effect.target.namespace for effect in removals.effects if isinstance(effect, Delete)]
 
 
 def blocking_budget() -> DisruptionBudget:
@@ -42,29 +48,29 @@ def blocking_budget() -> DisruptionBudget:
 
 
 def test_move_is_written_before_its_work_is_deleted() -> None:
-    effects = plan([serving_work("c1")]).wishes
+    effects = plan([serving_work("c1")]).effects
     kinds = [type(effect) for effect in effects if isinstance(effect, Move | Delete)]
     assert kinds == [Move, Delete]
 
 
 def test_one_work_remains_for_each_replacement_that_does_not_serve() -> None:
     removals = plan([serving_work("c1"), serving_work("c2")], pending=("c3",))
-    assert (deleted(removals), removals.staying) == (["c2"], 1)
+    assert (deleted(removals), removals.remaining) == (["c2"], 1)
     assert removals.refusal is not None
     assert removals.refusal.code == "WaitingForReplacement"
-    assert removals.seconds_to_wait(NOON) == 600.001
+    assert removals.seconds_until_retry(NOON) == 600.001
 
 
 def test_work_does_not_wait_for_its_replacement_after_the_timeout() -> None:
-    waiting = serving_work("c1", **{SINCE: (NOON - timedelta(seconds=600)).isoformat()})
+    waiting = serving_work("c1", **{LEAVING_SINCE_ANNOTATION: (NOON - timedelta(seconds=600)).isoformat()})
     assert deleted(plan([waiting], pending=("c3",))) == ["c1"]
 
 
 def test_budget_that_allows_no_disruption_blocks_serving_works_only() -> None:
     idle = serving_work("c2").but(status=ManifestWork().status)
     removals = plan([serving_work("c1"), idle], blocking_budget())
-    assert (deleted(removals), removals.staying) == (["c2"], 1)
-    assert removals.seconds_to_wait(NOON) == BLOCKED_SECONDS
+    assert (deleted(removals), removals.remaining) == (["c2"], 1)
+    assert removals.seconds_until_retry(NOON) == BLOCKED_SECONDS
 
 
 def test_removals_under_way_use_up_slots() -> None:
@@ -79,5 +85,5 @@ def test_upstream_profile_ignores_budgets() -> None:
 
 
 def test_only_the_own_annotation_is_removed_from_a_selected_work() -> None:
-    kept = staying(serving_work("c1", **{SINCE: NOON.isoformat(), "team": "a"}))
+    kept = without_leaving_since(serving_work("c1", **{LEAVING_SINCE_ANNOTATION: NOON.isoformat(), "team": "a"}))
     assert kept.metadata.annotations == {"team": "a"}

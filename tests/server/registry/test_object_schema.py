@@ -9,7 +9,7 @@ from schema_objects import Case, definitions, drawn, full
 from server.asgi import Wire, with_wire
 from server.config_maps import CONFIG_MAPS
 from trimtab.errors import ApiFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.server.local import LocalClient
@@ -37,7 +37,7 @@ def refusals_of(cases: list[Case]) -> list[ApiFault | None]:
     """The refusal of each case, or None where it is accepted."""
 
     async def create_all() -> list[ApiFault | None]:
-        learn_everything()
+        load_declarations()
         server = ApiServer(Store(), Settings())
         await server.start()
         client = LocalClient(server)
@@ -72,7 +72,7 @@ def test_typed_objects_have_only_fields_of_their_schema() -> None:
 
 
 def full_catalogue() -> Catalogue:
-    learn_everything()
+    load_declarations()
     return ApiServer(Store(), Settings()).catalogue
 
 

@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from trimtab.api.profile import PROFILES
-from trimtab.app import Plane
+from trimtab.app import ControlPlane
 from trimtab.cli.commands.controllers import run_until_told_to_stop
 from trimtab.cli.support.probes import Pulse, beating, pulse_option
 from trimtab.client.kube import KubeClient
@@ -42,16 +42,16 @@ def command(
         host = KubeClient(load(host_kubeconfig, host_context))
         clock = WallClock()
         heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
-        plane = Plane(
+        plane = ControlPlane(
             host,
             clock=clock,
             profile=PROFILES[profile],
             settings={"agent": name},
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
-            chosen=lambda controller: controller.name in CONTROLLERS,
+            is_enabled=lambda controller: controller.name in CONTROLLERS,
         )
         probes = Pulse()
-        probes.ready, probes.tell = lambda: plane.ready, plane.samples
+        probes.ready, probes.tell = lambda: plane.is_ready, plane.samples
         click.echo(f"the agent of {name} is ready")
         try:
             async with beating(probes, health_address):

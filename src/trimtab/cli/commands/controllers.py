@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from trimtab.api.profile import PROFILES
-from trimtab.app import Plane
+from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
 from trimtab.cli.support.processes import elected, live_long
@@ -64,13 +64,13 @@ def command(
         client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
 
         async def work() -> None:
-            plane = Plane(
+            plane = ControlPlane(
                 client,
                 profile=PROFILES[profile],
                 settings=read_settings(settings),
                 probe_seconds=status_seconds,
             )
-            probes.ready, probes.tell = lambda: plane.ready, plane.samples
+            probes.ready, probes.tell = lambda: plane.is_ready, plane.samples
             click.echo("controllers are ready")
             await plane.run()
 

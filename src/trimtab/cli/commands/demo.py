@@ -12,7 +12,7 @@ import click
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.value import Raw
-from trimtab.app import Embedded
+from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.local_fleet import LocalFleet
@@ -65,7 +65,7 @@ class Picture:
         return f"  {time:<7}{cells}{serving:<10}{budget}".rstrip()
 
 
-async def look(fleet: Embedded, now: datetime) -> Sight:
+async def look(fleet: EmbeddedFleet, now: datetime) -> Sight:
     """The current state; members are read directly, because an unreachable one does not answer the control plane."""
     cells, ready_total = [], 0
     for member in fleet.world:

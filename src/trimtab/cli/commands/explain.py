@@ -26,7 +26,7 @@ from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.decide.request import placement_request_of
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import table
 
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "FITS", "SCORE", "REASON")
@@ -147,7 +147,7 @@ async def remembered(client: Client, binding: Binding) -> Explanation | None:
 
 async def decided_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
     """Decide with the objects in the API and the rules of the scheduler."""
-    learn_everything()
+    load_declarations()
     fleet = Fleet.of(await everything(client, Cluster, if_served=True)).at(WallClock().now())
     for score in await everything(client, AddOnPlacementScore, if_served=True):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})

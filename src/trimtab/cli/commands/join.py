@@ -7,7 +7,7 @@ from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputFault
-from trimtab.members.join import Facts, join
+from trimtab.members.join import ClusterFacts, join
 
 
 @click.command()
@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
     credentials = load(member_config, member_context)
-    facts = Facts(provider=provider, region=region, zones=zones, labels=dict(map(pair, labels)))
+    facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(pair, labels)))
 
     async def work(host: Client) -> None:
         member = KubeClient(credentials)

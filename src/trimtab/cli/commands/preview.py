@@ -11,7 +11,7 @@ from trimtab.clock import WallClock
 from trimtab.dryrun.manifests import taken_in
 from trimtab.dryrun.preview import previewed
 from trimtab.errors import InputFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command(files: Sequence[str], kubeconfig: str, context: str) -> None:
         )
 
     async def work(client: Client) -> str:
-        learn_everything()
+        load_declarations()
         return await previewed(client, policies, WallClock().now())
 
     click.echo(with_client(kubeconfig, context, work))

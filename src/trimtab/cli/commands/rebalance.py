@@ -16,7 +16,7 @@ from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
 from trimtab.dryrun.preview import forecast, shares
 from trimtab.errors import InputFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 
 POLL_SECONDS = 1.0
 
@@ -75,7 +75,7 @@ def command(
         spec["move"] = {"mode": "AtOnce"}
 
     async def work(client: Client) -> int:
-        learn_everything()
+        load_declarations()
         if selector:
             spec["selectors"] = [await selected(client, kind_, "" if all_namespaces else namespace, selector)]
         else:

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.errors import InputFault, NotFound
-from trimtab.members.join import forget_credentials, unjoin
+from trimtab.members.join import delete_credentials, unjoin
 
 POLL_SECONDS = 0.5
 
@@ -29,7 +29,7 @@ def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float
             raise InputFault(f"there is no cluster {name}; list the clusters with: trimtab fleet") from fault
         if wait:
             await left(host, name, timeout)
-            await forget_credentials(host, name)
+            await delete_credentials(host, name)
 
     with_client(kubeconfig, context, work)
     click.echo(f"cluster {name} {'removed' if wait else 'is being removed'}")

@@ -17,7 +17,7 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputFault
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
@@ -33,7 +33,7 @@ class Scene(NamedTuple):
 
 
 async def cluster_explained(client: Client, name: str, profile: Profile, now: datetime) -> str:
-    learn_everything()
+    load_declarations()
     clusters = await everything(client, Cluster, if_served=True)
     cluster = next((found for found in clusters if found.name == name), None)
     if cluster is None:

@@ -18,7 +18,7 @@ from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCach
 from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
 from trimtab.errors import InputFault, NotFound
 from trimtab.interpret.cel.expressions import compiler
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import table
 
 HEADINGS = ("CLUSTER", "SELECTED", "TOTAL", "SCORES", "REASON")
@@ -31,7 +31,7 @@ OUTCOMES = {
 
 async def placement_explained(client: Client, namespace: str, name: str, now: datetime, *, as_json: bool) -> str:
     """The decision for every cluster: a table, or the JSON document of the OCM debug server."""
-    learn_everything()
+    load_declarations()
     kind = kind_of(OcmPlacement)
     try:
         raw = await client.get(resource_of(kind), namespace, name)

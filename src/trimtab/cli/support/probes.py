@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import click
 
 from trimtab.errors import InputFault
-from trimtab.runtime.leader_election import Election
+from trimtab.runtime.leader_election import LeaderElector
 from trimtab.telemetry import Sample, exposition, process_samples
 
 Tell = Callable[[], Iterable[Sample]]
@@ -41,7 +41,7 @@ class Pulse:
         return 200, exposition([leads, *self.tell(), *process_samples()])
 
 
-async def lead(work: Callable[[], Awaitable[None]], election: Election | None, pulse: Pulse) -> None:
+async def lead(work: Callable[[], Awaitable[None]], election: LeaderElector | None, pulse: Pulse) -> None:
     """Run `work`; with an election only while this process holds the Lease."""
     if election is None:
         await work()
@@ -53,7 +53,7 @@ async def lead(work: Callable[[], Awaitable[None]], election: Election | None, p
 
     while True:  # after losing the Lease the work starts from nothing when it is won again
         pulse.standing_by = True
-        await election.lead(work_as_leader)
+        await election.run_as_leader(work_as_leader)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.runtime.leader_election import Election
+from trimtab.runtime.leader_election import LeaderElector
 
 SELDOM = (50_000, 10, 10)
 """Garbage collection thresholds: with the defaults it took a quarter of the CPU time of a busy control plane."""
@@ -25,9 +25,9 @@ def live_long(work: Coroutine[Any, Any, None]) -> None:
     uvloop.run(work)
 
 
-def elected(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> Election:
+def elected(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> LeaderElector:
     """An election with an identity that is unique to this process."""
-    return Election(
+    return LeaderElector(
         client,
         WallClock(),
         f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",

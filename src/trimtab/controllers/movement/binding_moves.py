@@ -167,7 +167,7 @@ def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Bind
         for binding in workloads
     }
     held = {(object_of(binding), hold.cluster) for binding in workloads for hold in binding.status.holds}
-    sets = workset_budgets.footing(budget, view)
+    sets = workset_budgets.availability_of(budget, view)
     granted = sum(
         entry.replicas
         for entry in budget.status.in_flight

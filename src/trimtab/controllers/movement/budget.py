@@ -48,7 +48,7 @@ def has_same_counts(old: Binding, new: Binding) -> bool:
 
 def budgets_covering_workset(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
     work = new or old or ManifestWork()
-    if old is not None and new is not None and workset_budgets.serves(old) == workset_budgets.serves(new):
+    if old is not None and new is not None and workset_budgets.is_serving(old) == workset_budgets.is_serving(new):
         return
     for subject in workset_budgets.sets_of(work, view):
         for budget in view.all(DisruptionBudget, subject.namespace):
@@ -118,7 +118,7 @@ def without_expired_entries(subject: DisruptionBudget, covered: Sequence[Binding
 def is_work_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: View) -> bool:
     """A deleted ManifestWork is in flight until it no longer exists."""
     age = view.now - (entry.since or view.now)
-    return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.MAX_IN_FLIGHT_TIME
+    return workset_budgets.is_still_present(entry, subject.namespace, view) and age < binding_moves.MAX_IN_FLIGHT_TIME
 
 
 def is_in_flight(entry: InFlightDisruption, binding: Binding | None, view: View) -> bool:

@@ -68,7 +68,7 @@ def binding_of(move: Move, view: View) -> Binding | None:
 def finish_workset_move(move: Move, view: View) -> Iterator[Effect]:
     """A move of a ManifestWorkReplicaSet is done when its work in the cluster no longer exists."""
     about = move.spec.object
-    works = workset_budgets.works_named(about.namespace, about.name, view)
+    works = workset_budgets.works_by_set_name(about.namespace, about.name, view)
     found = next((work for work in works if work.namespace == move.spec.from_), None)
     age = view.now - (move.status.started or view.now)
     if found is None:

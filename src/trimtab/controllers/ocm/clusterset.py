@@ -17,13 +17,13 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import Effect, Trigger, View, controller
-from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
+from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, set_names_of
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, set_members
 from trimtab.decide.ocm.selectors import EXCLUSIVE
 from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 AUTO_UPDATE = f"{CLUSTER_GROUP}/autoupdate"
-STANDING = {
+BUILTIN_SETS = {
     "default": ManagedClusterSelector(selector_type=EXCLUSIVE),
     "global": ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector()),
 }
@@ -38,14 +38,16 @@ def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view
     """The sets of a cluster that was created, deleted or relabelled; the first cluster creates the built-in sets."""
     if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
         return
-    yield from map(set_key, sets_of(view, old, new))
-    yield from (set_key(name) for name in STANDING if new is not None and view.get(ManagedClusterSet, "", name) is None)
+    yield from map(set_key, set_names_of(view, old, new))
+    yield from (
+        set_key(name) for name in BUILTIN_SETS if new is not None and view.get(ManagedClusterSet, "", name) is None
+    )
 
 
-def standing_again(key: Key, view: View) -> Iterator[Effect]:
+def recreate_builtin_set(key: Key, view: View) -> Iterator[Effect]:
     """Create a built-in set that is missing while there are clusters."""
-    if key.name in STANDING and view.all(ManagedCluster):
-        spec = ManagedClusterSetSpec(cluster_selector=STANDING[key.name])
+    if key.name in BUILTIN_SETS and view.all(ManagedCluster):
+        spec = ManagedClusterSetSpec(cluster_selector=BUILTIN_SETS[key.name])
         yield ManagedClusterSet(metadata=Meta(name=key.name), spec=spec)
 
 
@@ -53,27 +55,29 @@ def standing_again(key: Key, view: View) -> Iterator[Effect]:
     ManagedClusterSet,
     writes=["status", "spec.clusterSelector"],
     triggers=[Trigger(ManagedCluster, sets_of_cluster)],
-    on_deleted=standing_again,
+    on_deleted=recreate_builtin_set,
 )
-def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:
+def clusterset(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:
     if subject.metadata.deletion_timestamp is not None:
         return
-    wanted = repaired(subject)
+    wanted = with_builtin_selector(subject)
     snapshots: PlacementSnapshotCache = view.part("atlas")
     try:
         members = int(np.count_nonzero(set_members(wanted, snapshots.snapshot(view.now).fleet)))
     except UnlistableClusterSet:
         members = 0
     wanted = wanted.but(
-        status=wanted.status.but(conditions=with_condition(wanted.status.conditions, counted(members, view)))
+        status=wanted.status.but(
+            conditions=with_condition(wanted.status.conditions, cluster_set_empty_condition(members, view))
+        )
     )
     if wanted != subject:
         yield wanted
 
 
-def repaired(subject: ManagedClusterSet) -> ManagedClusterSet:
+def with_builtin_selector(subject: ManagedClusterSet) -> ManagedClusterSet:
     """Reset the selector of a built-in set, unless its autoupdate annotation is `false`."""
-    selector = STANDING.get(subject.name)
+    selector = BUILTIN_SETS.get(subject.name)
     if selector is None or subject.metadata.annotations.get(AUTO_UPDATE) == "false":
         return subject
     if subject.spec.cluster_selector == selector:
@@ -81,7 +85,7 @@ def repaired(subject: ManagedClusterSet) -> ManagedClusterSet:
     return subject.but(spec=subject.spec.but(cluster_selector=selector))
 
 
-def counted(members: int, view: View) -> Condition:
+def cluster_set_empty_condition(members: int, view: View) -> Condition:
     empty = members == 0
     return Condition(
         type="ClusterSetEmpty",
@@ -100,7 +104,7 @@ def bindings_of_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None
 
 
 @controller(ManagedClusterSetBinding, writes=["status"], triggers=[Trigger(ManagedClusterSet, bindings_of_set)])
-def cluster_set_binding(binding: ManagedClusterSetBinding, view: View) -> Iterator[Effect]:
+def clusterset_binding(binding: ManagedClusterSetBinding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
     found = view.get(ManagedClusterSet, "", binding.spec.cluster_set) is not None

@@ -19,11 +19,11 @@ from trimtab.api.value import Condition, Raw
 from trimtab.interpret.cel.expressions import ExpressionError
 
 COMPLETE = "Complete"
-BY_RULE = "ConditionRule"
+RULE_REASON_PREFIX = "ConditionRule"
 """The prefix of the reason of every condition that a rule produced."""
-WITHOUT_CEL = "rules need the extra `cel` of Trimtab: pip install 'trimtab[cel]'"
-_LONGEST_JSON = 1024
-_VALUES: dict[tuple[str, str], dict[str, str]] = {
+CEL_MISSING_MESSAGE = "rules need the extra `cel` of Trimtab: pip install 'trimtab[cel]'"
+_MAX_JSON_LENGTH = 1024
+_WELL_KNOWN_VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("apps/v1", "Deployment"): {
         "ReadyReplicas": ".status.readyReplicas",
         "Replicas": ".status.replicas",
@@ -38,7 +38,7 @@ _VALUES: dict[tuple[str, str], dict[str, str]] = {
         "PodPhase": ".status.phase",
     },
 }
-_FINISHED: dict[tuple[str, str], ManifestConditionRule] = {
+_WELL_KNOWN_COMPLETION: dict[tuple[str, str], ManifestConditionRule] = {
     ("batch/v1", "Job"): ManifestConditionRule(
         cel_expressions=(
             "hasConditions(object.status)",
@@ -60,7 +60,7 @@ class Feedback(NamedTuple):
     condition: Condition
 
 
-def feedback(configs: Iterable[ManifestConfigOption], document: Raw) -> Feedback:
+def read_feedback(configs: Iterable[ManifestConfigOption], document: Raw) -> Feedback:
     rules = [rule for config in configs for rule in config.feedback_rules]
     values: dict[str, FeedbackValue] = {}
     problems: list[str] = []
@@ -89,7 +89,7 @@ def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator
             else:
                 yield path
         return
-    known = _VALUES.get((document["apiVersion"], document["kind"]))
+    known = _WELL_KNOWN_VALUES.get((document["apiVersion"], document["kind"]))
     if known is None:
         problems.append(f"no status of {document['apiVersion']} {document['kind']} is well known")
     for name, expression in (known or {}).items():
@@ -113,32 +113,32 @@ def field_value(value: Any, name: str) -> FieldValue:
     if isinstance(value, str):
         return FieldValue(type="String", string=value)
     text = orjson.dumps(value).decode()
-    if len(text) > _LONGEST_JSON:
-        raise InvalidJSONPath(f"the value of {name} is longer than {_LONGEST_JSON} characters")
+    if len(text) > _MAX_JSON_LENGTH:
+        raise InvalidJSONPath(f"the value of {name} is longer than {_MAX_JSON_LENGTH} characters")
     return FieldValue(type="JsonRaw", json_raw=text)
 
 
-def judged(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> Iterator[Condition]:
+def evaluate_condition_rules(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> Iterator[Condition]:
     """The conditions that the condition rules produce for an object."""
     for config in configs:
         for rule in config.condition_rules:
-            yield _judged(_spelled_out(rule, document), document, cel)
+            yield _evaluate_rule(_with_well_known_expressions(rule, document), document, cel)
 
 
-def _spelled_out(rule: ManifestConditionRule, document: Raw) -> ManifestConditionRule:
+def _with_well_known_expressions(rule: ManifestConditionRule, document: Raw) -> ManifestConditionRule:
     """A well-known rule with the CEL expressions it stands for; what the rule sets itself takes precedence."""
     if rule.type == "CEL":
         return rule
-    known = _FINISHED.get((document["apiVersion"], document["kind"]))
+    known = _WELL_KNOWN_COMPLETION.get((document["apiVersion"], document["kind"]))
     expressions = known.cel_expressions if known is not None else ()
     message = rule.message_expression or ("" if rule.message or known is None else known.message_expression)
     return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=message)
 
 
-def _judged(rule: ManifestConditionRule, document: Raw, cel: Any) -> Condition:
+def _evaluate_rule(rule: ManifestConditionRule, document: Raw, cel: Any) -> Condition:
     condition = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
     if cel is None:
-        return condition.but(message=WITHOUT_CEL)
+        return condition.but(message=CEL_MISSING_MESSAGE)
     if not rule.cel_expressions:
         return condition.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
     try:
@@ -171,20 +171,20 @@ def _message(rule: ManifestConditionRule, document: Raw, cel: Any, *, holds: boo
     return rule.message or f"Manifest is {'' if holds else 'not '}{rule.condition}"
 
 
-def is_by_rule(condition: Condition) -> bool:
-    return condition.reason.startswith(BY_RULE)
+def is_from_rule(condition: Condition) -> bool:
+    return condition.reason.startswith(RULE_REASON_PREFIX)
 
 
 def is_complete(item: ManifestCondition) -> bool:
-    return any(one.type == COMPLETE and one.status == "True" and is_by_rule(one) for one in item.conditions)
+    return any(one.type == COMPLETE and one.status == "True" and is_from_rule(one) for one in item.conditions)
 
 
-def summed_up(items: Sequence[ManifestCondition]) -> Iterator[Condition]:
+def aggregate_rule_conditions(items: Sequence[ManifestCondition]) -> Iterator[Condition]:
     """For each type of condition that rules produced: whether it is true for all objects that have it."""
     by_type: dict[str, list[Condition]] = {}
     for item in items:
         for one in item.conditions:
-            if is_by_rule(one):
+            if is_from_rule(one):
                 by_type.setdefault(one.type, []).append(one)
     for type_, found in by_type.items():
         worst = next((s for s in ("False", "Unknown") if any(one.status == s for one in found)), "True")

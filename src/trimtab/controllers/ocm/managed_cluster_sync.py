@@ -31,13 +31,13 @@ from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.selectors import SET_LABEL
 
 FINALIZER = f"{CLUSTER_GROUP}/api-resource-cleanup"
-MIRRORED = "trimtab.dev/mirrored-taints"
-MIRRORED_LABELS = "trimtab.dev/mirrored-labels"
+MIRRORED_TAINTS_ANNOTATION = "trimtab.dev/mirrored-taints"
+MIRRORED_LABELS_ANNOTATION = "trimtab.dev/mirrored-labels"
 """The labels when both sides were last equal: the side that differs from them has changed something."""
-IMPORTED = "trimtab.dev/taints-from-managed-cluster"
+IMPORTED_TAINTS_ANNOTATION = "trimtab.dev/taints-from-managed-cluster"
 CLUSTER_NAME = "open-cluster-management.io/cluster-name"
-RENAMED = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
-REPELLING = ("NoSelect", "NoSelectIfNew")
+OCM_TAINT_KEYS = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
+NO_SELECT_EFFECTS = ("NoSelect", "NoSelectIfNew")
 CLAIMS = (
     "platform.open-cluster-management.io",
     "region.open-cluster-management.io",
@@ -47,7 +47,7 @@ CLAIMS = (
 )
 
 
-class Mark(NamedTuple):
+class TaintIdentity(NamedTuple):
     """The part of a taint that is the same on both sides: effects differ between Karmada and OCM."""
 
     key: str
@@ -64,47 +64,47 @@ def cluster_of_namespace(old: Namespace | None, new: Namespace | None, view: Vie
         yield Key(kind_of(Cluster).id, "", old.name)
 
 
-def unjoined(key: Key, view: View) -> Iterator[Effect]:
+def cluster_deleted(key: Key, view: View) -> Iterator[Effect]:
     """Remove the ManagedCluster of a deleted Cluster, if this controller created it."""
     managed = view.get(ManagedCluster, "", key.name)
-    if managed is not None and MIRRORED in managed.metadata.annotations:
-        yield from farewell(managed, view)
+    if managed is not None and MIRRORED_TAINTS_ANNOTATION in managed.metadata.annotations:
+        yield from remove_managed_cluster(managed, view)
 
 
 @controller(
     Cluster,
     writes=["spec.taints", "metadata.annotations", "metadata.labels", "ManagedCluster", "Namespace"],
     triggers=[Trigger(ManagedCluster, cluster_key), Trigger(Namespace, cluster_of_namespace)],
-    on_deleted=unjoined,
+    on_deleted=cluster_deleted,
 )
-def mirror(cluster: Cluster, view: View) -> Iterator[Effect]:
+def managed_cluster_sync(cluster: Cluster, view: View) -> Iterator[Effect]:
     if not setting(view, "managed-cluster-sync"):
         return
     managed = view.get(ManagedCluster, "", cluster.name)
     if cluster.metadata.deletion_timestamp is not None:
         if managed is not None:
-            yield from farewell(managed, view)
+            yield from remove_managed_cluster(managed, view)
         return
     if managed is not None and managed.metadata.deletion_timestamp is not None:
         yield Delete(cluster)
-        yield from farewell(managed, view)
+        yield from remove_managed_cluster(managed, view)
         return
     if view.get(Namespace, "", cluster.name) is None:
         labels = {CLUSTER_NAME: cluster.name, well_known.SKIP_NAMESPACE: "true"}
         yield Namespace(metadata=Meta(name=cluster.name, labels=labels))
-    user_set = set_by_users(managed, view.now) if managed is not None else ()
+    user_set = user_taints(managed, view.now) if managed is not None else ()
     before = managed or ManagedCluster(metadata=Meta(name=cluster.name))
-    labels = agreed_labels(cluster, before)
-    host = with_guests(cluster, user_set)
-    host = host.but(metadata=host.metadata.but(labels=labels | own_labels(cluster, theirs=True)))
+    labels = merge_labels(cluster, before)
+    host = with_imported_taints(cluster, user_set)
+    host = host.but(metadata=host.metadata.but(labels=labels | labels_by_owner(cluster, ocm=True)))
     if host != cluster:
         yield host  # first: the annotation on the ManagedCluster must never record what the Cluster does not have
-    wanted = reflected(cluster, before, user_set, labels, view.now)
+    wanted = render_managed_cluster(cluster, before, user_set, labels, view.now)
     if wanted != managed:
         yield wanted
 
 
-def farewell(managed: ManagedCluster, view: View) -> Iterator[Effect]:
+def remove_managed_cluster(managed: ManagedCluster, view: View) -> Iterator[Effect]:
     if FINALIZER in managed.metadata.finalizers:
         finalizers = tuple(f for f in managed.metadata.finalizers if f != FINALIZER)
         yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
@@ -116,54 +116,59 @@ def farewell(managed: ManagedCluster, view: View) -> Iterator[Effect]:
         yield Delete(namespace)
 
 
-def marks_in(annotations: dict[str, str], which: str) -> frozenset[Mark]:
+def taints_in_annotation(annotations: dict[str, str], annotation: str) -> frozenset[TaintIdentity]:
     """The taints that an annotation lists; none if the annotation is malformed."""
     try:
-        return frozenset(Mark(str(key), str(value)) for key, value in json.loads(annotations.get(which, "[]")))
+        return frozenset(
+            TaintIdentity(str(key), str(value)) for key, value in json.loads(annotations.get(annotation, "[]"))
+        )
     except (ValueError, TypeError):
         return frozenset()
 
 
-def noted(taints: Iterable[Mark]) -> str:
+def format_taints(taints: Iterable[TaintIdentity]) -> str:
     return json.dumps(sorted(set(taints)), separators=(",", ":"))
 
 
-def mark_of(taint: Taint | ManagedClusterTaint) -> Mark:
-    return Mark(taint.key, taint.value)
+def taint_identity(taint: Taint | ManagedClusterTaint) -> TaintIdentity:
+    return TaintIdentity(taint.key, taint.value)
 
 
-def set_by_users(managed: ManagedCluster, now: datetime) -> tuple[ManagedClusterTaint, ...]:
+def user_taints(managed: ManagedCluster, now: datetime) -> tuple[ManagedClusterTaint, ...]:
     """The taints of a ManagedCluster that did not come from the Cluster, each with the time it was first seen."""
-    ours = marks_in(managed.metadata.annotations, MIRRORED)
+    ours = taints_in_annotation(managed.metadata.annotations, MIRRORED_TAINTS_ANNOTATION)
     return tuple(
         taint if taint.time_added is not None else taint.but(time_added=now.replace(microsecond=0))
         for taint in managed.spec.taints
-        if mark_of(taint) not in ours
+        if taint_identity(taint) not in ours
     )
 
 
 def mirrored_taints(cluster: Cluster) -> list[ManagedClusterTaint]:
     """The Cluster's own taints for the ManagedCluster; of several with one key and value, the earliest counts."""
-    imported = marks_in(cluster.metadata.annotations, IMPORTED)
-    found: dict[Mark, ManagedClusterTaint] = {}
+    imported = taints_in_annotation(cluster.metadata.annotations, IMPORTED_TAINTS_ANNOTATION)
+    found: dict[TaintIdentity, ManagedClusterTaint] = {}
     for taint in cluster.spec.taints:
-        if mark_of(taint) in imported:
+        if taint_identity(taint) in imported:
             continue
         there = ManagedClusterTaint(
-            key=RENAMED.get(taint.key, taint.key), value=taint.value, effect="NoSelect", time_added=taint.time_added
+            key=OCM_TAINT_KEYS.get(taint.key, taint.key),
+            value=taint.value,
+            effect="NoSelect",
+            time_added=taint.time_added,
         )
-        before = found.setdefault(mark_of(there), there)
+        before = found.setdefault(taint_identity(there), there)
         if before.time_added and there.time_added and there.time_added < before.time_added:
-            found[mark_of(there)] = there
+            found[taint_identity(there)] = there
     return list(found.values())
 
 
-def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Cluster:
+def with_imported_taints(cluster: Cluster, user_set: Iterable[ManagedClusterTaint]) -> Cluster:
     """The Cluster with the taints that users set on the ManagedCluster, and without those they removed."""
-    before = marks_in(cluster.metadata.annotations, IMPORTED)
-    repelling = {mark_of(taint): taint for taint in guests if taint.effect in REPELLING}
-    own = [taint for taint in cluster.spec.taints if mark_of(taint) not in before]
-    named = {mark_of(taint) for taint in own}
+    before = taints_in_annotation(cluster.metadata.annotations, IMPORTED_TAINTS_ANNOTATION)
+    repelling = {taint_identity(taint): taint for taint in user_set if taint.effect in NO_SELECT_EFFECTS}
+    own = [taint for taint in cluster.spec.taints if taint_identity(taint) not in before]
+    named = {taint_identity(taint) for taint in own}
     imported = {mark: taint for mark, taint in repelling.items() if mark not in named}
     taints = [
         *own,
@@ -171,46 +176,46 @@ def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Clus
     ]
     if not imported and not before:
         return cluster
-    annotation = {IMPORTED: noted(imported) if imported else None}
+    annotation = {IMPORTED_TAINTS_ANNOTATION: format_taints(imported) if imported else None}
     metadata = cluster.metadata.but(annotations=well_known.with_changes(cluster.metadata.annotations, annotation))
     return cluster.but(metadata=metadata, spec=cluster.spec.but(taints=tuple(taints)))
 
 
-def reflected(
+def render_managed_cluster(
     cluster: Cluster,
     managed: ManagedCluster,
-    guests: Iterable[ManagedClusterTaint],
+    user_set: Iterable[ManagedClusterTaint],
     labels: dict[str, str],
     now: datetime,
 ) -> ManagedCluster:
     taints = mirrored_taints(cluster)
-    own = {mark_of(taint) for taint in taints}
+    own = {taint_identity(taint) for taint in taints}
     return managed.but(
         metadata=managed.metadata.but(
-            labels={SET_LABEL: "default", **labels, **own_labels(managed, theirs=True)},
+            labels={SET_LABEL: "default", **labels, **labels_by_owner(managed, ocm=True)},
             annotations={
                 **managed.metadata.annotations,
-                MIRRORED: noted(own),
-                MIRRORED_LABELS: json.dumps(labels, sort_keys=True, separators=(",", ":")),
+                MIRRORED_TAINTS_ANNOTATION: format_taints(own),
+                MIRRORED_LABELS_ANNOTATION: json.dumps(labels, sort_keys=True, separators=(",", ":")),
             },
             finalizers=tuple(dict.fromkeys((*managed.metadata.finalizers, FINALIZER))),
         ),
         spec=spec_of(cluster, managed.spec).but(
-            taints=(*taints, *(taint for taint in guests if mark_of(taint) not in own))
+            taints=(*taints, *(taint for taint in user_set if taint_identity(taint) not in own))
         ),
         status=status_of(cluster, managed.status, now),
     )
 
 
-def own_labels(thing: Cluster | ManagedCluster, *, theirs: bool) -> dict[str, str]:
+def labels_by_owner(cluster: Cluster | ManagedCluster, *, ocm: bool) -> dict[str, str]:
     """The labels that belong to OCM and are not copied (`ocm`), or those that both sides have."""
-    return {key: value for key, value in thing.metadata.labels.items() if is_theirs(key) == theirs}
+    return {key: value for key, value in cluster.metadata.labels.items() if is_ocm_label(key) == ocm}
 
 
-def agreed_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
+def merge_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
     """The labels for both sides: the changed value of each label, the Cluster's if both sides changed it."""
-    here, there = own_labels(cluster, theirs=False), own_labels(managed, theirs=False)
-    before = labels_in(managed.metadata.annotations)
+    here, there = labels_by_owner(cluster, ocm=False), labels_by_owner(managed, ocm=False)
+    before = last_merged_labels(managed.metadata.annotations)
     merged = {}
     for key in sorted({*here, *there, *before}):
         value = there.get(key) if here.get(key) == before.get(key) else here.get(key)
@@ -219,16 +224,16 @@ def agreed_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
     return merged
 
 
-def labels_in(annotations: dict[str, str]) -> dict[str, str]:
+def last_merged_labels(annotations: dict[str, str]) -> dict[str, str]:
     """The labels recorded when both sides were last equal; none if the annotation is malformed."""
     try:
-        found = json.loads(annotations.get(MIRRORED_LABELS, "{}"))
+        found = json.loads(annotations.get(MIRRORED_LABELS_ANNOTATION, "{}"))
         return {str(key): str(value) for key, value in found.items()}
     except (ValueError, AttributeError):
         return {}
 
 
-def is_theirs(label: str) -> bool:
+def is_ocm_label(label: str) -> bool:
     return label.startswith(f"{CLUSTER_GROUP}/")
 
 

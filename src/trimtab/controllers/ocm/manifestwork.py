@@ -35,7 +35,14 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
-from trimtab.controllers.ocm.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
+from trimtab.controllers.ocm.feedback import (
+    COMPLETE,
+    aggregate_rule_conditions,
+    evaluate_condition_rules,
+    is_complete,
+    is_from_rule,
+    read_feedback,
+)
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL
 from trimtab.controllers.propagation.detect import digest
 from trimtab.controllers.propagation.dispatch import merge_work
@@ -53,7 +60,7 @@ def own_work_name(name: str) -> str:
     return work_name("ManifestWork", name)
 
 
-def of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+def manifestwork_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     work = new or old or Work()
     cluster, name = well_known.cluster_of(work.namespace), work.metadata.annotations.get(SOURCE_NAME)
     found = view.get(ManifestWork, cluster, name) if cluster and name else None
@@ -61,14 +68,14 @@ def of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
         yield key_of(found)
 
 
-def of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
+def manifestwork_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
     annotations = well_known.annotations_of(new or old or {"metadata": {}})
     found = view.get(ManifestWork, cluster, annotations.get(SOURCE_NAME, ""))
     if found is not None:
         yield key_of(found)
 
 
-def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+def manifestworks_of_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
     """The ManifestWorks of a cluster whose execution namespace was created: they waited for it."""
     if old is None and new is not None and (cluster := well_known.cluster_of(new.name)):
         yield from map(key_of, view.all(ManifestWork, cluster))
@@ -77,14 +84,18 @@ def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterabl
 @controller(
     ManifestWork,
     writes=["status", "metadata.finalizers", "Work"],
-    triggers=[Trigger(Work, of_work), Trigger(Namespace, of_room), MemberTrigger(of_object)],
+    triggers=[
+        Trigger(Work, manifestwork_of_work),
+        Trigger(Namespace, manifestworks_of_namespace),
+        MemberTrigger(manifestwork_of_object),
+    ],
 )
-def manifest_work(subject: ManifestWork, view: View) -> Iterator[Effect]:
+def manifestwork(subject: ManifestWork, view: View) -> Iterator[Effect]:
     cluster = view.get(Cluster, "", subject.namespace)
     namespace = well_known.execution_namespace(subject.namespace)
     seen = view.get(Work, namespace, own_work_name(subject.name))
     if subject.metadata.deletion_timestamp is not None:
-        yield from farewell(subject, seen)
+        yield from remove_manifestwork(subject, seen)
         return
     if cluster is None or view.get(Namespace, "", namespace) is None:
         return  # not joined here: its own OCM agent serves it, or it is about to join
@@ -102,10 +113,10 @@ def manifest_work(subject: ManifestWork, view: View) -> Iterator[Effect]:
     status = status_of(subject, after, view)
     if status != subject.status:
         yield subject.but(status=status)
-    yield from expiry(subject.but(status=status), view)
+    yield from delete_after_ttl(subject.but(status=status), view)
 
 
-def expiry(subject: ManifestWork, view: View) -> Iterator[Effect]:
+def delete_after_ttl(subject: ManifestWork, view: View) -> Iterator[Effect]:
     """Delete a complete ManifestWork after its TTL; not one of a replica set, which would create it again."""
     ttl = subject.spec.delete_option.ttl_seconds_after_finished if subject.spec.delete_option is not None else None
     complete = find_condition(subject.status.conditions, COMPLETE)
@@ -118,7 +129,7 @@ def expiry(subject: ManifestWork, view: View) -> Iterator[Effect]:
         yield Delete(subject)
 
 
-def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Effect]:
+def remove_manifestwork(subject: ManifestWork, seen: Work | None) -> Iterator[Effect]:
     """Delete the Work, and with it the objects, before the finalizer is removed."""
     if seen is not None and seen.metadata.deletion_timestamp is None:
         yield Delete(seen)
@@ -139,7 +150,7 @@ def work_of(subject: ManifestWork) -> Work:
     template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}
     done = {identifier_of(item) for item in subject.status.resource_status.manifests if is_complete(item)}
     manifests = tuple(
-        with_tracking_metadata(treated(prune(manifest), subject.spec, done), template, envelope)
+        with_tracking_metadata(annotate_manifest(prune(manifest), subject.spec, done), template, envelope)
         for manifest in subject.spec.workload.manifests
     )
     account = subject.spec.executor.subject.service_account if subject.spec.executor is not None else None
@@ -156,16 +167,18 @@ def work_of(subject: ManifestWork) -> Work:
     )
 
 
-def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResourceIdentifier]) -> Raw:
+def annotate_manifest(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResourceIdentifier]) -> Raw:
     """The manifest with annotations for its update strategy and for its deletion."""
     annotations: dict[str, str | None] = {}
-    own = identity(manifest)
+    own = resource_identifier(manifest)
     for config in configs_of(spec, own):
         strategy = config.update_strategy
         if strategy is not None and strategy.type != "Update":
             annotations[well_known.UPDATE_STRATEGY] = strategy.type
         if strategy is not None and strategy.type == "ServerSideApply":
-            annotations |= applying(strategy.server_side_apply or ServerSideApplyConfig(), manifest)
+            annotations |= server_side_apply_annotations(
+                strategy.server_side_apply or ServerSideApplyConfig(), manifest
+            )
     if own in done:
         annotations[well_known.UPDATE_STRATEGY] = "Completed"
     if is_orphan(manifest, spec):
@@ -173,7 +186,7 @@ def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResource
     return well_known.with_metadata(manifest, labels={}, annotations=annotations) if annotations else manifest
 
 
-def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
+def server_side_apply_annotations(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
     """The annotations for server-side apply: field manager and ignored fields."""
     annotations: dict[str, str | None] = {}
     annotations[well_known.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
@@ -183,7 +196,7 @@ def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | N
     return annotations
 
 
-def identity(manifest: Raw) -> WorkResourceIdentifier:
+def resource_identifier(manifest: Raw) -> WorkResourceIdentifier:
     """The identifier by which manifest configs and orphaning rules refer to an object."""
     metadata = manifest["metadata"]
     return WorkResourceIdentifier(
@@ -213,20 +226,20 @@ def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
     option = spec.delete_option
     if option is None or option.propagation_policy != "SelectivelyOrphan" or option.selectively_orphans is None:
         return False
-    own = identity(manifest)
+    own = resource_identifier(manifest)
     name = (own.group, own.resource, own.namespace, own.name)
     rules = option.selectively_orphans.orphaning_rules
     return any((rule.group, rule.resource, rule.namespace, rule.name) == name for rule in rules)
 
 
 def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
-    items = tuple(items_of(subject, work, view))
-    current = [*conditions_of(subject, work, view), *summed_up(items)]
+    items = tuple(manifest_conditions(subject, work, view))
+    current = [*conditions_of(subject, work, view), *aggregate_rule_conditions(items)]
     types = {condition.type for condition in current}
     conditions = tuple(
         one
         for one in subject.status.conditions
-        if not is_outlived(one, subject, work, view) and (one.type in types or not is_by_rule(one))
+        if not is_outdated(one, subject, work, view) and (one.type in types or not is_from_rule(one))
     )
     for condition in current:
         stamped = condition.but(
@@ -236,10 +249,10 @@ def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStat
     return subject.status.but(conditions=conditions, resource_status=ManifestResourceStatus(manifests=items))
 
 
-def items_of(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+def manifest_conditions(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
     """The condition of each object, in the order of the manifests; completed ones are kept after their deletion."""
-    found = {item.resource_meta.ordinal: item for item in told_items(subject, work, view)}
-    wanted = [identity(manifest) for manifest in subject.spec.workload.manifests]
+    found = {item.resource_meta.ordinal: item for item in reported_conditions(subject, work, view)}
+    wanted = [resource_identifier(manifest) for manifest in subject.spec.workload.manifests]
     for item in subject.status.resource_status.manifests:
         ordinal = item.resource_meta.ordinal
         there = ordinal < len(wanted) and wanted[ordinal] == identifier_of(item)
@@ -248,20 +261,20 @@ def items_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Manifest
     return (found[ordinal] for ordinal in sorted(found))
 
 
-def told_items(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+def reported_conditions(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
     return (manifest_condition(subject, status, view) for status in work.status.manifest_statuses)
 
 
-def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
+def is_outdated(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
     """Whether this is the Progressing condition of an earlier generation: the new one starts its own time."""
     newer = condition.type == "Progressing" and not is_current(condition, subject)
-    return newer and has_generation(subject, work, view)
+    return newer and has_current_generation(subject, work, view)
 
 
 def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Condition]:
     """The conditions of the current generation; none until the member has it."""
     applied = find_condition(work.status.conditions, "Applied")
-    if applied is None or not has_generation(subject, work, view):
+    if applied is None or not has_current_generation(subject, work, view):
         return
     there = applied.status == "True"
     yield Condition(
@@ -285,7 +298,7 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
         reason="Completed" if settled else "Applying",
         message="All resources are as they should be" if settled else "Some resources are not as they should be yet",
     )
-    degraded = "Unhealthy" in health and has_been_well(subject)
+    degraded = "Unhealthy" in health and has_been_healthy(subject)
     yield Condition(
         type="Degraded",
         status="True" if degraded else "False",
@@ -294,7 +307,7 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
     )
 
 
-def has_been_well(subject: ManifestWork) -> bool:
+def has_been_healthy(subject: ManifestWork) -> bool:
     """Whether this generation was healthy once: only then can it be degraded, before it is still starting."""
     before = {one.type: one.status for one in subject.status.conditions if is_current(one, subject)}
     return before.get("Progressing") == "False" or before.get("Degraded") == "True"
@@ -304,7 +317,7 @@ def is_current(condition: Condition, subject: ManifestWork) -> bool:
     return condition.observed_generation == subject.metadata.generation
 
 
-def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
+def has_current_generation(subject: ManifestWork, work: Work, view: View) -> bool:
     """Whether the member's objects, as far as they are cached here, are of the current generation."""
     for manifest in work.spec.workload.manifests:
         if well_known.annotations_of(manifest).get(well_known.UPDATE_STRATEGY) in (
@@ -337,12 +350,13 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
     before = next((m for m in subject.status.resource_status.manifests if m.resource_meta == meta), ManifestCondition())
     document = document_of(subject, status, view)
     configs = list(configs_of(subject.spec, identifier_of(ManifestCondition(resource_meta=meta))))
-    reported = feedback(configs, document)
+    reported = read_feedback(configs, document)
     rules = [
-        one.but(observed_generation=subject.metadata.generation) for one in judged(configs, document, view.part("cel"))
+        one.but(observed_generation=subject.metadata.generation)
+        for one in evaluate_condition_rules(configs, document, view.part("cel"))
     ]
     types = {rule.type for rule in rules}
-    conditions = tuple(one for one in before.conditions if one.type in types or not is_by_rule(one))
+    conditions = tuple(one for one in before.conditions if one.type in types or not is_from_rule(one))
     for condition in (
         Condition(type="Applied", status="True", reason="AppliedManifestComplete"),
         Condition(type="Available", status="True", reason="ResourceAvailable"),
@@ -356,7 +370,7 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
     )
 
 
-def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | None:
+def member_object(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | None:
     """The object in the member; `None` if it does not exist or is not cached here."""
     known = status.identifier
     version = f"{known.group}/{known.version}".lstrip("/")
@@ -366,7 +380,7 @@ def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | 
 
 def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
     """The health by the object itself; its Work may still report the generation before."""
-    seen = seen_as(subject, status, view)
+    seen = member_object(subject, status, view)
     interpreter: Interpreter = view.part("interpreter")
     if seen is None or not interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         return status.health
@@ -378,7 +392,7 @@ def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
 
 def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
     """The object in the member; if it is not cached here, its status as the Work reports it."""
-    seen = seen_as(subject, status, view)
+    seen = member_object(subject, status, view)
     if seen is not None:
         return seen
     known = status.identifier

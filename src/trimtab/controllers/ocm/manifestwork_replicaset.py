@@ -19,8 +19,20 @@ from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.ocm.workset_budgets import SET_LABEL, covered_sets, label_of, serves, sets_of, works_of
-from trimtab.controllers.ocm.workset_eviction import SINCE, Departures, departures, staying
+from trimtab.controllers.ocm.workset_budgets import (
+    SET_LABEL,
+    covered_sets,
+    is_serving,
+    set_label_value,
+    sets_of,
+    works_of,
+)
+from trimtab.controllers.ocm.workset_eviction import (
+    LEAVING_SINCE_ANNOTATION,
+    WorkRemovals,
+    plan_removals,
+    without_leaving_since,
+)
 from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,
@@ -60,13 +72,13 @@ def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, v
                 yield key_of(subject)
 
 
-class Course(NamedTuple):
+class PlacementRollout(NamedTuple):
     """The rollout to the clusters of one placement of the set."""
 
     ref: LocalPlacementReference
     template: ManifestWorkSpec
     batches: list[RolloutGroup]
-    found: bool
+    has_decisions: bool
     works: dict[str, ManifestWork]
     plan: RolloutPlan
 
@@ -84,10 +96,10 @@ class Course(NamedTuple):
         Trigger(DisruptionBudget, sets_of_budget),
     ],
 )
-def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Effect]:
+def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Effect]:
     works = works_of(subject, view)
     if subject.metadata.deletion_timestamp is not None:
-        yield from farewell(subject, works)
+        yield from remove_replicaset(subject, works)
         return
     if FINALIZER not in subject.metadata.finalizers:
         metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
@@ -95,45 +107,49 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Effect]
         return
     label = f"{subject.namespace}.{subject.name}"
     if not view.profile.hash_long_replicaset_names and (faults := label_value_faults(label)):
-        yield from told(subject, [unlabelled(label, faults)], [], view)
+        yield from status_update(subject, [invalid_label_condition(label, faults)], [], view)
         return
-    rollouts = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]
+    rollouts = [rollout_of(subject, ref, works, view) for ref in subject.spec.placement_refs]
     wanted = {cluster for one in rollouts for cluster in one.clusters}
     for one in rollouts:
         for cluster in one.plan.apply:
             yield work_for(subject, one, cluster)
     applying = {cluster for one in rollouts for cluster in one.plan.apply}
     for work in works:
-        if work.namespace in wanted - applying and SINCE in work.metadata.annotations:
-            yield staying(work)
+        if work.namespace in wanted - applying and LEAVING_SINCE_ANNOTATION in work.metadata.annotations:
+            yield without_leaving_since(work)
     unwanted = [work for work in works if work.namespace not in wanted]
-    removals = departures(subject, unwanted, coming(rollouts), slots(subject, len(works)), view)
-    yield from removals.wishes
-    yield from told(subject, conditions(subject, rollouts, removals), rollouts, view)
+    removals = plan_removals(
+        subject, unwanted, pending_clusters(rollouts), max_concurrent_removals(subject, len(works)), view
+    )
+    yield from removals.effects
+    yield from status_update(subject, rollout_conditions(subject, rollouts, removals), rollouts, view)
     ends = [one.plan.recheck_at for one in rollouts if one.plan.recheck_at is not None]
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
-    waits += [seconds for seconds in [removals.seconds_to_wait(view.now)] if seconds is not None]
+    waits += [seconds for seconds in [removals.seconds_until_retry(view.now)] if seconds is not None]
     if waits:
         yield RequeueAfter(min(waits))
 
 
-def coming(rollouts: list[Course]) -> list[str]:
+def pending_clusters(rollouts: list[PlacementRollout]) -> list[str]:
     """Selected clusters in which the work does not serve yet."""
-    return sorted({name for one in rollouts for name in one.clusters if not has_it(one.works.get(name))})
+    return sorted(
+        {name for one in rollouts for name in one.clusters if not is_applied_and_serving(one.works.get(name))}
+    )
 
 
-def has_it(work: ManifestWork | None) -> bool:
-    return work is not None and is_observed(work) and serves(work)
+def is_applied_and_serving(work: ManifestWork | None) -> bool:
+    return work is not None and is_observed(work) and is_serving(work)
 
 
-def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
+def max_concurrent_removals(subject: ManifestWorkReplicaSet, total: int) -> int:
     """How many works may be removed at once: as many as may be updated at once."""
     strategies = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
     limits = [resolve_share(one.max_concurrency, total) for one in strategies if one is not None]
     return min([number for number in limits if number is not None], default=total)
 
 
-def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Effect]:
+def remove_replicaset(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Effect]:
     for work in works:
         if work.metadata.deletion_timestamp is None:
             yield Delete(work)
@@ -143,9 +159,9 @@ def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iter
         yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
 
 
-def course(
+def rollout_of(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
-) -> Course:
+) -> PlacementRollout:
     snapshots: PlacementSnapshotCache = view.part("atlas")
     pages = snapshots.snapshot(view.now).decisions_of(subject.namespace, ref.name).pages
     batches = rollout_groups(
@@ -157,12 +173,12 @@ def course(
         for page in pages.values()
     )
     own = {work.namespace: work for work in works if work.metadata.labels.get(PLACEMENT_NAME_LABEL) == ref.name}
-    standings = {cluster: standing(subject, work) for cluster, work in own.items()}
+    standings = {cluster: rollout_standing(subject, work) for cluster, work in own.items()}
     next_steps = plan_rollout(batches, standings, ref.rollout_strategy, view.now)
-    return Course(ref, subject.spec.manifest_work_template, batches, bool(pages), own, next_steps)
+    return PlacementRollout(ref, subject.spec.manifest_work_template, batches, bool(pages), own, next_steps)
 
 
-def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> RolloutState:
+def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> RolloutState:
     """How far a work is with the current template of the set."""
     if work.spec != subject.spec.manifest_work_template:
         return RolloutState(TO_APPLY)
@@ -184,15 +200,15 @@ def is_observed(work: ManifestWork) -> bool:
     return all(one is None or one.observed_generation >= work.metadata.generation for one in reported)
 
 
-def work_for(subject: ManifestWorkReplicaSet, one: Course, cluster: str) -> ManifestWork:
+def work_for(subject: ManifestWorkReplicaSet, one: PlacementRollout, cluster: str) -> ManifestWork:
     labels = {
         **subject.metadata.labels,
-        SET_LABEL: label_of(subject.namespace, subject.name),
+        SET_LABEL: set_label_value(subject.namespace, subject.name),
         PLACEMENT_NAME_LABEL: one.ref.name,
     }
     before = one.works.get(cluster)
     if before is not None:
-        metadata = staying(before).metadata.but(labels={**before.metadata.labels, **labels})
+        metadata = without_leaving_since(before).metadata.but(labels={**before.metadata.labels, **labels})
         return before.but(metadata=metadata, spec=subject.spec.manifest_work_template)
     name = work_name("ManifestWorkReplicaSet", subject.name, subject.namespace)
     return ManifestWork(
@@ -200,16 +216,23 @@ def work_for(subject: ManifestWorkReplicaSet, one: Course, cluster: str) -> Mani
     )
 
 
-def unlabelled(label: str, faults: list[str]) -> Condition:
+def invalid_label_condition(label: str, faults: list[str]) -> Condition:
     message = f"{label} cannot be a label value: {'; '.join(faults)}"
     return Condition(type="ManifestworkApplied", status="False", reason="NotAsExpected", message=message)
 
 
-def conditions(subject: ManifestWorkReplicaSet, rollouts: list[Course], removals: Departures) -> list[Condition]:
-    return [verified(rollouts), rolled_out(rollouts, removals), applied(rollouts), *stalled(subject, removals)]
+def rollout_conditions(
+    subject: ManifestWorkReplicaSet, rollouts: list[PlacementRollout], removals: WorkRemovals
+) -> list[Condition]:
+    return [
+        verified_condition(rollouts),
+        rolled_out_condition(rollouts, removals),
+        applied_condition(rollouts),
+        *stalled_condition(subject, removals),
+    ]
 
 
-def stalled(subject: ManifestWorkReplicaSet, removals: Departures) -> Iterator[Condition]:
+def stalled_condition(subject: ManifestWorkReplicaSet, removals: WorkRemovals) -> Iterator[Condition]:
     """Why works remain in clusters that no placement selects; no condition for a set that never waited."""
     refusal = removals.refusal
     if refusal is not None:
@@ -218,31 +241,31 @@ def stalled(subject: ManifestWorkReplicaSet, removals: Departures) -> Iterator[C
         yield Condition(type="Stalled", status="False", reason="GettingOn")
 
 
-def verified(rollouts: list[Course]) -> Condition:
+def verified_condition(rollouts: list[PlacementRollout]) -> Condition:
     reason = "AsExpected"
-    if any(not one.found for one in rollouts):
+    if any(not one.has_decisions for one in rollouts):
         reason = "PlacementDecisionNotFound"
     elif not any(one.clusters for one in rollouts):
         reason = "PlacementDecisionEmpty"
     return Condition(type="PlacementVerified", status="True" if reason == "AsExpected" else "False", reason=reason)
 
 
-def rolled_out(rollouts: list[Course], removals: Departures) -> Condition:
-    done = all(one.plan.done for one in rollouts) and not removals.staying
+def rolled_out_condition(rollouts: list[PlacementRollout], removals: WorkRemovals) -> Condition:
+    done = all(one.plan.done for one in rollouts) and not removals.remaining
     return Condition(
         type="PlacementRolledOut", status="True" if done else "False", reason="Complete" if done else "Progressing"
     )
 
 
-def applied(rollouts: list[Course]) -> Condition:
-    counts = [summary(one) for one in rollouts]
+def applied_condition(rollouts: list[PlacementRollout]) -> Condition:
+    counts = [summarize_works(one) for one in rollouts]
     done = all(one.applied == one.desired_total for one in counts)
     return Condition(
         type="ManifestworkApplied", status="True" if done else "False", reason="AsExpected" if done else "Processing"
     )
 
 
-def summary(one: Course) -> ManifestWorkReplicaSetSummary:
+def summarize_works(one: PlacementRollout) -> ManifestWorkReplicaSetSummary:
     """The works of one placement, counted by their conditions."""
     there = [work for cluster, work in one.works.items() if cluster in set(one.clusters)]
 
@@ -260,23 +283,23 @@ def summary(one: Course) -> ManifestWorkReplicaSetSummary:
     )
 
 
-def placement_summary(one: Course) -> PlacementSummary:
-    counted = summary(one)
+def placement_summary(one: PlacementRollout) -> PlacementSummary:
+    counted = summarize_works(one)
     groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
     groups_text = f"{groups} ({counted.applied} / {counted.desired_total} clusters applied)"
     return PlacementSummary(name=one.ref.name, available_decision_groups=groups_text, summary=counted)
 
 
-def total(summaries: list[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplicaSetSummary:
+def sum_summaries(summaries: list[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplicaSetSummary:
     fields = ManifestWorkReplicaSetSummary.__struct_fields__
     return ManifestWorkReplicaSetSummary(**{f: sum(getattr(one, f) for one in summaries) for f in fields})
 
 
-def told(
-    subject: ManifestWorkReplicaSet, said: list[Condition], rollouts: list[Course], view: View
+def status_update(
+    subject: ManifestWorkReplicaSet, conditions: list[Condition], rollouts: list[PlacementRollout], view: View
 ) -> Iterator[ManifestWorkReplicaSet]:
     after = subject.status.conditions
-    for condition in said:
+    for condition in conditions:
         stamped = condition.but(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
         )
@@ -284,7 +307,7 @@ def told(
     summaries = [placement_summary(one) for one in rollouts]
     status = subject.status.but(
         conditions=after,
-        summary=total([one.summary for one in summaries]),
+        summary=sum_summaries([one.summary for one in summaries]),
         placement_summary=tuple(summaries),
     )
     if status != subject.status:

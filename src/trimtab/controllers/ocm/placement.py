@@ -9,7 +9,12 @@ from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, Manage
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision, PlacementStatus
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
+from trimtab.controllers.ocm.placement_decisions import (
+    decision_effects,
+    is_up_to_date,
+    scores_of,
+    seconds_until_score_update,
+)
 from trimtab.decide.ocm.decision import MISCONFIGURED, Misconfigured, OcmDecision
 from trimtab.decide.ocm.explain import describe_rejections
 from trimtab.decide.ocm.groups import decision_pages
@@ -27,7 +32,7 @@ from trimtab.decide.ocm.status import (
 )
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
-LOOK_AGAIN = 300.0
+RESYNC_SECONDS = 300.0
 """Seconds after which every Placement is decided again, whether anything changed or not."""
 BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
 
@@ -39,7 +44,7 @@ def placements_using(view: View, namespace: str, cluster_set: str) -> Iterator[O
             yield placement
 
 
-def key_of(namespace: str, name: str) -> Key:
+def placement_key(namespace: str, name: str) -> Key:
     return Key(kind_of(OcmPlacement).id, namespace, name)
 
 
@@ -48,7 +53,7 @@ def placements_of_set(view: View, cluster_set: str) -> Iterator[OcmPlacement]:
         yield from placements_using(view, binding.namespace, cluster_set)
 
 
-def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
+def set_names_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
     """The sets that any of these clusters belongs to."""
     for cluster_set in view.all(ManagedClusterSet):
         try:
@@ -59,12 +64,12 @@ def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
             yield cluster_set.name
 
 
-def reads_more(placement: OcmPlacement) -> bool:
+def has_expressions(placement: OcmPlacement) -> bool:
     """Whether the Placement has CEL expressions, which may read every field of a cluster and every score."""
     return any(predicate.required_cluster_selector.cel_selector for predicate in placement.spec.predicates)
 
 
-def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> bool:
+def is_same_without_expressions(old: ManagedCluster | None, new: ManagedCluster | None) -> bool:
     """Whether nothing changed that Placements without CEL expressions read: most changes are heartbeats."""
     if old is None or new is None:
         return False
@@ -78,52 +83,54 @@ def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> boo
     )
 
 
-WITH_EXPRESSIONS = Index("placements with expressions", OcmPlacement, lambda p: ["yes"] if reads_more(p) else [])
+PLACEMENTS_WITH_EXPRESSIONS = Index(
+    "placements with expressions", OcmPlacement, lambda p: ["yes"] if has_expressions(p) else []
+)
 
 
-def for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
-    unchanged = same_for_most(old, new)
-    if unchanged and not view.by_index(WITH_EXPRESSIONS, "yes"):
+def keys_for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
+    unchanged = is_same_without_expressions(old, new)
+    if unchanged and not view.by_index(PLACEMENTS_WITH_EXPRESSIONS, "yes"):
         return
-    for cluster_set in sets_of(view, old, new):
+    for cluster_set in set_names_of(view, old, new):
         for placement in placements_of_set(view, cluster_set):
-            if not unchanged or reads_more(placement):
-                yield key_of(placement.namespace, placement.name)
+            if not unchanged or has_expressions(placement):
+                yield placement_key(placement.namespace, placement.name)
 
 
-def for_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
+def keys_for_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
     if old is not None and new is not None and old.spec == new.spec:
         return []
     name = (new or old or ManagedClusterSet()).name
-    return [key_of(placement.namespace, placement.name) for placement in placements_of_set(view, name)]
+    return [placement_key(placement.namespace, placement.name) for placement in placements_of_set(view, name)]
 
 
-def for_binding(
+def keys_for_binding(
     old: ManagedClusterSetBinding | None, new: ManagedClusterSetBinding | None, view: View
 ) -> Iterable[Key]:
     if old is not None and new is not None and old.spec == new.spec:
         return []
     binding = new or old or ManagedClusterSetBinding()
     using = placements_using(view, binding.namespace, binding.spec.cluster_set)
-    return [key_of(placement.namespace, placement.name) for placement in using]
+    return [placement_key(placement.namespace, placement.name) for placement in using]
 
 
-def for_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
+def keys_for_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
     for decision in (old, new):
         if decision is not None and (name := decision.metadata.labels.get(PLACEMENT_LABEL)):
-            yield key_of(decision.namespace, name)
+            yield placement_key(decision.namespace, name)
 
 
-def for_score(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
+def keys_for_score(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
     score = new or old or AddOnPlacementScore()
     cluster = view.get(ManagedCluster, "", score.namespace)
-    for cluster_set in sets_of(view, cluster):
+    for cluster_set in set_names_of(view, cluster):
         for placement in placements_of_set(view, cluster_set):
-            if uses_score(placement, score.name) or reads_more(placement):
-                yield key_of(placement.namespace, placement.name)
+            if is_using_score(placement, score.name) or has_expressions(placement):
+                yield placement_key(placement.namespace, placement.name)
 
 
-def uses_score(placement: OcmPlacement, resource: str) -> bool:
+def is_using_score(placement: OcmPlacement, resource: str) -> bool:
     return any(
         config.score_coordinate is not None
         and config.score_coordinate.add_on is not None
@@ -136,42 +143,46 @@ def uses_score(placement: OcmPlacement, resource: str) -> bool:
     OcmPlacement,
     writes=["status", "PlacementDecision"],
     triggers=[
-        Trigger(ManagedCluster, for_cluster),
-        Trigger(ManagedClusterSet, for_set),
-        Trigger(ManagedClusterSetBinding, for_binding),
-        Trigger(PlacementDecision, for_decision),
-        Trigger(AddOnPlacementScore, for_score),
+        Trigger(ManagedCluster, keys_for_cluster),
+        Trigger(ManagedClusterSet, keys_for_set),
+        Trigger(ManagedClusterSetBinding, keys_for_binding),
+        Trigger(PlacementDecision, keys_for_decision),
+        Trigger(AddOnPlacementScore, keys_for_score),
     ],
     serial=True,  # Placements read each other's decisions: two at once would avoid each other for ever
 )
-def place(placement: OcmPlacement, view: View) -> Iterator[Effect]:
+def placement(placement: OcmPlacement, view: View) -> Iterator[Effect]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
     snapshots: PlacementSnapshotCache = view.part("atlas")
     snapshot = snapshots.snapshot(view.now)
-    request = question(placement, snapshot, view.part("cel"), view)
+    request = placement_request(placement, snapshot, view.part("cel"), view)
     try:
         decision = decide(request, snapshot)
     except UnlistableClusterSet:
-        yield RequeueAfter(LOOK_AGAIN)  # a change of the invalid cluster set queues this Placement
+        yield RequeueAfter(RESYNC_SECONDS)  # a change of the invalid cluster set queues this Placement
         return
-    if stands(placement, decision, snapshot) and not is_by_score(placement, view):
+    if is_up_to_date(placement, decision, snapshot) and not is_sorted_by_score(placement, view):
         groups = (one_group_status(placement.name, decision.chosen_count),)
         status = placement.status.but(number_of_selected_clusters=decision.chosen_count, decision_groups=groups)
-        yield from status_wish(placement, status, [enough(decision, request, snapshot, view), WELL_CONFIGURED], view)
-    elif keeps_decisions(placement, decision, view):
+        yield from status_update(
+            placement, status, [explained_satisfied_condition(decision, request, snapshot, view), WELL_CONFIGURED], view
+        )
+    elif should_keep_decisions(placement, decision, view):
         conditions = [misconfigured_condition(decision)]
         if not any(condition.type == SATISFIED for condition in placement.status.conditions):
             conditions.insert(
                 0, satisfied_condition(decision, placement.spec)
             )  # no earlier condition to keep: report the current state
-        yield from status_wish(placement, placement.status, conditions, view)
+        yield from status_update(placement, placement.status, conditions, view)
     else:
-        yield from answered(placement, decision, request, snapshot, view)
-    yield RequeueAfter(seconds_to_wait(decision, view))
+        yield from decisions_and_status(placement, decision, request, snapshot, view)
+    yield RequeueAfter(seconds_until_resync(decision, view))
 
 
-def enough(decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View) -> Condition:
+def explained_satisfied_condition(
+    decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View
+) -> Condition:
     """The PlacementSatisfied condition; if it is not satisfied, its message names what rejected the other clusters."""
     condition = satisfied_condition(decision, request.spec)
     if (
@@ -184,14 +195,14 @@ def enough(decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapsh
     return msgspec.structs.replace(condition, message=f"{condition.message}; {why}") if why else condition
 
 
-def answered(
+def decisions_and_status(
     placement: OcmPlacement, decision: OcmDecision, request: OcmRequest, snapshot: PlacementSnapshot, view: View
 ) -> Iterator[Effect]:
     """The effects that write the decisions, and then the status."""
     wanted = list(decision_pages(placement.name, decision.groups))
-    scores = scores_of(decision, snapshot) if is_by_score(placement, view) else None
-    delay = seconds_to_rest(placement, wanted, scores, snapshot)
-    effects = [] if delay else list(decision_wishes(placement, decision, wanted, scores, snapshot, view))
+    scores = scores_of(decision, snapshot) if is_sorted_by_score(placement, view) else None
+    delay = seconds_until_score_update(placement, wanted, scores, snapshot)
+    effects = [] if delay else list(decision_effects(placement, decision, wanted, scores, snapshot, view))
     yield from effects
     status = placement.status.but(
         number_of_selected_clusters=decision.chosen_count,
@@ -199,38 +210,45 @@ def answered(
     )
     if scores is not None and effects:
         status = status.but(last_score_update_time=view.now.replace(microsecond=0))
-    yield from status_wish(
-        placement, status, [enough(decision, request, snapshot, view), misconfigured_condition(decision)], view
+    yield from status_update(
+        placement,
+        status,
+        [explained_satisfied_condition(decision, request, snapshot, view), misconfigured_condition(decision)],
+        view,
     )
     if delay:
         yield RequeueAfter(delay)
 
 
-def question(placement: OcmPlacement, snapshot: PlacementSnapshot, cel: CelCompiler | None, view: View) -> OcmRequest:
+def placement_request(
+    placement: OcmPlacement, snapshot: PlacementSnapshot, cel: CelCompiler | None, view: View
+) -> OcmRequest:
     """The decision request of a Placement under the current profile."""
     spreads = view.profile.placements_obey_spread_policy
-    return ocm_request_of(placement, snapshot, cel, by_score=is_by_score(placement, view), uses_spread_policy=spreads)
+    return ocm_request_of(
+        placement, snapshot, cel, by_score=is_sorted_by_score(placement, view), uses_spread_policy=spreads
+    )
 
 
-def is_by_score(placement: OcmPlacement, view: View) -> bool:
+def is_sorted_by_score(placement: OcmPlacement, view: View) -> bool:
     return placement.spec.sort_by == "Score" and view.profile.decisions_sorted_by_score
 
 
-def keeps_decisions(placement: OcmPlacement, decision: OcmDecision, view: View) -> bool:
+def should_keep_decisions(placement: OcmPlacement, decision: OcmDecision, view: View) -> bool:
     """Whether existing decisions stay: an invalid Placement must not remove workloads from clusters."""
     is_invalid = decision.status.code == MISCONFIGURED or bool(decision.group_error)
     negative = (placement.spec.number_of_clusters or 0) < 0 and decision.status.code == MISCONFIGURED
     return negative or (is_invalid and view.profile.keep_decisions_when_misconfigured)
 
 
-def seconds_to_wait(decision: OcmDecision, view: View) -> float:
+def seconds_until_resync(decision: OcmDecision, view: View) -> float:
     times = [decision.result.recheck_at]
     if view.profile.expired_scores_requeue:
         times.append(decision.result.scores_until)
-    return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
+    return min([RESYNC_SECONDS, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 
 
-def status_wish(
+def status_update(
     placement: OcmPlacement, wanted: PlacementStatus, conditions: Iterable[Condition], view: View
 ) -> Iterator[OcmPlacement]:
     """The Placement with the new status, if it differs."""

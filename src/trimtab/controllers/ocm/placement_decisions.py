@@ -28,7 +28,7 @@ from trimtab.decide.ocm.snapshot import (
 from trimtab.decide.ocm.status import format_totals
 
 SOURCE = "placement-controller"
-ALL_IN_ONE = GroupStrategy().clusters_per_decision_group
+UNGROUPED = GroupStrategy().clusters_per_decision_group
 
 Scores: TypeAlias = Mapping[str, int] | None
 """The total scores to write with the clusters; `None` if decisions are sorted by name."""
@@ -40,18 +40,18 @@ def scores_of(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, i
     return dict(zip(snapshot.fleet.names_at(found.feasible), totals, strict=False))
 
 
-def stands(placement: OcmPlacement, decision: OcmDecision, snapshot: PlacementSnapshot) -> bool:
+def is_up_to_date(placement: OcmPlacement, decision: OcmDecision, snapshot: PlacementSnapshot) -> bool:
     """Whether the stored decisions are current: compares arrays, where no decision groups have to be built for it."""
     strategy = placement.spec.decision_strategy.group_strategy
     if decision.status.code == MISCONFIGURED or strategy.decision_groups:
         return False
-    if strategy.clusters_per_decision_group != ALL_IN_ONE:
+    if strategy.clusters_per_decision_group != UNGROUPED:
         return False
     held = snapshot.decisions_of(placement.namespace, placement.name).ordered_columns(placement.name, snapshot.fleet)
     return held is not None and np.array_equal(held, decision.order)
 
 
-def seconds_to_rest(
+def seconds_until_score_update(
     placement: OcmPlacement, wanted: Sequence[DecisionPage], scores: Scores, snapshot: PlacementSnapshot
 ) -> float:
     """Seconds until a decision that differs only in its order may be written: scores may change every second."""
@@ -64,7 +64,7 @@ def seconds_to_rest(
     return max(0.0, (last + parse_duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
 
 
-def decision_wishes(
+def decision_effects(
     placement: OcmPlacement,
     decision: OcmDecision,
     wanted: list[DecisionPage],
@@ -74,23 +74,23 @@ def decision_wishes(
 ) -> Iterator[Effect]:
     held = snapshot.decisions_of(placement.namespace, placement.name).pages
     totals = ""
-    for page in gains_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
+    for page in gaining_pages_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
         before = held.get(page.name)
         if before is None:
             yield new_decision(placement, page, scores)
-            yield told(placement, "DecisionCreate", f"Decision {page.name} is created")
-        if differs(page, before, scores):
+            yield event_for(placement, "DecisionCreate", f"Decision {page.name} is created")
+        if is_changed(page, before, scores):
             if before is not None:
                 yield before.decision.but(status=status_of(page, scores))
             totals = totals or format_totals(decision, snapshot.fleet)
-            yield from update_notes(placement, page, decision, totals)
+            yield from update_events(placement, page, decision, totals)
         elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
             metadata = before.decision.metadata.but(labels=labels_of(placement, page))
             yield before.decision.but(metadata=metadata)
-    yield from removals(placement, held.values(), {page.name for page in wanted})
+    yield from removal_effects(placement, held.values(), {page.name for page in wanted})
 
 
-def gains_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) -> Iterator[DecisionPage]:
+def gaining_pages_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) -> Iterator[DecisionPage]:
     """The pages in an order in which a cluster that moves to another page is never missing from both."""
     before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
     changed = [page for page in wanted if page.clusters != before[page.name]]
@@ -114,18 +114,18 @@ def gains_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) 
                 stack.append(taker)
 
 
-def removals(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Effect]:
+def removal_effects(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Effect]:
     for one in held:
         if one.decision.name not in wanted:
             yield Delete(one.decision)
-            yield told(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
+            yield event_for(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
 
 
 def labels_of(placement: OcmPlacement, page: DecisionPage) -> dict[str, str]:
     return {PLACEMENT_LABEL: placement.name, GROUP_NAME_LABEL: page.group, GROUP_INDEX_LABEL: str(page.group_index)}
 
 
-def differs(page: DecisionPage, before: StoredDecision | None, scores: Scores) -> bool:
+def is_changed(page: DecisionPage, before: StoredDecision | None, scores: Scores) -> bool:
     if scores is None or before is None:
         return page.clusters != (before.clusters if before else [])
     return status_of(page, scores) != (before.decision.status or PlacementDecisionStatus())
@@ -156,7 +156,7 @@ def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) ->
     return PlacementDecision(metadata=metadata, status=status_of(page, scores) if page.clusters else None)
 
 
-def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> RecordEvent:
+def event_for(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> RecordEvent:
     about = Ref(
         kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
     )
@@ -164,14 +164,14 @@ def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal",
     return RecordEvent(about, reason, message, SOURCE, type_)
 
 
-def update_notes(
+def update_events(
     placement: OcmPlacement, page: DecisionPage, decision: OcmDecision, totals: str
 ) -> Iterator[RecordEvent]:
     what = f"Decision {page.name} is updated"
     if decision.status.code == WARNING:
         why = f": {decision.status.message} in plugin {decision.status.plugin}"
-        yield told(placement, "DecisionUpdate", what, "Warning", why)
+        yield event_for(placement, "DecisionUpdate", what, "Warning", why)
     else:
-        yield told(placement, "DecisionUpdate", what)
+        yield event_for(placement, "DecisionUpdate", what)
     if totals:
-        yield told(placement, "ScoreUpdate", "")._replace(message=totals)
+        yield event_for(placement, "ScoreUpdate", "")._replace(message=totals)

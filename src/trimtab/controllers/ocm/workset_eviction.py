@@ -28,87 +28,91 @@ from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, char
 
 CAUSE = "ScoreChange"
 BY = "trimtab-mover"
-SINCE = "trimtab.dev/leaving-since"
+LEAVING_SINCE_ANNOTATION = "trimtab.dev/leaving-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
 BLOCKED_SECONDS = 15.0
 
 
-class Departures(NamedTuple):
+class WorkRemovals(NamedTuple):
     """The effects that remove works now, and why the others remain."""
 
-    wishes: tuple[Effect, ...] = ()
+    effects: tuple[Effect, ...] = ()
     refusal: GateRefusal | None = None
-    staying: int = 0
+    remaining: int = 0
 
-    def seconds_to_wait(self, now: datetime) -> float | None:
+    def seconds_until_retry(self, now: datetime) -> float | None:
         if self.refusal is None:
             return None
         until = self.refusal.until
         return BLOCKED_SECONDS if until is None else max(0.0, (until - now).total_seconds()) + 0.001
 
 
-def departures(
-    subject: ManifestWorkReplicaSet, unwanted: Sequence[ManifestWork], coming: Sequence[str], slots: int, view: View
-) -> Departures:
+def plan_removals(
+    subject: ManifestWorkReplicaSet, unwanted: Sequence[ManifestWork], pending: Sequence[str], slots: int, view: View
+) -> WorkRemovals:
     """`pending`: selected clusters that do not serve yet; `slots`: how many works may be removed at once."""
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
     if not view.profile.works_removed_within_budgets:
-        return Departures(tuple(map(Delete, leaving)))
-    idle = [work for work in leaving if not workset_budgets.serves(work) or not answers(work.namespace, view)]
+        return WorkRemovals(tuple(map(Delete, leaving)))
+    idle = [
+        work for work in leaving if not workset_budgets.is_serving(work) or not is_cluster_ready(work.namespace, view)
+    ]
     serving = [work for work in leaving if work not in idle]
-    annotated = tuple(noted(work, view) for work in serving if SINCE not in work.metadata.annotations)
-    waiting = held_back(serving, len(coming), view)
+    annotated = tuple(
+        with_leaving_since(work, view) for work in serving if LEAVING_SINCE_ANNOTATION not in work.metadata.annotations
+    )
+    waiting = works_awaiting_replacement(serving, len(pending), view)
     in_flight = len(unwanted) - len(leaving)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
     budgets = budgets_of(subject, view)
     gates = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
-    flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in movable]
+    flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in pending[:1])) for work in movable]
     admitted = admit(flows, gates, view.now, replacement_first=False)
     sources = {flow.source for flow in admitted.transfers}
     removed = [work for work in movable if work.namespace in sources]
-    debits = [charged(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
-    moves = [entry(subject, work, budgets, view) for work in removed]
-    refusal = admitted.refusal or why_held(waiting, len(serving) - len(movable), view)
-    return Departures(
+    debits = [charge_removals(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
+    moves = [move_record(subject, work, budgets, view) for work in removed]
+    refusal = admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view)
+    return WorkRemovals(
         (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed)
     )
 
 
-def answers(cluster: str, view: View) -> bool:
+def is_cluster_ready(cluster: str, view: View) -> bool:
     found = view.get(Cluster, "", cluster)
     return found is not None and is_ready(found)
 
 
-def noted(work: ManifestWork, view: View) -> ManifestWork:
-    annotations = work.metadata.annotations | {SINCE: view.now.isoformat()}
+def with_leaving_since(work: ManifestWork, view: View) -> ManifestWork:
+    annotations = work.metadata.annotations | {LEAVING_SINCE_ANNOTATION: view.now.isoformat()}
     return work.but(metadata=work.metadata.but(annotations=annotations))
 
 
-def staying(work: ManifestWork) -> ManifestWork:
+def without_leaving_since(work: ManifestWork) -> ManifestWork:
     """The work of a cluster that is selected (again)."""
-    kept = {key: value for key, value in work.metadata.annotations.items() if key != SINCE}
+    kept = {key: value for key, value in work.metadata.annotations.items() if key != LEAVING_SINCE_ANNOTATION}
     return work.but(metadata=work.metadata.but(annotations=kept))
 
 
 def leaving_since(work: ManifestWork, view: View) -> datetime:
-    text = work.metadata.annotations.get(SINCE)
+    text = work.metadata.annotations.get(LEAVING_SINCE_ANNOTATION)
     return datetime.fromisoformat(text) if text else view.now
 
 
-def patience(view: View) -> timedelta:
+def replacement_timeout(view: View) -> timedelta:
     return timedelta(seconds=int(setting(view, "move-timeout-seconds")))
 
 
-def held_back(serving: Sequence[ManifestWork], coming: int, view: View) -> list[ManifestWork]:
+def works_awaiting_replacement(serving: Sequence[ManifestWork], pending: int, view: View) -> list[ManifestWork]:
     """One work per replacement that does not serve yet; not after the timeout, since it may never serve."""
-    young = [work for work in serving if view.now < leaving_since(work, view) + patience(view)]
-    return young[:coming]
+    young = [work for work in serving if view.now < leaving_since(work, view) + replacement_timeout(view)]
+    return young[:pending]
 
 
-def why_held(held: Sequence[ManifestWork], waiting: int, view: View) -> GateRefusal | None:
-    if held:
-        names = ", ".join(work.namespace for work in held)
-        until = min(leaving_since(work, view) for work in held) + patience(view)
+def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> GateRefusal | None:
+    if blocked:
+        names = ", ".join(work.namespace for work in blocked)
+        until = min(leaving_since(work, view) for work in blocked) + replacement_timeout(view)
         return GateRefusal(
             "WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until
         )
@@ -125,12 +129,12 @@ def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBu
     ]
 
 
-def charged(
+def charge_removals(
     subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], view: View
 ) -> DisruptionBudget:
     entries = [
         InFlightDisruption(
-            object=workset_budgets.object_of(subject),
+            object=workset_budgets.budget_object_name(subject),
             replicas=1,
             from_=flow.source,
             since=view.now,
@@ -142,7 +146,9 @@ def charged(
     return charge_budget(budget, entries, view.now)
 
 
-def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View) -> Move:
+def move_record(
+    subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View
+) -> Move:
     """The Move that records the removal, written before the work is deleted."""
     about = MovedObject(
         api_version=kind_of(subject).api_version,
@@ -163,7 +169,7 @@ def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence
             cause=CAUSE,
             by=BY,
             from_=work.namespace,
-            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in newcomers(subject, view)),
+            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in replacement_works(subject, view)),
             replicas=1,
             mode="ReplacementFirst",
             budgets=tuple(BudgetUse(name=b.name, namespace=b.namespace, disruptions=1) for b in budgets),
@@ -172,10 +178,13 @@ def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence
     )
 
 
-def newcomers(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:
+def replacement_works(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:
     """The works that were created since the first work was to be removed."""
     works = workset_budgets.works_of(subject, view)
-    since = min((leaving_since(work, view) for work in works if SINCE in work.metadata.annotations), default=view.now)
+    since = min(
+        (leaving_since(work, view) for work in works if LEAVING_SINCE_ANNOTATION in work.metadata.annotations),
+        default=view.now,
+    )
     return [
         work
         for work in works
