@@ -10,7 +10,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.client.client import Resource
 from trimtab.clock import WallClock
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.pod_scheduler import Binder
 from trimtab.store.store import Store
@@ -47,7 +47,7 @@ def pod(number: int) -> dict[str, Any]:
 
 
 async def measure(nodes: int, pods: int) -> dict[str, float]:
-    server = ApiServer(Store(), Settings())
+    server = ApiServer(Store(), ApiServerSettings())
     await server.start()
     client = LocalClient(server)
     for number in range(nodes):

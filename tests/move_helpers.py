@@ -21,7 +21,7 @@ from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import NotFound
 from trimtab.server.admission.peer_webhooks import PolicyAdmission
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import seeded_uids
 from trimtab.store.store import Store
@@ -202,7 +202,7 @@ def run_scenario(
     async def run() -> Any:
         rng = random.Random("host")
         uids = seeded_uids(rng)
-        server_settings = Settings(
+        server_settings = ApiServerSettings(
             clock=LoopClock(), plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=rng.randbytes(32)
         )
         host = ApiServer(Store(), server_settings)

@@ -11,9 +11,9 @@ from trimtab.app import ControlPlane, client_from_secret, debug_action, scripts_
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.server.request.messages import Ask
+from trimtab.server.request.messages import Request
 from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
@@ -60,7 +60,7 @@ def test_scripts_are_found_in_every_rule_of_a_customization() -> None:
     ],
 )
 def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: str, path: str, verb: str | None) -> None:
-    action = debug_action(Ask(method, path, {}, {}))
+    action = debug_action(Request(method, path, {}, {}))
     assert (action.verb if action is not None else None) == verb
     if action is not None:
         assert (action.resource, action.namespace, action.name) == ("placements", "team", "p")
@@ -68,7 +68,7 @@ def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: st
 
 def test_metrics_report_whether_each_cluster_is_ready() -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         plane = ControlPlane(LocalClient(server), clock=LoopClock())
         await plane.start()

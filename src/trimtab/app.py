@@ -55,7 +55,7 @@ from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
 from trimtab.server.local import LocalClient
-from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.messages import Request, Response
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
 from trimtab.telemetry import Sample
@@ -233,7 +233,7 @@ DEBUG_VERBS = {"GET": "get", "POST": "create"}
 MAX_PLACEMENT_BYTES = 1 << 20
 
 
-def debug_action(request: Ask) -> Action | None:
+def debug_action(request: Request) -> Action | None:
     """The permission that a debug page of a Placement needs: get for the stored one, create for another."""
     page, *names = request.path.strip("/").split("/")[1:] or [""]
     if page != "placements" or len(names) != 2 or request.method not in DEBUG_VERBS:
@@ -241,9 +241,9 @@ def debug_action(request: Ask) -> Action | None:
     return Action(DEBUG_VERBS[request.method], CLUSTER_GROUP, "placements", namespace=names[0], name=names[1])
 
 
-def debug_error(code: int, text: str) -> Answer:
+def debug_error(code: int, text: str) -> Response:
     """An error in the format of Open Cluster Management's debug server."""
-    return Answer(code, orjson.dumps({"error": text}))
+    return Response(code, orjson.dumps({"error": text}))
 
 
 class EmbeddedFleet:
@@ -279,10 +279,10 @@ class EmbeddedFleet:
             probe_seconds=probe_seconds,
         )
         self.plane: ControlPlane | None = None
-        host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = MemberProxy(self._find_server).forward
-        host.landing.pages["debug"] = self._debug_page
-        host.landing.actions["debug"] = debug_action
-        host.tells.append(lambda: self.plane.samples() if self.plane is not None else ())
+        host.handler.external_subresources[f"{kind_of(Cluster).id}/proxy"] = MemberProxy(self._find_server).forward
+        host.nonresource_paths.pages["debug"] = self._debug_page
+        host.nonresource_paths.page_actions["debug"] = debug_action
+        host.metric_sources.append(lambda: self.plane.samples() if self.plane is not None else ())
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)
@@ -301,7 +301,7 @@ class EmbeddedFleet:
         member = self.plane.roster.get(name) if self.plane is not None else None
         return member.client if member is not None and isinstance(member.client, KubeClient) else None
 
-    def _debug_page(self, request: Ask) -> Answer:
+    def _debug_page(self, request: Request) -> Response:
         """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision."""
         page, *names = request.path.strip("/").split("/")[1:] or [""]
         if page == "placements":
@@ -317,9 +317,9 @@ class EmbeddedFleet:
         decision = self.plane.state.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
         if decision is None:
             raise NotFound("no decision about this binding is in memory")
-        return Answer(200, msgspec.json.encode(explain(decision)))
+        return Response(200, msgspec.json.encode(explain(decision)))
 
-    def _debug_placement(self, request: Ask, names: list[str]) -> Answer:
+    def _debug_placement(self, request: Request, names: list[str]) -> Response:
         """`/debug/placements/NAMESPACE/NAME`: each step of the decision, as Open Cluster Management shows it.
 
         GET explains the stored Placement, POST the one in the body, which is not stored.
@@ -345,7 +345,7 @@ class EmbeddedFleet:
         ocm_request = ocm_request_of(
             placement, snapshot, state.parts["cel"], uses_spread_policy=state.profile.placements_obey_spread_policy
         )
-        return Answer(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
+        return Response(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
 
     async def start(self) -> None:
         """Start members and control plane; the host must be running."""

@@ -49,7 +49,7 @@ class LocalFleet:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
         self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
-        self.daemon.siblings = {member.name: f"/members/{member.name}" for member in world}
+        self.daemon.mounted_servers = {member.name: f"/members/{member.name}" for member in world}
         await self.daemon.start()
 
     async def start(self) -> None:

@@ -8,7 +8,7 @@ from compat.transcript_compare import compare
 from compat.transcripts import FILES, USERS, Exchange, Exempt, World, load
 
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.store.store import Store
 
 
@@ -39,7 +39,7 @@ def blur(e: Exchange) -> Exchange:
 
 
 async def judge() -> dict[str, Verdict]:
-    server = ApiServer(Store(), Settings(clock=LoopClock(), static_tokens=USERS, collects=False))
+    server = ApiServer(Store(), ApiServerSettings(clock=LoopClock(), static_tokens=USERS, garbage_collection=False))
     await server.start()
     world = World(server)
     verdicts = {name: Verdict({}, {}, set()) for name in FILES}

@@ -16,7 +16,7 @@ from trimtab.api import protobuf
 from trimtab.errors import BadRequest
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
-from trimtab.server.request.routes import Target, resolve, truthy, verb_of
+from trimtab.server.request.routes import RequestInfo, is_true, parse_path, verb_of
 from trimtab.server.resources import Served
 from trimtab.server.storage.object_codec import pack, unpack
 from trimtab.store.store import Store
@@ -107,7 +107,7 @@ class World:
         self.invented: set[str] = set()
         self.touched = ""
 
-    def served(self, target: Target) -> Served | None:
+    def served(self, target: RequestInfo) -> Served | None:
         return self.server.catalogue.find(target.group, target.version, target.resource)
 
     async def put(self, served: Served, obj: dict) -> None:
@@ -162,7 +162,7 @@ class World:
     async def prepare(self, e: Exchange, *, from_answer: bool = False) -> None:
         path, _, query = e.path.partition("?")
         self.blurred, self.touched = False, ""
-        target = resolve(path)
+        target = parse_path(path)
         if target is None or not target.resource:
             self._prepare_documents(e, path)
             return
@@ -190,7 +190,7 @@ class World:
         details = e.recorded_body.get("details") if isinstance(e.recorded_body, dict) else None
         return bool(details) and details.get("kind") == "namespaces"
 
-    async def _collection(self, e: Exchange, served: Served, target: Target) -> None:
+    async def _collection(self, e: Exchange, served: Served, target: RequestInfo) -> None:
         if e.status != 200 or not isinstance(e.recorded_body, dict) or "_same_body_as" in e.recorded_body:
             return
         items = [dict(item) for item in e.recorded_body.get("items") or ()]
@@ -236,7 +236,7 @@ class World:
                 if entry.key not in wanted:
                     await self.drop(entry.key)
 
-    async def _single(self, e: Exchange, served: Served, target: Target, verb: str, *, from_answer: bool) -> None:
+    async def _single(self, e: Exchange, served: Served, target: RequestInfo, verb: str, *, from_answer: bool) -> None:
         sent = self._sent(e)
         name = target.name or (sent.get("metadata") or {}).get("name", "")
         if not name or "list" not in served.verbs:
@@ -311,7 +311,7 @@ class World:
         if e.path.partition("?")[0].endswith("/binding"):
             invented = {**invented, "spec": {**TEMPLATE}}
         self.invented.add(key)
-        return self.server.fitter.complete(served, self.server.fitter.read(served, invented).obj)
+        return self.server.object_schema.complete(served, self.server.object_schema.read(served, invented).obj)
 
     # replay
 
@@ -420,7 +420,7 @@ class World:
         """The number of events that report initial state."""
         query = dict(parse_qsl(e.path.partition("?")[2]))
         version = query.get("resourceVersion", "")
-        if version not in {"", "0"} and not truthy(query.get("sendInitialEvents", "")):
+        if version not in {"", "0"} and not is_true(query.get("sendInitialEvents", "")):
             return 0
         count, seen = 0, set()
         for event in e.events or ():
@@ -436,7 +436,7 @@ class World:
 
     async def prepare_watch(self, e: Exchange) -> None:
         """Store the state before a watch; later changes are made while it runs."""
-        target = resolve(e.path.partition("?")[0])
+        target = parse_path(e.path.partition("?")[0])
         served = self.served(target) if target else None
         if served is None or e.status != 200 or e.events is None:
             return

@@ -15,9 +15,9 @@ from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Forbidden
 from trimtab.registry import discover
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import User
-from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.messages import Request, Response
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.store.store import Store
 
@@ -83,7 +83,7 @@ class OcmFleet:
 def run_scenario(steps: Callable[[OcmFleet], Awaitable[None]]) -> None:
     async def run() -> None:
         clock = LoopClock()
-        host = ApiServer(Store(), Settings(clock=clock))
+        host = ApiServer(Store(), ApiServerSettings(clock=clock))
         await host.start()
         plan = FleetPlan(members=tuple(MemberPlan(name=name) for name in ("m1", "m2", "m3")))
         fleet = EmbeddedFleet(plan, host=host, clock=clock)
@@ -231,9 +231,9 @@ def test_the_debug_endpoint_requires_get_or_create_on_placements() -> None:
 
         async def debug(method: str, path: str, user: str, body: Any = None) -> tuple[int, Any]:
             encoded = msgspec.json.encode(body) if body is not None else b""
-            request = Ask(method, f"/debug/placements/{path}", {}, {}, body=encoded, certificate_user=User(user))
-            response = await ocm.fleet.host.handler.answer(request)
-            assert isinstance(response, Answer)
+            request = Request(method, f"/debug/placements/{path}", {}, {}, body=encoded, certificate_user=User(user))
+            response = await ocm.fleet.host.handler.handle(request)
+            assert isinstance(response, Response)
             return response.code, msgspec.json.decode(response.body)
 
         code, found = await debug("GET", "default/p", "alice")

@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.app import ControlPlane
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -51,7 +51,7 @@ async def selected_clusters(client: Client) -> list[str]:
 def run_scenario(steps: Steps) -> None:
     async def run() -> None:
         clock = LoopClock()
-        server = ApiServer(Store(), Settings(clock=clock))
+        server = ApiServer(Store(), ApiServerSettings(clock=clock))
         await server.start()
         plane = ControlPlane(LocalClient(server), clock=clock)
         await plane.start()

@@ -18,7 +18,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import ApiFault
 from trimtab.runtime.declarations import load_declarations
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -104,7 +104,7 @@ class Bench:
     async def compared(self, cases: list[Case]) -> list[str]:
         """The cases on which the two servers disagree."""
         load_declarations()
-        server = ApiServer(Store(), Settings())
+        server = ApiServer(Store(), ApiServerSettings())
         await server.start()
         self._embedded, self._real = LocalClient(server), KubeClient(load(self._host.kubeconfig))
         self._served = {(r.group, r.kind): r for r in await self._real.resources()}

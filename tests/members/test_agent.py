@@ -8,7 +8,7 @@ from trimtab.app import ControlPlane
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.agent import CONTROLLERS, Heartbeat
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -51,7 +51,7 @@ async def create_objects(user: LocalClient) -> None:
 def test_works_reach_a_pull_cluster_only_through_its_agent(with_agent) -> None:
     async def scenario() -> None:
         clock = LoopClock()
-        host, member = (ApiServer(Store(), Settings(clock=clock)) for _ in range(2))
+        host, member = (ApiServer(Store(), ApiServerSettings(clock=clock)) for _ in range(2))
         await host.start()
         await member.start()
         user = LocalClient(host)

@@ -20,7 +20,7 @@ from trimtab.members.join import (
     join,
     unjoin,
 )
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -44,7 +44,7 @@ class MemberClient(LocalClient):
 
 def run_scenario(scenario: Callable[[LocalClient, MemberClient], Awaitable[None]]) -> None:
     async def run() -> None:
-        servers = [ApiServer(Store(), Settings(clock=LoopClock())) for _ in range(2)]
+        servers = [ApiServer(Store(), ApiServerSettings(clock=LoopClock())) for _ in range(2)]
         for server in servers:
             await server.start()
         try:

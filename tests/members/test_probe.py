@@ -7,7 +7,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.probe import Prober, api_enablements
 from trimtab.members.roster import MemberHandle
 from trimtab.runtime.cache import Cache
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -39,7 +39,7 @@ class OneMemberRoster:
 
 def probe_member(prepared: dict[str, Answer | Exception] | None = None, *, joined: bool = True):
     async def run():
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         client = FaultyMember(server)
         client.prepared = prepared or {}

@@ -9,14 +9,14 @@ from trimtab.client.kube import KubeClient
 from trimtab.errors import Unavailable
 from trimtab.members.proxy import MemberProxy
 from trimtab.server.auth.user import AUTHENTICATED, Caller, User
-from trimtab.server.request.messages import Answer, Ask, Stream
+from trimtab.server.request.messages import Request, Response, StreamingResponse
 
 ALICE = User("alice", ("devs", AUTHENTICATED))
 
 
-def new_request(path: str, **query: str) -> Ask:
+def new_request(path: str, **query: str) -> Request:
     headers = {"authorization": "Bearer secret", "impersonate-user": "root", "accept": "application/json", "host": "h"}
-    return Ask("GET", f"/apis/x/clusters/east/proxy{path}", query, headers, caller=Caller(ALICE))
+    return Request("GET", f"/apis/x/clusters/east/proxy{path}", query, headers, caller=Caller(ALICE))
 
 
 class FakeResponse:
@@ -58,11 +58,11 @@ class FakeKubeClient(KubeClient):
 
 
 def test_local_server_gets_the_path_behind_the_proxy_and_the_user() -> None:
-    received: list[Ask] = []
+    received: list[Request] = []
 
-    async def serve(request: Ask) -> Answer:
+    async def serve(request: Request) -> Response:
         received.append(request)
-        return Answer(200, b"{}")
+        return Response(200, b"{}")
 
     asyncio.run(MemberProxy(lambda _: serve).forward(new_request("/api/v1/pods"), "east"))
     (request,) = received
@@ -73,7 +73,7 @@ def test_local_server_gets_the_path_behind_the_proxy_and_the_user() -> None:
 def test_remote_server_gets_impersonation_headers_instead_of_credentials() -> None:
     client = FakeKubeClient()
     answer = asyncio.run(MemberProxy(lambda _: client).forward(new_request("/api"), "east"))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Response)
     assert (answer.body, answer.verbatim) == (b"whole", True)
     ((method, path, _, headers, _),) = client.forwarded
     assert (method, path) == ("GET", "/api")
@@ -85,8 +85,8 @@ def test_watch_is_streamed() -> None:
         answer = await MemberProxy(lambda _: FakeKubeClient()).forward(
             new_request("/api/v1/pods", watch="true"), "east"
         )
-        assert isinstance(answer, Stream)
-        return [chunk async for chunk in answer.lines]
+        assert isinstance(answer, StreamingResponse)
+        return [chunk async for chunk in answer.chunks]
 
     assert asyncio.run(run()) == [b"one", b"two"]
 

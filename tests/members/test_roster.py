@@ -11,7 +11,7 @@ from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.errors import InputFault, NotFound
 from trimtab.members.roster import UNMANAGED_SECONDS, Roster
 from trimtab.runtime.cache import Cache
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -54,7 +54,7 @@ class Harness:
 
 def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def run() -> None:
-        servers = [ApiServer(Store(), Settings(clock=LoopClock())) for _ in range(2)]
+        servers = [ApiServer(Store(), ApiServerSettings(clock=LoopClock())) for _ in range(2)]
         for server in servers:
             await server.start()
         harness = Harness(*servers)

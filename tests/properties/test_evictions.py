@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from properties.budget_oracle import Ledger, Promise, Window
 from properties.hypothesis_settings import tried
-from server.asgi import Answered, Wire
+from server.asgi import AsgiClient, ReceivedResponse
 from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.member import of_a_member
 from trimtab.store.store import Store
 
@@ -80,10 +80,12 @@ class Cluster:
         self._born = 0
 
     async def start(self) -> None:
-        options = Settings(clock=self.clock, several_budgets=True, collects=False, serves=of_a_member)
+        options = ApiServerSettings(
+            clock=self.clock, check_all_budgets=True, garbage_collection=False, serves=of_a_member
+        )
         self._server = ApiServer(Store.open(self._directory), options)
         await self._server.start()
-        self.wire = Wire(self._server)
+        self.wire = AsgiClient(self._server)
 
     async def stop(self) -> None:
         await self._server.stop()
@@ -180,7 +182,7 @@ class Cluster:
         for one in sorted(gone, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
             self.ledger.enter(number_of(one), ready, self.clock.now(), quota=quota)
 
-    async def justified(self, responses: dict[str, Answered], *, quota: bool, alone: bool) -> None:
+    async def justified(self, responses: dict[str, ReceivedResponse], *, quota: bool, alone: bool) -> None:
         """The oracle refuses every refused eviction, too, and agrees with the returned retry time."""
         ready = await self.ready()
         assert {response.status for response in responses.values()} <= {201, 429}

@@ -17,7 +17,7 @@ from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -82,7 +82,7 @@ def run_scenario(chosen: Controller, scenario: Scenario, client=LocalClient) -> 
     """In process, on virtual time; `client` may be a class that misbehaves."""
 
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         try:
             await run_with_clients(chosen, client(server), LocalClient(server), LoopClock(), scenario)

@@ -35,7 +35,7 @@ from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.effects import EffectExecutor, MemberFault
 from trimtab.runtime.view import ControlPlaneState
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -276,7 +276,7 @@ class MemberRun:
         run_virtually(self._run(effect, existing, client))
 
     async def _run(self, effect: Effect, existing: tuple[str, ...], client: type[LocalClient]) -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         for name in existing:
             await LocalClient(server).create(MAPS, new_map(name))

@@ -13,7 +13,7 @@ from trimtab.controllers.contract import RecordEvent, Ref
 from trimtab.errors import Unavailable
 from trimtab.runtime import event_recorder
 from trimtab.runtime.event_recorder import EventRecorder, event_for
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -50,7 +50,7 @@ class FaultyClient(LocalClient):
 
 def run_scenario(scenario: Callable[[EventRecorder, FaultyClient], Awaitable[None]]) -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings())
+        server = ApiServer(Store(), ApiServerSettings())
         await server.start()
         client = FaultyClient(server)
         await client.create(NAMESPACES, {"metadata": {"name": "shop"}})

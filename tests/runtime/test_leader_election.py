@@ -9,7 +9,7 @@ from trimtab.client.kubeconfig import Credentials, Plugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
 from trimtab.runtime.leader_election import LEASES, LeaderElector
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -55,7 +55,7 @@ class Candidates:
 
 def run_scenario(scenario: Callable[[Candidates], Awaitable[None]]) -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         try:
             await scenario(Candidates(server))

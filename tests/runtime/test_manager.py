@@ -14,7 +14,7 @@ from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -66,7 +66,7 @@ def new_template_controller() -> Controller:
 
 def test_controller_without_subjects_gets_objects_of_propagatable_kinds_only() -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         client = LocalClient(server)
         state = ControlPlaneState(cache=Cache(client), clock=LoopClock(), profile=TRIMTAB, members=NoMembers())

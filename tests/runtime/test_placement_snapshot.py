@@ -4,7 +4,7 @@ from trimtab.client.client import Resource
 from trimtab.clock import EPOCH, LoopClock, run_virtually
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -15,7 +15,7 @@ MANAGED_CLUSTERS = Resource(
 
 def test_snapshot_follows_created_and_deleted_clusters() -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         client, cache = LocalClient(server), Cache(LocalClient(server))
         snapshots = placement_snapshots_from(cache)

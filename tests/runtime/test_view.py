@@ -13,7 +13,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Index, Ref
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.view import ControlPlaneState, LiveView, TriggerView
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -23,7 +23,7 @@ BY_COLOUR = Index("maps by colour", ConfigMap, lambda one: [one.metadata.labels.
 
 def run_scenario(scenario: Callable[[LocalClient, ControlPlaneState], Awaitable[None]]) -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         cache = Cache(LocalClient(server))
         state = ControlPlaneState(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=NoMembers())

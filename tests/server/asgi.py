@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.store.store import Store
 
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 
 
-class Answered(NamedTuple):
+class ReceivedResponse(NamedTuple):
     """The response to one request."""
 
     status: int
@@ -24,7 +24,7 @@ class Answered(NamedTuple):
         return orjson.loads(self.body)
 
 
-class Wire:
+class AsgiClient:
     """Sends requests to one server."""
 
     def __init__(self, server: ApiServer) -> None:
@@ -32,7 +32,7 @@ class Wire:
 
     async def __call__(
         self, method: str, path: str, body: Any = None, *, user: User | None = ADMIN, **headers: str
-    ) -> Answered:
+    ) -> ReceivedResponse:
         raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         path, _, query = path.partition("?")
         received: dict[str, Any] = {"body": b""}
@@ -68,18 +68,20 @@ class Wire:
             "certificate_user": user,
         }
         await self.server.app(scope, receive, send)
-        return Answered(received["status"], received["headers"], received["body"])
+        return ReceivedResponse(received["status"], received["headers"], received["body"])
 
 
-def with_wire(story, *, collects: bool = True, several_budgets: bool = False):
+def with_asgi_client(scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False):
     """Run `story(client)` against a new server in virtual time."""
 
     async def run():
-        settings = Settings(clock=LoopClock(), collects=collects, several_budgets=several_budgets)
+        settings = ApiServerSettings(
+            clock=LoopClock(), garbage_collection=garbage_collection, check_all_budgets=check_all_budgets
+        )
         server = ApiServer(Store(), settings)
         await server.start()
         try:
-            return await story(Wire(server))
+            return await scenario(AsgiClient(server))
         finally:
             await server.stop()
 

@@ -1,6 +1,6 @@
 """Users, paths and RBAC objects for tests of access control."""
 
-from server.asgi import Wire
+from server.asgi import AsgiClient
 from trimtab.server.auth.user import AUTHENTICATED, User
 
 ALICE = User("alice", (AUTHENTICATED,))
@@ -27,6 +27,6 @@ def binding(name: str, role_kind: str, role_name: str, user: str) -> dict:
     }
 
 
-async def grant(client: Wire, kind: str, name: str, user: str = "alice") -> None:
+async def grant(client: AsgiClient, kind: str, name: str, user: str = "alice") -> None:
     path = f"{RBAC}/namespaces/default/rolebindings"
     assert (await client("POST", path, binding(f"{user}-{name}", kind, name, user))).status == 201

@@ -3,9 +3,9 @@
 import asyncio
 from datetime import timedelta
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.clock import LoopClock, run_virtually, timestamp
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.store.store import Store
 from trimtab.telemetry import Sample
 
@@ -19,28 +19,28 @@ def event(name: str, seen: str) -> dict:
 
 
 def test_start_writes_bootstrap_objects_and_crds() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert (await client("GET", "/api/v1/namespaces/default")).status == 200
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert (await client("GET", f"{crds}/works.work.karmada.io")).status == 200
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_events_expire_an_hour_after_they_were_last_observed() -> None:
-    async def scenario(client: Wire) -> None:
-        now = client.server.verbs.clock.now()
+    async def scenario(client: AsgiClient) -> None:
+        now = client.server.resource_store.clock.now()
         await client("POST", EVENTS, event("repeated", timestamp(now + timedelta(minutes=50))))
         await client("POST", EVENTS, event("once", timestamp(now)))
         await asyncio.sleep(3600 + 301)
         names = [one["metadata"]["name"] for one in (await client("GET", EVENTS)).json()["items"]]
         assert names == ["repeated"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_kind_that_is_not_selected_is_not_served() -> None:
-    server = ApiServer(Store(), Settings(serves=lambda kind: kind.group != "apps"))
+    server = ApiServer(Store(), ApiServerSettings(serves=lambda kind: kind.group != "apps"))
     assert server.catalogue.find("apps", "v1", "deployments") is None
     assert server.catalogue.find("", "v1", "pods") is not None
     assert server.catalogue.find("metrics.k8s.io", "v1beta1", "pods") is None
@@ -48,10 +48,10 @@ def test_kind_that_is_not_selected_is_not_served() -> None:
 
 def test_metrics_contain_samples_of_the_embedding_program() -> None:
     async def run() -> None:
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
-        server.tells.append(lambda: [Sample("trimtab_test_total", 5)])
-        assert b"trimtab_test_total 5" in (await Wire(server)("GET", "/metrics")).body
+        server.metric_sources.append(lambda: [Sample("trimtab_test_total", 5)])
+        assert b"trimtab_test_total 5" in (await AsgiClient(server)("GET", "/metrics")).body
         await server.stop()
 
     run_virtually(run())

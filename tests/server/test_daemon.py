@@ -11,7 +11,7 @@ from trimtab.server.daemon import Daemon
 def test_kubeconfig_names_the_listening_port_and_mounted_servers(tmp_path: Path) -> None:
     async def scenario() -> None:
         daemon = Daemon(tmp_path, "127.0.0.1", 0)
-        daemon.siblings["m1"] = "/clusters/m1"
+        daemon.mounted_servers["m1"] = "/clusters/m1"
         await daemon.start()
         try:
             config = yaml.safe_load(daemon.kubeconfig.read_text())

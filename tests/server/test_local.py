@@ -8,7 +8,7 @@ import pytest
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -34,7 +34,7 @@ def run_with_client(scenario, *plugins):
     """Run `scenario(client)` against a new server in virtual time."""
 
     async def run():
-        server = ApiServer(Store(), Settings(clock=LoopClock(), plugins=plugins))
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock(), plugins=plugins))
         await server.start()
         client: Client = LocalClient(server)
         try:
@@ -222,7 +222,7 @@ def test_typed_patch_writes_status_with_the_object_unless_webhooks_are_configure
     run_with_client(scenario)
 
 
-class Counted:
+class JoinsTransaction:
     """An admission plugin that joins the transaction of bindings named `counted`."""
 
     def proviso(self, attributes, obj):
@@ -274,4 +274,4 @@ def test_create_together_creates_nothing_when_one_object_needs_its_own_create(se
         assert await client.create_together(BINDINGS, bindings("a", second)) is None
         assert [one["metadata"]["name"] for one in (await client.list(BINDINGS)).items] == ["there"]
 
-    run_with_client(scenario, Counted())
+    run_with_client(scenario, JoinsTransaction())

@@ -13,7 +13,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.dryrun.documents import Document, documents
 from trimtab.errors import Cause, InputFault
 from trimtab.registry import discover
-from trimtab.server.apiserver import served_by
+from trimtab.server.apiserver import served_resources_of
 from trimtab.server.registry.cel_rules import rules
 from trimtab.server.registry.object_schema import Fitter
 from trimtab.server.resources import Served
@@ -80,7 +80,7 @@ def taken_in(files: Iterable[str]) -> Intake:
 
 @cache
 def _served(kind: Kind, api_version: str) -> Served:
-    return next(served for served in served_by(kind) if served.api_version == api_version)
+    return next(served for served in served_resources_of(kind) if served.api_version == api_version)
 
 
 def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list[str]) -> Item | None:

@@ -7,10 +7,10 @@ import aiohttp
 from trimtab.client.kube import KubeClient
 from trimtab.errors import Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
-from trimtab.server.request.messages import Answer, Ask, Stream
-from trimtab.server.request.routes import truthy
+from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.routes import is_true
 
-ServeRequest = Callable[[Ask], Awaitable[Answer | Stream]]
+ServeRequest = Callable[[Request], Awaitable[Response | StreamingResponse]]
 FindServer = Callable[[str], ServeRequest | KubeClient | None]
 """The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
@@ -27,7 +27,7 @@ class MemberProxy:
     def __init__(self, find: FindServer) -> None:
         self._find = find
 
-    async def forward(self, request: Ask, cluster: str) -> Answer | Stream:
+    async def forward(self, request: Request, cluster: str) -> Response | StreamingResponse:
         server = self._find(cluster)
         if server is None:
             raise Unavailable(f"cluster {cluster} cannot be reached: it has neither an endpoint nor credentials here")
@@ -39,7 +39,9 @@ class MemberProxy:
         return await _forward_over_http(server, request, path, headers)
 
 
-async def _forward_over_http(client: KubeClient, request: Ask, path: str, headers: dict[str, str]) -> Answer | Stream:
+async def _forward_over_http(
+    client: KubeClient, request: Request, path: str, headers: dict[str, str]
+) -> Response | StreamingResponse:
     """Forward over HTTP; our credentials in the member are allowed to impersonate the caller."""
     user = request.caller.user
     sent = [(name, text) for name, text in headers.items() if name not in _CONNECTION_HEADERS]
@@ -50,10 +52,10 @@ async def _forward_over_http(client: KubeClient, request: Ask, path: str, header
     except (aiohttp.ClientError, OSError) as fault:
         raise Unavailable(f"the cluster does not respond: {fault}") from fault
     media = response.headers.get("Content-Type", "")
-    if response.status == 200 and (truthy(request.query.get("watch", "")) or truthy(request.query.get("follow", ""))):
-        return Stream(_chunks(response), media)
+    if response.status == 200 and (is_true(request.query.get("watch", "")) or is_true(request.query.get("follow", ""))):
+        return StreamingResponse(_chunks(response), media)
     async with response:
-        return Answer(response.status, await response.read(), media, verbatim=True)
+        return Response(response.status, await response.read(), media, verbatim=True)
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -23,10 +23,10 @@ from trimtab.server.admission.builtin_defaults import Births
 from trimtab.server.admission.chain import Admission, Plugin
 from trimtab.server.admission.pdb_rate_history import Rememberings
 from trimtab.server.admission.priority_order import Priorities
-from trimtab.server.admission.rbac_escalation import Escalation
+from trimtab.server.admission.rbac_escalation import RbacEscalation
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.webhooks import Webhooks
-from trimtab.server.auth.authenticate import Authenticator, Tokens
+from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.auth.user import Caller, User
@@ -34,10 +34,10 @@ from trimtab.server.background.bootstrap import first_objects
 from trimtab.server.background.garbage_collector import Collector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
-from trimtab.server.http.access_reviews import Reviews
-from trimtab.server.http.asgi import Edge
-from trimtab.server.http.dispatch import Handler
-from trimtab.server.http.nonresource_paths import Landing
+from trimtab.server.http.access_reviews import AccessReviews
+from trimtab.server.http.asgi import AsgiApplication
+from trimtab.server.http.dispatch import RequestHandler
+from trimtab.server.http.nonresource_paths import NonResourcePaths
 from trimtab.server.registry.cel_rules import rules
 from trimtab.server.registry.crds import CRD, PREFIX, Definitions, complaints
 from trimtab.server.registry.object_schema import Fitter
@@ -49,13 +49,13 @@ from trimtab.server.subresources.dispatch import Output, Subresources
 from trimtab.store.store import Store
 from trimtab.telemetry import Sample
 
-_EVENTS = "/registry/core/events/"
-_EVENT_LIFE = timedelta(hours=1)
+_EVENTS_PREFIX = "/registry/core/events/"
+_EVENT_TTL = timedelta(hours=1)
 _EVENT_SWEEP_SECONDS = 300.0
 log = logging.getLogger("trimtab.server")
 
 
-class Settings(NamedTuple):
+class ApiServerSettings(NamedTuple):
     """Settings of one API server."""
 
     clock: Clock = WallClock()
@@ -66,11 +66,11 @@ class Settings(NamedTuple):
     store_plugins: Sequence[Callable[[Store], Plugin]] = ()
     """Constructors of further admission plugins that read the store."""
     new_uid: Callable[[], str] = random_uid
-    collects: bool = True
+    garbage_collection: bool = True
     """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
-    several_budgets: bool = False
+    check_all_budgets: bool = False
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
-    output: Output | None = None
+    container_logs: Output | None = None
     """Source of container logs; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
@@ -81,113 +81,125 @@ class Settings(NamedTuple):
 class ApiServer:
     """One API server with its store and its background tasks."""
 
-    def __init__(self, store: Store, settings: Settings = Settings()) -> None:  # noqa: B008 - a frozen value
+    def __init__(self, store: Store, settings: ApiServerSettings = ApiServerSettings()) -> None:  # noqa: B008 - a frozen value
         discover(kind_modules)
         self.store = store
         self.catalogue = Catalogue()
-        self.fitter = Fitter(rules(), {CRD: complaints})
+        self.object_schema = Fitter(rules(), {CRD: complaints})
         self.authorizer = Authorizer(store)
         self.webhooks = Webhooks(store)
         self.admission = Admission(store.get, self._admission_plugins(settings))
-        self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
-        self.verbs.computed.update(settings.computed)
-        self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget
-        self.verbs.after_writes[WEBHOOK_GROUP] = self.admission.forget
-        tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
+        self.resource_store = Verbs(
+            store, self.catalogue, settings.clock, self.admission, self.object_schema, new_uid=settings.new_uid
+        )
+        self.resource_store.computed.update(settings.computed)
+        self.resource_store.after_writes[RBAC_GROUP] = self.authorizer.invalidate
+        self.resource_store.after_writes[WEBHOOK_GROUP] = self.admission.forget
+        tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
-        self.patcher = Patcher(self.verbs)
-        self.tells: list[Callable[[], Iterable[Sample]]] = []
+        self.patcher = Patcher(self.resource_store)
+        self.metric_sources: list[Callable[[], Iterable[Sample]]] = []
         """Sources of further metric samples, added by programs that embed the server."""
-        self.landing = Landing(
-            self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), self._metrics
+        self.nonresource_paths = NonResourcePaths(
+            self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
         )
         self.subresources = Subresources(
-            self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets, output=settings.output
+            self.resource_store,
+            self.patcher,
+            tokens,
+            several_budgets=settings.check_all_budgets,
+            output=settings.container_logs,
         )
         self.handler = self._request_handler()
-        self.definitions = Definitions(self.verbs, self.fitter)
-        self.app = Edge(self.handler)
-        self._collects = settings.collects
-        self._duties: list[asyncio.Task[None]] = []
+        self.crds = Definitions(self.resource_store, self.object_schema)
+        self.app = AsgiApplication(self.handler)
+        self._garbage_collection = settings.garbage_collection
+        self._background_tasks: list[asyncio.Task[None]] = []
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
         for kind in self._kinds:
-            for served in served_by(kind):
+            for served in served_resources_of(kind):
                 self.catalogue.add(served)
 
-    def _admission_plugins(self, settings: Settings) -> list[Plugin]:
+    def _admission_plugins(self, settings: ApiServerSettings) -> list[Plugin]:
         """All admission plugins in the order in which they run; webhooks come last."""
-        plugins: list[Plugin] = [Births(self.store), Priorities(self.store), Escalation(self.store, self.authorizer)]
-        if settings.several_budgets:
+        plugins: list[Plugin] = [
+            Births(self.store),
+            Priorities(self.store),
+            RbacEscalation(self.store, self.authorizer),
+        ]
+        if settings.check_all_budgets:
             plugins += [Rememberings(), Doubts(self.store)]
         return [*plugins, *(make(self.store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
 
-    def _request_handler(self) -> Handler:
-        return Handler(
-            self.verbs,
-            self.landing,
+    def _request_handler(self) -> RequestHandler:
+        return RequestHandler(
+            self.resource_store,
+            self.nonresource_paths,
             self.authenticator,
             self.authorizer,
             subresources=self.subresources,
-            reviews=Reviews(self.verbs, self.authenticator, self.authorizer),
+            access_reviews=AccessReviews(self.resource_store, self.authenticator, self.authorizer),
             patcher=self.patcher,
         )
 
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored()}
-        further = [sample for source in self.tells for sample in source()]
-        return self.app.requests.text(counts, self.app.watchers, self.store.revision, further)
+        further = [sample for source in self.metric_sources for sample in source()]
+        return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further)
 
-    def _checks(self) -> dict[str, Callable[[], bool]]:
-        return {"ping": lambda: True, "log": lambda: True, "etcd": self._stores, "shutdown": lambda: True}
+    def _health_checks(self) -> dict[str, Callable[[], bool]]:
+        return {"ping": lambda: True, "log": lambda: True, "etcd": self._is_store_healthy, "shutdown": lambda: True}
 
-    def _stores(self) -> bool:
+    def _is_store_healthy(self) -> bool:
         return self.store.fault is None
 
     async def start(self) -> None:
         """Write the bootstrap objects and CRDs, then start the background tasks."""
-        await self.verbs.seed((*first_objects(), *map(_definition, self._declared())), Caller(agent="kube-apiserver"))
-        self.definitions.load()
-        self._begin(self.definitions.follow)
-        if self._collects:
-            self._begin(Collector(self.verbs).run)
-            self._begin(self._expire_events)
+        await self.resource_store.seed(
+            (*first_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
+        )
+        self.crds.load()
+        self._start_task(self.crds.follow)
+        if self._garbage_collection:
+            self._start_task(Collector(self.resource_store).run)
+            self._start_task(self._expire_events)
 
-    def _declared(self) -> list[Kind]:
+    def _kinds_without_crd(self) -> list[Kind]:
         """Custom kinds whose CRD is not in the store yet."""
         return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
-    def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(_anew(run))
-        task.add_done_callback(_ended)
-        self._duties.append(task)
+    def _start_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(_rerun_when_expired(run))
+        task.add_done_callback(_log_task_failure)
+        self._background_tasks.append(task)
 
     async def _expire_events(self) -> None:
         """Delete events that were last observed more than an hour ago."""
         while True:
             await asyncio.sleep(_EVENT_SWEEP_SECONDS)
-            oldest = timestamp(self.verbs.clock.now() - _EVENT_LIFE)
-            old = [entry for entry in self.store.list(_EVENTS).entries if _last_seen(entry.value) < oldest]
+            oldest = timestamp(self.resource_store.clock.now() - _EVENT_TTL)
+            old = [entry for entry in self.store.list(_EVENTS_PREFIX).entries if _last_observed(entry.value) < oldest]
             for entry in old:
                 await self.store.delete(entry.key)
 
     async def stop(self) -> None:
-        for task in self._duties:
+        for task in self._background_tasks:
             task.cancel()
-        await asyncio.gather(*self._duties, return_exceptions=True)
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
         await self.store.close()
 
 
-def _is_served(kind: Kind, settings: Settings) -> bool:
+def _is_served(kind: Kind, settings: ApiServerSettings) -> bool:
     return settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
 
 
-def _ended(task: asyncio.Task[None]) -> None:
+def _log_task_failure(task: asyncio.Task[None]) -> None:
     """Log a background task that failed; tasks otherwise end only with the server."""
     if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Unavailable):
         log.error("background task of the API server failed", exc_info=error)
 
 
-def _last_seen(value: bytes) -> str:
+def _last_observed(value: bytes) -> str:
     """The time at which an event was created or last observed, whichever is later."""
     event = orjson.loads(value)
     series = event.get("series") or {}
@@ -200,7 +212,7 @@ def _last_seen(value: bytes) -> str:
     return max(moment or "" for moment in moments)
 
 
-async def _anew(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _rerun_when_expired(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a task again from a full list when its watch has expired."""
     while True:
         try:
@@ -211,12 +223,12 @@ async def _anew(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
             return
 
 
-def served_by(kind: Kind) -> list[Served]:
+def served_resources_of(kind: Kind) -> list[Served]:
     """The served resource of every version of a kind."""
-    return [_in_version(kind, version) for version in (kind.version, *kind.other_versions)]
+    return [_served_resource(kind, version) for version in (kind.version, *kind.other_versions)]
 
 
-def _in_version(kind: Kind, version: str) -> Served:
+def _served_resource(kind: Kind, version: str) -> Served:
     other = kind.other_versions.get(version, OtherVersion())
     if kind.id == "events.events.k8s.io":  # stored as v1 Events of the core group
         return Served(kind, version, schema=dict, stored_as="events", outward=to_events_v1, inward=to_core)
@@ -229,7 +241,7 @@ def _in_version(kind: Kind, version: str) -> Served:
     )
 
 
-def _definition(kind: Kind) -> Raw:
+def _crd_of(kind: Kind) -> Raw:
     """The CRD of a custom kind, with every version served."""
     definition = crd(kind)
     for version in definition["spec"]["versions"]:

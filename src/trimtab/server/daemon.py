@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.server.admission.chain import Plugin
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
@@ -14,7 +14,7 @@ from trimtab.server.http.listener import Listener
 from trimtab.store.store import Store
 
 
-def _secret(path: Path, size: int = 32) -> bytes:
+def _ensure_secret(path: Path, size: int = 32) -> bytes:
     """The secret in the file, generated on the first start."""
     if not path.exists():
         write_secret(path, secrets.token_hex(size).encode())
@@ -33,16 +33,16 @@ class Daemon:
         store = Store.open(self.directory)
         self._authority = ensure_authority(self.directory / "pki", [] if bind in {"0.0.0.0", "::"} else [bind])  # noqa: S104 - compared, not bound
         pki = self._authority.directory
-        token = _secret(pki / "admin.token").decode()
-        settings = Settings(
+        token = _ensure_secret(pki / "admin.token").decode()
+        settings = ApiServerSettings(
             static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
-            token_key=_secret(pki / "service-account.key"),
+            token_key=_ensure_secret(pki / "service-account.key"),
             plugins=plugins,
         )
         self.api = ApiServer(store, settings)
         self.app: Any = self.api.app
         """The ASGI application to serve; may be wrapped before `start`."""
-        self.siblings: dict[str, str] = {}
+        self.mounted_servers: dict[str, str] = {}
         """Path prefixes of further API servers on the same listener, by name."""
         self._listener: Listener | None = None
 
@@ -56,7 +56,7 @@ class Daemon:
         await self.api.start()
         self._listener = Listener(self.app, self._bind, self._port, self._authority)
         await self._listener.start()
-        others = {name: self.url + path for name, path in self.siblings.items()}
+        others = {name: self.url + path for name, path in self.mounted_servers.items()}
         write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
 
     async def stop(self) -> None:

@@ -12,21 +12,21 @@ from trimtab.errors import ApiFault
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import SYSTEM, Caller, User
-from trimtab.server.http.asgi import fault_answer
+from trimtab.server.http.asgi import error_response
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.patch_requests import JSON_PATCH, KNOWN, MERGE, STRATEGIC
 from trimtab.server.registry.resource_store import Outcome
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
 from trimtab.server.registry.watch import seen
-from trimtab.server.request.body_decoding import Body
-from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.body_decoding import DecodedBody
+from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import decoded, unpack
 from trimtab.store.records import Event
 
-_MEDIA = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
+_PATCH_MEDIA_TYPES = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 
 
 class LocalClient:
@@ -34,18 +34,18 @@ class LocalClient:
 
     def __init__(self, server: ApiServer, user: User = SYSTEM) -> None:
         self._server = server
-        self._verbs = server.verbs
+        self._resource_store = server.resource_store
         self._user = user
 
-    def _where(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> Where:
+    def _object_path(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> Where:
         served = self._server.catalogue.find(resource.group, resource.version, resource.plural)
         if served is None:
             raise api_errors.no_such_path()
         return Where(served, namespace if served.kind.namespaced else "", name, subresource)
 
-    def _at(self, resource: Resource, obj: Raw, subresource: str = "") -> Where:
+    def _object_path_of(self, resource: Resource, obj: Raw, subresource: str = "") -> Where:
         metadata = obj.get("metadata") or {}
-        return self._where(resource, metadata.get("namespace") or "", metadata.get("name") or "", subresource)
+        return self._object_path(resource, metadata.get("namespace") or "", metadata.get("name") or "", subresource)
 
     def _caller(self, manager: str) -> Caller:
         return Caller(self._user, manager)
@@ -56,20 +56,22 @@ class LocalClient:
         return not self._server.webhooks.configured
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return self._verbs.get(self._where(resource, namespace, name)).raw()
+        return self._resource_store.get(self._object_path(resource, namespace, name)).raw()
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        batch = self._verbs.list(self._where(resource, namespace), ListOptions(labels, fields))
+        batch = self._resource_store.list(self._object_path(resource, namespace), ListOptions(labels, fields))
         return Listing(batch.raws(), str(batch.revision))
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Change]]:
-        where = self._where(resource, namespace)
+        where = self._object_path(resource, namespace)
         choice = choose(where.served, labels, fields)
-        event_batches = self._verbs.store.watch(where.served.under(where.namespace), int(revision))
+        event_batches = self._resource_store.store.watch(where.served.under(where.namespace), int(revision))
         async for events in event_batches:
-            changes = [change for event in events if (change := _change(event, where.served, choice)) is not None]
+            changes = [
+                change for event in events if (change := _change_for_watcher(event, where.served, choice)) is not None
+            ]
             if changes:
                 yield changes
 
@@ -77,35 +79,37 @@ class LocalClient:
         self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
     ) -> Raw:
         metadata = obj.get("metadata") or {}
-        where, caller = self._where(resource, metadata.get("namespace") or ""), self._caller(manager)
-        decoded_object = self._understood(where.served, obj, caller, typed=typed)
+        where, caller = self._object_path(resource, metadata.get("namespace") or ""), self._caller(manager)
+        decoded_object = self._decode_object(where.served, obj, caller, typed=typed)
         options = WriteOptions(manager, dry_run, "Ignore")
-        return _written(await self._verbs.create(where, Wanted(decoded_object), options, caller))
+        return _written_object(await self._resource_store.create(where, Wanted(decoded_object), options, caller))
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
     ) -> Sequence[Raw] | None:
         """None when one object is rejected; creating them one by one then shows which and why."""
-        served, caller = self._where(resource).served, self._caller(manager)
+        served, caller = self._object_path(resource).served, self._caller(manager)
         try:
-            decoded_objects = [self._understood(served, obj, caller, typed=True) for obj in objects]
-            outcomes = await self._verbs.create_together(served, decoded_objects, WriteOptions(manager), caller)
+            decoded_objects = [self._decode_object(served, obj, caller, typed=True) for obj in objects]
+            outcomes = await self._resource_store.create_together(
+                served, decoded_objects, WriteOptions(manager), caller
+            )
         except ApiFault:
             return None
-        return [_written(outcome) for outcome in outcomes] or None
+        return [_written_object(outcome) for outcome in outcomes] or None
 
-    def _understood(self, served: Served, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
+    def _decode_object(self, served: Served, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
         if typed and not served.message:
             return obj
-        return self._verbs.fitter.understand(served, Body(obj, []), "Ignore", caller)
+        return self._resource_store.fitter.understand(served, DecodedBody(obj, []), "Ignore", caller)
 
     async def record(self, events: Sequence[Raw]) -> None:
-        await self._verbs.record(self._where(EVENTS).served, events, self._caller("trimtab"))
+        await self._resource_store.record(self._object_path(EVENTS).served, events, self._caller("trimtab"))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
-        where, caller = self._at(resource, obj, subresource), self._caller(manager)
-        decoded_object = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
-        return _written(await self._verbs.update(where, decoded_object, WriteOptions(manager), caller))
+        where, caller = self._object_path_of(resource, obj, subresource), self._caller(manager)
+        decoded_object = self._resource_store.fitter.understand(where.served, DecodedBody(obj, []), "Ignore", caller)
+        return _written_object(await self._resource_store.update(where, decoded_object, WriteOptions(manager), caller))
 
     async def patch(
         self,
@@ -120,17 +124,21 @@ class LocalClient:
         force: bool = False,
         typed: bool = False,
     ) -> Raw:
-        where, caller = self._where(resource, namespace, name, subresource), self._caller(manager)
+        where, caller = self._object_path(resource, namespace, name, subresource), self._caller(manager)
         whole = typed and not subresource and "status" in patch
-        options = WriteOptions(manager, validation=KNOWN if typed else "Ignore", force=force, whole=whole)
+        options = WriteOptions(manager, validation=KNOWN if typed else "Ignore", force=force, include_status=whole)
         patcher = self._server.patcher
         if type == "apply":
             outcome = await patcher.apply(where, patch, options, caller)
         elif subresource == "scale":
-            return await self._asked("PATCH", resource.path(namespace, name, "scale"), patch, _MEDIA[type])
+            return await self._dispatch(
+                "PATCH", resource.path(namespace, name, "scale"), patch, _PATCH_MEDIA_TYPES[type]
+            )
         else:
-            outcome = await patcher.change(where, patcher.applier(_MEDIA[type], patch, where.served), options, caller)
-        return _written(outcome)
+            outcome = await patcher.change(
+                where, patcher.applier(_PATCH_MEDIA_TYPES[type], patch, where.served), options, caller
+            )
+        return _written_object(outcome)
 
     async def delete(
         self,
@@ -144,15 +152,19 @@ class LocalClient:
         grace_seconds: int | None = None,
     ) -> None:
         options = DeleteOptions(propagation, grace_seconds, uid=uid, version=revision)
-        await self._verbs.delete(self._where(resource, namespace, name), options, self._caller("trimtab"))
+        await self._resource_store.delete(
+            self._object_path(resource, namespace, name), options, self._caller("trimtab")
+        )
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        return await self._asked("POST", resource.path(namespace, name, subresource), obj, JSON)
+        return await self._dispatch("POST", resource.path(namespace, name, subresource), obj, JSON)
 
-    async def _asked(self, method: str, path: str, body: Any, media: str) -> Raw:
-        request = Ask(method, path, {}, {"content-type": media}, body=orjson.dumps(body), certificate_user=self._user)
-        response = await self._server.handler.answer(request)
-        found: Raw = orjson.loads(response.body) if isinstance(response, Answer) and response.body else {}
+    async def _dispatch(self, method: str, path: str, body: Any, media: str) -> Raw:
+        request = Request(
+            method, path, {}, {"content-type": media}, body=orjson.dumps(body), certificate_user=self._user
+        )
+        response = await self._server.handler.handle(request)
+        found: Raw = orjson.loads(response.body) if isinstance(response, Response) and response.body else {}
         return found
 
     async def resources(self) -> Sequence[Resource]:
@@ -168,20 +180,20 @@ class LocalClient:
     async def fetch(self, path: str) -> ClientResponse:
         path, _, query = path.partition("?")
         pairs = (pair.partition("=") for pair in query.split("&") if pair)
-        request = Ask("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
+        request = Request("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
         try:
-            response = await self._server.handler.answer(request)
+            response = await self._server.handler.handle(request)
         except ApiFault as fault:
-            response = fault_answer(fault)
+            response = error_response(fault)
         return (
-            ClientResponse(response.code, response.body) if isinstance(response, Answer) else ClientResponse(200, b"")
+            ClientResponse(response.code, response.body) if isinstance(response, Response) else ClientResponse(200, b"")
         )
 
     async def close(self) -> None:
         """Nothing to close: the client does not own the server."""
 
 
-def _written(outcome: Outcome) -> Raw:
+def _written_object(outcome: Outcome) -> Raw:
     """The object after a write; reuses the decoded form that watchers share."""
     found = outcome.found
     if found.event is None or found.event.entry is None:
@@ -189,7 +201,7 @@ def _written(outcome: Outcome) -> Raw:
     return decoded(found.event, found.served)
 
 
-def _change(event: Event, served: Served, choice: Choice) -> Change | None:
+def _change_for_watcher(event: Event, served: Served, choice: Choice) -> Change | None:
     """The change for a watcher, None when nothing matches; watchers without a selector share one decoded object."""
     if choice is EVERYTHING:
         return Change(event.type, decoded(event, served))

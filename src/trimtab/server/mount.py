@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.server.http.asgi import Edge, Receive, Scope, Send
+from trimtab.server.http.asgi import AsgiApplication, Receive, Scope, Send
 
 
 class Mount:
     """An ASGI application that routes a request by its path prefix, by default to the main server."""
 
-    def __init__(self, main: Edge, others: Mapping[str, Edge]) -> None:
+    def __init__(self, main: AsgiApplication, others: Mapping[str, AsgiApplication]) -> None:
         self._main = main
         self._others = others
 
@@ -17,12 +17,12 @@ class Mount:
         path: str = scope.get("path", "")
         for prefix, application in self._others.items():
             if path == prefix or path.startswith(f"{prefix}/"):
-                await application(_below(scope, prefix), receive, send)
+                await application(_strip_prefix(scope, prefix), receive, send)
                 return
         await self._main(scope, receive, send)
 
 
-def _below(scope: Scope, prefix: str) -> Scope:
+def _strip_prefix(scope: Scope, prefix: str) -> Scope:
     inner: dict[str, Any] = {**scope, "path": scope["path"][len(prefix) :] or "/"}
     raw = scope.get("raw_path", b"")
     if raw.startswith(prefix.encode()):

@@ -33,11 +33,11 @@ from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.admission.member_budget_defaults import Inside
 from trimtab.server.admission.priority_quota import Quotas
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.resource_store import Computed
-from trimtab.server.request.messages import Answer, Ask, Stream
+from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.container_logs import output
@@ -161,10 +161,10 @@ class Member:
 
     # connectivity
 
-    async def answer(self, ask: Ask) -> Answer | Stream:
+    async def answer(self, ask: Request) -> Response | StreamingResponse:
         """Handle a request from outside."""
         try:
-            return await self._outside.through(lambda: self.server.handler.answer(ask))
+            return await self._outside.through(lambda: self.server.handler.handle(ask))
         except OSError as fault:
             raise Unavailable(str(fault)) from fault
 
@@ -270,13 +270,13 @@ class Member:
 
 def _in_memory(environment: Ground, computed: Mapping[str, Computed]) -> ApiServer:
     """An API server without persistence; uids and keys come from the seed, so runs are repeatable."""
-    settings = Settings(
+    settings = ApiServerSettings(
         clock=environment.clock,
         new_uid=seeded_uids(environment.dice),
         token_key=environment.dice.randbytes(32),
         serves=of_a_member,
-        several_budgets=environment.profile.all_budgets_must_allow,
-        output=output,
+        check_all_budgets=environment.profile.all_budgets_must_allow,
+        container_logs=output,
         plugins=(Inside(),),
         store_plugins=(Quotas,),
         computed=computed,
@@ -293,12 +293,12 @@ def _on_disk(environment: Ground, name: str, computed: Mapping[str, Computed]) -
         write_secret(key, secrets.token_hex(32).encode())
     return ApiServer(
         store,
-        Settings(
+        ApiServerSettings(
             clock=environment.clock,
             token_key=key.read_bytes(),
             serves=of_a_member,
-            several_budgets=environment.profile.all_budgets_must_allow,
-            output=output,
+            check_all_budgets=environment.profile.all_budgets_must_allow,
+            container_logs=output,
             plugins=(Inside(),),
             store_plugins=(Quotas,),
             computed=computed,

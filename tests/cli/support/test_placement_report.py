@@ -10,7 +10,7 @@ from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault
 from trimtab.runtime.declarations import load_declarations
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -21,7 +21,7 @@ def report(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | 
     async def run() -> str:
         load_declarations()
         clock = LoopClock()
-        server = ApiServer(Store(), Settings(clock=clock))
+        server = ApiServer(Store(), ApiServerSettings(clock=clock))
         await server.start()
         client = LocalClient(server)
         try:

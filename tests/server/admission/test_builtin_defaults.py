@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.admission.builtin_defaults import quality
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -17,7 +17,7 @@ def pod(**spec: object) -> dict[str, Any]:
 
 
 def test_pod_gets_the_priority_of_its_class_or_of_the_global_default() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for name, value, default in (("high", 1000, False), ("usual", 10, True)):
             body = {"metadata": {"name": name}, "value": value, "globalDefault": default}
             assert (await wire("POST", CLASSES, body)).status == 201
@@ -33,21 +33,21 @@ def test_pod_gets_the_priority_of_its_class_or_of_the_global_default() -> None:
             assert refused.status == 403
             assert message in refused.json()["message"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_pod_tolerates_unreachable_nodes_for_five_minutes_unless_it_says_otherwise() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
         spec = (await wire("POST", PODS, pod(tolerations=[own]))).json()["spec"]
         seconds = {t["key"].rpartition("/")[2]: t.get("tolerationSeconds") for t in spec["tolerations"]}
         assert seconds == {"not-ready": None, "unreachable": 300}
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         found = []
         for name in ("a", "b"):
             spec = {"type": "NodePort", "ports": [{"port": 80}]}
@@ -58,15 +58,15 @@ def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
         patched = await wire("PATCH", f"{SERVICES}/b", {"spec": {"ports": [{"port": 80, "name": "web"}]}}, **merge)
         assert (patched.json()["spec"]["clusterIP"], patched.json()["spec"]["ports"][0]["nodePort"]) == found[1]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_new_node_is_tainted_as_not_ready() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         node = (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json()
         assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 @pytest.mark.parametrize(

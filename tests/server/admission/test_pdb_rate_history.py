@@ -1,12 +1,12 @@
 """The rate history of PodDisruptionBudgets."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.subresources.test_eviction import PDBS, SELECTOR, evict, pdb, pod
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 
 
 def test_replacing_a_pdb_keeps_its_rate_history() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         await pod(wire, "web-1")
         await pdb(wire, "web", 2, 0, annotations={RATE_ANNOTATION: "1/1h"})
@@ -20,4 +20,4 @@ def test_replacing_a_pdb_keeps_its_rate_history() -> None:
         assert (await wire("PUT", f"{PDBS}/web", body)).status == 200
         assert (await evict(wire, "web-1")).status == 429
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)

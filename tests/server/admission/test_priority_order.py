@@ -1,16 +1,16 @@
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ORDERS = "/apis/trimtab.dev/v1alpha1/priorityorders"
 ORDER = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "PriorityOrder", "metadata": {"name": "default"}}
 
 
-async def create_class(wire: Wire, name: str, value: int):
+async def create_class(wire: AsgiClient, name: str, value: int):
     return await wire("POST", CLASSES, {"metadata": {"name": name}, "value": value})
 
 
 def test_order_is_accepted_unless_it_contradicts_class_values() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for name, value in (("critical", 1000), ("normal", 500), ("between", 500)):
             assert (await create_class(wire, name, value)).status == 201
         order = {**ORDER, "spec": {"names": ["critical", "between", "normal"]}}
@@ -20,11 +20,11 @@ def test_order_is_accepted_unless_it_contradicts_class_values() -> None:
         assert refused.status == 422
         assert "normal" in refused.json()["details"]["causes"][0]["message"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_class_that_contradicts_the_order_is_refused_with_the_allowed_values() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for name, value in (("critical", 1000), ("normal", 500)):
             assert (await create_class(wire, name, value)).status == 201
         order = {**ORDER, "spec": {"names": ["critical", "late", "normal"]}}
@@ -37,4 +37,4 @@ def test_class_that_contradicts_the_order_is_refused_with_the_allowed_values() -
             assert bound in cause["message"]
         assert (await create_class(wire, "late", 700)).status == 201
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from server.asgi import Wire
+from server.asgi import AsgiClient
 from trimtab.errors import Forbidden
 from trimtab.server.admission.priority_quota import Quotas
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.store.store import Store
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -21,9 +21,9 @@ def pod(name: str) -> dict[str, object]:
 def test_concurrent_pods_never_exceed_the_quota(on_disk: bool, tmp_path: Path) -> None:
     async def scenario() -> tuple[list[int], int]:
         store = Store.open(tmp_path) if on_disk else Store()
-        server = ApiServer(store, Settings(collects=False, store_plugins=(Quotas,)))
+        server = ApiServer(store, ApiServerSettings(garbage_collection=False, store_plugins=(Quotas,)))
         await server.start()
-        wire = Wire(server)
+        wire = AsgiClient(server)
         assert (
             await wire("POST", QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "3"}}})
         ).status == 201

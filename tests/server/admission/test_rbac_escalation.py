@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.rbac_objects import ALICE, RBAC, grant, role
 
 
@@ -15,7 +15,7 @@ from server.rbac_objects import ALICE, RBAC, grant, role
     ],
 )
 def test_role_may_not_grant_more_than_its_author_may_do(rule: dict, status: int) -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         await grant(client, "ClusterRole", "view")
         roles = f"{RBAC}/namespaces/default/roles"
         keeper = role("keeper", {"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]})
@@ -24,4 +24,4 @@ def test_role_may_not_grant_more_than_its_author_may_do(rule: dict, status: int)
         await grant(client, "Role", "keeper")
         assert (await client("POST", roles, role("new", rule), user=ALICE)).status == status
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from server.asgi import Wire
+from server.asgi import AsgiClient
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.store.store import Store
@@ -50,7 +50,7 @@ def with_webhook(directory: Path, scenario) -> None:
     async def run() -> None:
         authority = ensure_authority(directory, [])
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*authority.pair("server"))
+        context.load_cert_chain(*authority.certificate_and_key("server"))
         app = web.Application()
         app.router.add_post("/{path}", review)
         runner = web.AppRunner(app)
@@ -61,7 +61,7 @@ def with_webhook(directory: Path, scenario) -> None:
         server = ApiServer(Store())
         await server.start()
         try:
-            await scenario(Wire(server), f"https://127.0.0.1:{port}", authority.certificate.read_bytes())
+            await scenario(AsgiClient(server), f"https://127.0.0.1:{port}", authority.certificate.read_bytes())
         finally:
             await server.stop()
             await runner.cleanup()
@@ -70,7 +70,7 @@ def with_webhook(directory: Path, scenario) -> None:
 
 
 def test_mutating_webhook_changes_the_stored_object(tmp_path: Path) -> None:
-    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
+    async def scenario(wire: AsgiClient, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         body = configuration("MutatingWebhookConfiguration", f"{url}/mutate", bundle)
         assert (await wire("POST", hooks, body)).status == 201
@@ -82,7 +82,7 @@ def test_mutating_webhook_changes_the_stored_object(tmp_path: Path) -> None:
 
 
 def test_validating_webhook_refuses_an_object(tmp_path: Path) -> None:
-    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
+    async def scenario(wire: AsgiClient, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
         body = configuration("ValidatingWebhookConfiguration", f"{url}/validate", bundle)
         assert (await wire("POST", hooks, body)).status == 201
@@ -96,7 +96,7 @@ def test_validating_webhook_refuses_an_object(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
 def test_failure_policy_decides_when_a_webhook_is_unreachable(tmp_path: Path, policy: str, status: int) -> None:
-    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
+    async def scenario(wire: AsgiClient, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
         unreachable = configuration(
             "ValidatingWebhookConfiguration", "https://127.0.0.1:9/x", bundle, failurePolicy=policy
@@ -108,7 +108,7 @@ def test_failure_policy_decides_when_a_webhook_is_unreachable(tmp_path: Path, po
 
 
 def test_webhook_is_called_only_while_it_is_configured(tmp_path: Path) -> None:
-    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
+    async def scenario(wire: AsgiClient, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
         bad = {"metadata": {"name": "bad"}}
         assert (await wire("POST", CONFIG_MAPS, bad)).status == 201

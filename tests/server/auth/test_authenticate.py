@@ -2,7 +2,7 @@
 
 import asyncio
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.user import AUTHENTICATED, User
 
@@ -14,14 +14,14 @@ def test_certificate_gives_user_and_groups() -> None:
 
 
 def test_invalid_token_is_rejected_even_for_public_paths() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert (await client("GET", "/readyz", user=None, authorization="Bearer nonsense")).status == 401
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_service_account_token_is_valid_while_the_account_exists() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         accounts = "/api/v1/namespaces/default/serviceaccounts"
         await client("POST", accounts, {"metadata": {"name": "bot"}})
         request = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
@@ -33,11 +33,11 @@ def test_service_account_token_is_valid_while_the_account_exists() -> None:
         await client("DELETE", f"{accounts}/bot")
         assert (await client("GET", "/version", user=None, authorization=f"Bearer {token}")).status == 401
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_service_account_token_expires() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         accounts = "/api/v1/namespaces/default/serviceaccounts"
         await client("POST", accounts, {"metadata": {"name": "bot"}})
         request = {"spec": {"expirationSeconds": 600}}
@@ -45,4 +45,4 @@ def test_service_account_token_expires() -> None:
         await asyncio.sleep(601)
         assert (await client("GET", "/version", user=None, authorization=f"Bearer {token}")).status == 401
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

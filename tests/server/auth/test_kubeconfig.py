@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from trimtab.server.auth.certificates import Authority
+from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 
 
@@ -13,7 +13,9 @@ def test_kubeconfig_has_a_context_per_server_and_the_first_is_current(tmp_path: 
     for name in ("ca.crt", "admin.crt", "admin.key"):
         (tmp_path / name).write_bytes(name.encode())
     path = tmp_path / "kubeconfig"
-    write_kubeconfig(path, Authority(tmp_path), {"trimtab": "https://a:1", "member1": "https://a:1/clusters/member1"})
+    write_kubeconfig(
+        path, CertificateAuthority(tmp_path), {"trimtab": "https://a:1", "member1": "https://a:1/clusters/member1"}
+    )
     config = yaml.safe_load(path.read_text())
     assert config["current-context"] == "trimtab"
     assert [context["name"] for context in config["contexts"]] == ["trimtab", "member1"]

@@ -6,22 +6,22 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trimtab.server.auth.certificates import Authority
+from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.signing import issue, make_authority
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    made = Authority(tmp_path)
+def authority(tmp_path: Path) -> CertificateAuthority:
+    made = CertificateAuthority(tmp_path)
     make_authority(made)
     return made
 
 
-def load(authority: Authority, name: str) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(authority.pair(name)[0].read_bytes())
+def load(authority: CertificateAuthority, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(authority.certificate_and_key(name)[0].read_bytes())
 
 
-def test_client_certificate_carries_user_and_groups(authority: Authority) -> None:
+def test_client_certificate_carries_user_and_groups(authority: CertificateAuthority) -> None:
     issue(authority, "admin", "alice", ["system:masters"])
     certificate = load(authority, "admin")
     certificate.verify_directly_issued_by(load(authority, "ca"))
@@ -32,7 +32,7 @@ def test_client_certificate_carries_user_and_groups(authority: Authority) -> Non
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-def test_server_certificate_carries_names_and_addresses(authority: Authority) -> None:
+def test_server_certificate_carries_names_and_addresses(authority: CertificateAuthority) -> None:
     issue(authority, "server", "api", [], ["localhost", "::1"])
     names = load(authority, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]

@@ -1,6 +1,6 @@
 """The initial objects of an API server."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.background.bootstrap import first_objects
 
 
@@ -22,11 +22,11 @@ def test_view_role_neither_writes_nor_reads_secrets() -> None:
 
 
 def test_server_starts_with_these_objects() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for path in (
             "/api/v1/namespaces/kube-system",
             "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
         ):
             assert (await wire("GET", path)).status == 200
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

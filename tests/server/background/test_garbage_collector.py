@@ -4,12 +4,14 @@ import asyncio
 
 import orjson
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-async def make(wire: Wire, name: str, owner: dict | None = None, *, blocks: bool = True, **metadata: object) -> dict:
+async def make(
+    wire: AsgiClient, name: str, owner: dict | None = None, *, blocks: bool = True, **metadata: object
+) -> dict:
     body: dict = {"metadata": {"name": name, **metadata}}
     if owner:
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"]}
@@ -18,7 +20,7 @@ async def make(wire: Wire, name: str, owner: dict | None = None, *, blocks: bool
     return (await wire("POST", CONFIG_MAPS, body)).json()
 
 
-async def events_during(wire: Wire, *actions) -> list[tuple[str, str]]:
+async def events_during(wire: AsgiClient, *actions) -> list[tuple[str, str]]:
     """The watch events while the actions run one after another."""
     version = (await wire("GET", CONFIG_MAPS)).json()["metadata"]["resourceVersion"]
     path = f"{CONFIG_MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=10"
@@ -31,7 +33,7 @@ async def events_during(wire: Wire, *actions) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
 
 
-def delete(wire: Wire, name: str, policy: str):
+def delete(wire: AsgiClient, name: str, policy: str):
     async def action() -> None:
         assert (await wire("DELETE", f"{CONFIG_MAPS}/{name}", {"propagationPolicy": policy})).status == 200
 
@@ -39,16 +41,16 @@ def delete(wire: Wire, name: str, policy: str):
 
 
 def test_background_deletion_removes_the_owner_first() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await make(wire, "child", await make(wire, "owner"))
         events = await events_during(wire, delete(wire, "owner", "Background"))
         assert events == [("DELETED", "owner"), ("DELETED", "child")]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_foreground_deletion_waits_for_dependents() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         owner = await make(wire, "owner")
         child = await make(wire, "child", owner)
         await make(wire, "grandchild", child)
@@ -57,11 +59,11 @@ def test_foreground_deletion_waits_for_dependents() -> None:
         deleted = [name for kind, name in events if kind == "DELETED"]
         assert deleted == ["grandchild", "child", "owner"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_dependent_with_a_finalizer_blocks_foreground_deletion() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await make(wire, "child", await make(wire, "owner"), finalizers=["example.com/x"])
 
         async def release() -> None:
@@ -72,20 +74,20 @@ def test_dependent_with_a_finalizer_blocks_foreground_deletion() -> None:
         events = await events_during(wire, delete(wire, "owner", "Foreground"), release)
         assert [name for kind, name in events if kind == "DELETED"] == ["child", "owner"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_orphaned_dependents_stay_without_owner() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await make(wire, "child", await make(wire, "owner"))
         events = await events_during(wire, delete(wire, "owner", "Orphan"))
         assert events == [("MODIFIED", "owner"), ("MODIFIED", "child"), ("DELETED", "owner")]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_dependent_stays_while_one_of_its_owners_exists() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         first, second = await make(wire, "first"), await make(wire, "second")
         child = await make(wire, "child", first)
         more = {"apiVersion": "v1", "kind": "ConfigMap", "name": "second", "uid": second["metadata"]["uid"]}
@@ -94,24 +96,24 @@ def test_dependent_stays_while_one_of_its_owners_exists() -> None:
         events = await events_during(wire, delete(wire, "first", "Background"), delete(wire, "second", "Background"))
         assert events == [("DELETED", "first"), ("DELETED", "second"), ("DELETED", "child")]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_dependent_of_a_missing_owner_is_deleted() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await make(wire, "child", {"metadata": {"name": "missing", "uid": "missing"}})
         await asyncio.sleep(2)
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 404
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_dependent_of_an_unserved_kind_stays() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r"}
         body = {"metadata": {"name": "child", "ownerReferences": [owner]}}
         assert (await wire("POST", CONFIG_MAPS, body)).status == 201
         await asyncio.sleep(2)
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

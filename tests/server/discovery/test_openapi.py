@@ -1,43 +1,43 @@
 """OpenAPI documents."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 
 def test_index_links_to_documents_by_their_hash() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         paths = (await client("GET", "/openapi/v3")).json()["paths"]
         response = await client("GET", paths["apis/apps/v1"]["serverRelativeURL"])
         assert (response.status, response.headers["cache-control"]) == (200, "public, immutable")
         schemas = response.json()["components"]["schemas"]
         assert "io.k8s.api.apps.v1.Deployment" in schemas
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_outdated_hash_is_redirected() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         response = await client("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
         assert response.status == 301
         assert response.headers["location"].startswith("/openapi/v3/apis/apps/v1?hash=")
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_custom_resource_has_its_schema_and_a_list_schema() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         document = (await client("GET", "/openapi/v3/apis/policy.karmada.io/v1alpha1")).json()
         schemas = document["components"]["schemas"]
         name = "io.karmada.policy.v1alpha1.PropagationPolicy"
         assert schemas[f"{name}List"]["properties"]["items"]["items"] == {"$ref": f"#/components/schemas/{name}"}
         assert "spec" in schemas[name]["properties"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_version_2_document_uses_definitions() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         document = (await client("GET", "/openapi/v2")).json()
         assert document["swagger"] == "2.0"
         assert b"#/components/schemas/" not in (await client("GET", "/openapi/v2")).body
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

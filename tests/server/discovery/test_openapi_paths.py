@@ -1,19 +1,19 @@
 """The paths section of OpenAPI documents."""
 
-from trimtab.server.apiserver import ApiServer, Settings
-from trimtab.server.discovery.openapi_paths import Operations
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.discovery.openapi_paths import ResourcePaths
 from trimtab.server.resources import Served
 from trimtab.store.store import Store
 
 
 def served(group: str, version: str, resource: str) -> Served:
-    found = ApiServer(Store(), Settings()).catalogue.find(group, version, resource)
+    found = ApiServer(Store(), ApiServerSettings()).catalogue.find(group, version, resource)
     assert found is not None
     return found
 
 
 def test_namespaced_resource_has_collection_object_and_subresource_paths() -> None:
-    paths = Operations(served("apps", "v1", "deployments")).paths()
+    paths = ResourcePaths(served("apps", "v1", "deployments")).paths()
     collection = "/apis/apps/v1/namespaces/{namespace}/deployments"
     assert {collection, f"{collection}/{{name}}", f"{collection}/{{name}}/scale", "/apis/apps/v1/deployments"} <= set(
         paths
@@ -24,8 +24,8 @@ def test_namespaced_resource_has_collection_object_and_subresource_paths() -> No
 
 def test_custom_resource_has_no_strategic_merge_patch() -> None:
     path = "/namespaces/{namespace}"
-    custom = Operations(served("policy.karmada.io", "v1alpha1", "propagationpolicies")).paths()
-    native = Operations(served("", "v1", "configmaps")).paths()
+    custom = ResourcePaths(served("policy.karmada.io", "v1alpha1", "propagationpolicies")).paths()
+    native = ResourcePaths(served("", "v1", "configmaps")).paths()
     bodies = [
         custom[f"/apis/policy.karmada.io/v1alpha1{path}/propagationpolicies/{{name}}"]["patch"]["requestBody"],
         native[f"/api/v1{path}/configmaps/{{name}}"]["patch"]["requestBody"],

@@ -1,11 +1,11 @@
 """Access reviews."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.rbac_objects import ALICE, grant
 
 
 def test_self_subject_access_review_returns_the_rbac_decision() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         await grant(client, "ClusterRole", "view")
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         for resource, allowed in (("configmaps", True), ("secrets", False)):
@@ -18,4 +18,4 @@ def test_self_subject_access_review_returns_the_rbac_decision() -> None:
             response = await client("POST", path, body, user=ALICE)
             assert response.json()["status"]["allowed"] is allowed
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

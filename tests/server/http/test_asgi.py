@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from server.asgi import ADMIN, Wire, with_wire
+from server.asgi import ADMIN, AsgiClient, with_asgi_client
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -22,7 +22,7 @@ def scope_of(path: str, query: str = "") -> dict[str, Any]:
 
 
 def test_watcher_that_stops_reading_blocks_no_writer_and_is_disconnected() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         sent: list[bytes] = []
         body_sent = False
 
@@ -45,43 +45,43 @@ def test_watcher_that_stops_reading_blocks_no_writer_and_is_disconnected() -> No
             assert (await client("POST", CONFIG_MAPS, {"metadata": {"name": f"c{index}"}})).status == 201
         await asyncio.wait_for(watching, 120)
         assert len(sent) == 1
-        assert client.server.app.watchers == 0
+        assert client.server.app.watcher_count == 0
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_end_streams_ends_open_watches() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         watching = asyncio.ensure_future(client("GET", f"{CONFIG_MAPS}?watch=1"))
         await asyncio.sleep(1)
-        assert client.server.app.watchers == 1
+        assert client.server.app.watcher_count == 1
         client.server.app.end_streams()
         assert (await asyncio.wait_for(watching, 1)).status == 200
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_curl_gets_indented_json() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert b'\n  "kind"' in (await client("GET", CONFIG_MAPS, user_agent="curl/8")).body
         assert b"\n  " not in (await client("GET", CONFIG_MAPS, user_agent="kubectl/1")).body
         assert b'\n  "kind"' in (await client("GET", f"{CONFIG_MAPS}?pretty=true")).body
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_accept_yaml_returns_yaml() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         body = b"metadata:\n  name: y\ndata:\n  day: '2020-01-01'\n"
         response = await client("POST", CONFIG_MAPS, body, content_type="application/yaml", accept="application/yaml")
         assert (response.status, response.headers["content-type"]) == (201, "application/yaml")
         assert b"name: y" in response.body
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_large_response_is_compressed_when_client_accepts_gzip() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         for index in range(40):
             await client("POST", CONFIG_MAPS, {"metadata": {"name": f"c{index}"}, "data": {"k": "v" * 8000}})
         plain = await client("GET", CONFIG_MAPS)
@@ -89,4 +89,4 @@ def test_large_response_is_compressed_when_client_accepts_gzip() -> None:
         assert compressed.headers["content-encoding"] == "gzip"
         assert len(compressed.body) < len(plain.body) / 5
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

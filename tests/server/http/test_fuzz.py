@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.resources import Served
 
 KEYS = [
@@ -229,7 +229,7 @@ class RequestGenerator:
 def test_random_requests_never_cause_an_internal_error(seed: int) -> None:
     generator = RequestGenerator(random.Random(seed))
 
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         served = list(client.server.catalogue)
         for _ in range(150):
             method, path, body, media = generator.request(generator.rng.choice(served))
@@ -237,4 +237,4 @@ def test_random_requests_never_cause_an_internal_error(seed: int) -> None:
             response = await client(method, path, body, accept=accept, content_type=media, user_agent="fuzz")
             assert b"unexpected server failure" not in response.body, (method, path, body, media, accept)
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -1,47 +1,47 @@
 """Non-resource paths: health, version, metrics and the index."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 
 def test_health_lists_its_checks_when_verbose() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert (await client("GET", "/readyz")).body == b"ok"
         verbose = (await client("GET", "/readyz?verbose")).body.decode()
         assert "[+]etcd ok\n" in verbose
         assert verbose.endswith("readyz check passed\n")
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_failed_store_fails_the_health_check() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         client.server.store.fault = RuntimeError("disk full")
         assert (await client("GET", "/readyz/etcd")).status == 500
         response = await client("GET", "/readyz")
         assert (response.status, b"[-]etcd failed: reason withheld" in response.body) == (500, True)
         assert (await client("GET", "/readyz?exclude=etcd")).status == 200
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_unknown_group_is_plain_text_and_unknown_resource_a_status() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert (await client("GET", "/apis/nowhere.io/v1/things")).body == b"404 page not found\n"
         assert (await client("GET", "/apis/apps/v1/things")).json()["reason"] == "NotFound"
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_index_lists_groups_and_metrics_count_requests() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert {"/apis/apps/v1", "/metrics"} <= set((await client("GET", "/")).json()["paths"])
         assert b'apiserver_request_total{verb="GET",code="200"} 1' in (await client("GET", "/metrics")).body
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_write_methods_are_not_allowed() -> None:
-    async def scenario(client: Wire) -> None:
+    async def scenario(client: AsgiClient) -> None:
         assert (await client("POST", "/version", {})).status == 405
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from trimtab.server.http.probe_pages import Pages
+from trimtab.server.http.probe_pages import ProbePages
 
 
 def fetch(method: str, path: str) -> tuple[int, bytes]:
@@ -15,7 +15,7 @@ def fetch(method: str, path: str) -> tuple[int, bytes]:
     async def receive() -> Any:
         raise AssertionError("the body of a probe request must not be read")
 
-    pages = Pages({"/healthz": lambda: (200, "ok\n"), "/readyz": lambda: (503, "not yet\n")})
+    pages = ProbePages({"/healthz": lambda: (200, "ok\n"), "/readyz": lambda: (503, "not yet\n")})
     asyncio.run(pages({"type": "http", "method": method, "path": path}, receive, send))
     return messages[0]["status"], messages[1]["body"]
 

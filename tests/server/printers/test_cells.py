@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trimtab.server.printers.cells import format_age, format_duration, parse_headers, selector_text
+from trimtab.server.printers.cells import format_age, format_duration, format_selector, parse_headers
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -49,8 +49,10 @@ def test_selector_is_formatted_in_kubectl_syntax() -> None:
         {"key": "old", "operator": "DoesNotExist"},
         {"key": "new", "operator": "Exists"},
     ]
-    assert selector_text({"matchLabels": {"app": "web"}, "matchExpressions": rules}) == "app=web,new,!old,tier in (a,b)"
-    assert selector_text({}) == "<none>"
+    assert (
+        format_selector({"matchLabels": {"app": "web"}, "matchExpressions": rules}) == "app=web,new,!old,tier in (a,b)"
+    )
+    assert format_selector({}) == "<none>"
 
 
 def test_header_shorthand_sets_type_format_and_priority() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from trimtab.api.kind import Column
 from trimtab.errors import BadRequest
-from trimtab.server.apiserver import ApiServer, Settings
-from trimtab.server.printers.table import Printer, check_include, partial
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.printers.table import TablePrinter, partial_metadata, validate_include_object
 from trimtab.server.resources import Served
 from trimtab.store.store import Store
 
@@ -17,7 +17,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def served(group: str, version: str, resource: str) -> Served:
-    found = ApiServer(Store(), Settings()).catalogue.find(group, version, resource)
+    found = ApiServer(Store(), ApiServerSettings()).catalogue.find(group, version, resource)
     assert found is not None
     return found
 
@@ -29,15 +29,15 @@ def test_cells_of_custom_columns_have_the_declared_type() -> None:
         Column("Free", ".spec.free"),
         Column("Flag", ".spec.flag", "boolean"),
     )
-    printer = Printer(Served(kind, "v1alpha1", schema=dict))
+    printer = TablePrinter(Served(kind, "v1alpha1", schema=dict))
     spec = {"count": 2.0, "free": {"a": 1}, "flag": "yes"}
     value = orjson.dumps({"metadata": {"name": "w"}, "spec": spec})
     assert printer.row(value, 1, NOON, "None", "v1") == {"cells": ["w", 2, '{"a":1}', None], "object": None}
-    assert [column["name"] for column in printer.definitions()] == ["Name", "Count", "Free", "Flag"]
+    assert [column["name"] for column in printer.column_definitions()] == ["Name", "Count", "Free", "Flag"]
 
 
 def test_row_includes_metadata_or_the_object_on_request() -> None:
-    printer = Printer(served("", "v1", "configmaps"))
+    printer = TablePrinter(served("", "v1", "configmaps"))
     value = orjson.dumps({"metadata": {"name": "c"}, "data": {"k": "v"}})
     assert printer.row(value, 7, NOON, "Metadata", "v1")["object"]["kind"] == "PartialObjectMetadata"
     assert printer.row(value, 7, NOON, "Object", "v1")["object"]["data"] == {"k": "v"}
@@ -45,7 +45,7 @@ def test_row_includes_metadata_or_the_object_on_request() -> None:
 
 def test_partial_metadata_drops_everything_else() -> None:
     obj = {"metadata": {"name": "c"}, "spec": {}}
-    assert partial(obj, "v1beta1") == {
+    assert partial_metadata(obj, "v1beta1") == {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1beta1",
         "metadata": {"name": "c"},
@@ -53,6 +53,6 @@ def test_partial_metadata_drops_everything_else() -> None:
 
 
 def test_include_object_has_a_default_and_rejects_other_values() -> None:
-    assert check_include("") == "Metadata"
+    assert validate_include_object("") == "Metadata"
     with pytest.raises(BadRequest, match="must be 'Metadata', 'Object', 'None', or empty"):
-        check_include("All")
+        validate_include_object("All")

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 
 def gizmo_definition() -> dict:
@@ -38,7 +38,7 @@ def gizmo_definition() -> dict:
 
 
 def test_custom_kind_is_served_validated_and_removed() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         gizmos = "/apis/example.com/v1/namespaces/default/gizmos"
         assert (await wire("POST", definitions, gizmo_definition())).status == 201
@@ -58,11 +58,11 @@ def test_custom_kind_is_served_validated_and_removed() -> None:
         await asyncio.sleep(0.1)
         assert (await wire("GET", gizmos)).body == b"404 page not found\n"
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_new_kind_changes_the_etags_of_discovery_documents() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         first = await wire("GET", "/apis", accept=accept)
         again = await wire("GET", "/apis", accept=accept, if_none_match=first.headers["etag"])
@@ -75,4 +75,4 @@ def test_new_kind_changes_the_etags_of_discovery_documents() -> None:
         added = set((await wire("GET", "/openapi/v3")).json()["paths"]) - set(index.json()["paths"])
         assert added == {"apis/example.com/v1"}
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

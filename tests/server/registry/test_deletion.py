@@ -49,9 +49,9 @@ def test_pod_on_a_node_gets_its_grace_period_and_zero_removes_it() -> None:
     plan = plan_deletion(served("pods"), pod, DeleteOptions(), NOW)
     assert not plan.gone
     assert plan.obj["metadata"]["deletionTimestamp"] == "2030-01-01T12:00:30Z"
-    shorter = plan_deletion(served("pods"), plan.obj, DeleteOptions(grace=10), NOW)
+    shorter = plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=10), NOW)
     assert shorter.obj["metadata"]["deletionTimestamp"] == "2030-01-01T12:00:10Z"
-    assert plan_deletion(served("pods"), plan.obj, DeleteOptions(grace=0), NOW).gone
+    assert plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=0), NOW).gone
     assert plan_deletion(served("pods"), {**pod, "spec": {}}, DeleteOptions(), NOW).gone
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from schema_objects import Case, definitions, drawn, full
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS
 from trimtab.errors import ApiFault
 from trimtab.runtime.declarations import load_declarations
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_schema import Fitter
@@ -38,7 +38,7 @@ def refusals_of(cases: list[Case]) -> list[ApiFault | None]:
 
     async def create_all() -> list[ApiFault | None]:
         load_declarations()
-        server = ApiServer(Store(), Settings())
+        server = ApiServer(Store(), ApiServerSettings())
         await server.start()
         client = LocalClient(server)
         served = {(r.api_version, r.kind): r for r in await client.resources()}
@@ -73,7 +73,7 @@ def test_typed_objects_have_only_fields_of_their_schema() -> None:
 
 def full_catalogue() -> Catalogue:
     load_declarations()
-    return ApiServer(Store(), Settings()).catalogue
+    return ApiServer(Store(), ApiServerSettings()).catalogue
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
@@ -98,16 +98,16 @@ def test_object_with_one_wrong_field_is_accepted_or_refused(definition: dict[str
     ],
 )
 def test_bad_bodies_are_refused_with_a_status(body: bytes, status: int, reason: str) -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         response = await wire("POST", CONFIG_MAPS, body, content_type="application/json")
         assert (response.status, response.json()["reason"]) == (status, reason)
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 @pytest.mark.parametrize(("validation", "status"), [("Strict", 400), ("Warn", 201), ("Ignore", 201), ("", 201)])
 def test_unknown_fields_are_refused_warned_about_or_dropped(validation: str, status: int) -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         body = b'{"metadata":{"name":"x"},"data":{"a":"1","a":"2"},"frob":1}'
         response = await wire("POST", f"{CONFIG_MAPS}?fieldValidation={validation}", body)
         assert response.status == status
@@ -118,4 +118,4 @@ def test_unknown_fields_are_refused_warned_about_or_dropped(validation: str, sta
         else:
             assert not warnings
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

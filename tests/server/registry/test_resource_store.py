@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS, config_map, create_config_maps
 from trimtab.server.apiserver import ApiServer
 from trimtab.store.store import Store
 
 
 def test_all_pages_of_a_list_show_one_revision() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 5)
         first = (await wire("GET", f"{CONFIG_MAPS}?limit=2")).json()
         assert first["metadata"]["remainingItemCount"] == 3
@@ -22,11 +22,11 @@ def test_all_pages_of_a_list_show_one_revision() -> None:
         assert [item["metadata"]["name"] for item in rest["items"]] == ["c2", "c3", "c4"]
         assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_expired_list_can_be_continued_inconsistently() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 4)
         token = (await wire("GET", f"{CONFIG_MAPS}?limit=1")).json()["metadata"]["continue"]
         await wire("DELETE", f"{CONFIG_MAPS}/c2")
@@ -37,19 +37,19 @@ def test_expired_list_can_be_continued_inconsistently() -> None:
         rest = (await wire("GET", f"{CONFIG_MAPS}?limit=9&continue={inconsistent}")).json()
         assert [item["metadata"]["name"] for item in rest["items"]] == ["c1", "c3"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 @pytest.mark.parametrize("token", ["garbage", "e30", "!!!"])
 def test_invalid_continue_token_is_refused(token: str) -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         assert (await wire("GET", f"{CONFIG_MAPS}?limit=1&continue={token}")).status == 400
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_update_without_changes_keeps_the_resource_version() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 1)
         before = (await wire("GET", f"{CONFIG_MAPS}/c0")).json()
         for body in ({}, {"data": {"k": "0"}}):
@@ -57,24 +57,24 @@ def test_update_without_changes_keeps_the_resource_version() -> None:
             assert response.json()["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         assert (await wire("PUT", f"{CONFIG_MAPS}/c0", before)).json() == before
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_dry_run_creates_nothing() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         revision = wire.server.store.revision
         response = await wire("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("x"))
         assert (response.status, "resourceVersion" in response.json()["metadata"]) == (201, False)
         assert wire.server.store.revision == revision
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_concurrent_patches_of_one_object_all_succeed(tmp_path) -> None:
     async def scenario() -> None:
         server = ApiServer(Store.open(tmp_path))
         await server.start()
-        wire = Wire(server)
+        wire = AsgiClient(server)
         await wire("POST", CONFIG_MAPS, config_map("shared"))
         merge = {"content_type": "application/merge-patch+json"}
         writes = [wire("PATCH", f"{CONFIG_MAPS}/shared", {"data": {f"k{n}": "v"}}, **merge) for n in range(40)]

@@ -9,7 +9,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
 from trimtab.store.store import Store
@@ -37,7 +37,7 @@ class Served:
 
     async def _run(self) -> None:
         admin = User("admin", (MASTERS, AUTHENTICATED))
-        server = ApiServer(Store(), Settings(static_tokens={TOKEN: admin}))
+        server = ApiServer(Store(), ApiServerSettings(static_tokens={TOKEN: admin}))
         await server.start()
         listener = Listener(server.app, "127.0.0.1", 0, None)
         await listener.start()

@@ -1,12 +1,12 @@
 """Fields that the server sets on create and update."""
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
 
 
 def test_generation_counts_only_spec_changes() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         selectors = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
         policy = {
             "apiVersion": "policy.karmada.io/v1alpha1",
@@ -21,4 +21,4 @@ def test_generation_counts_only_spec_changes() -> None:
         changed = await wire("PATCH", f"{POLICIES}/p", {"spec": {"priority": 5}}, **merge)
         assert changed.json()["metadata"]["generation"] == 2
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

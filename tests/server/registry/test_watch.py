@@ -4,7 +4,7 @@ import asyncio
 
 import orjson
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS, config_map, create_config_maps
 
 
@@ -13,7 +13,7 @@ def lines(body: bytes) -> list[dict]:
 
 
 def test_watch_sends_existing_objects_and_then_changes() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 1)
         watching = asyncio.ensure_future(wire("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds=5"))
         await asyncio.sleep(1)
@@ -23,11 +23,11 @@ def test_watch_sends_existing_objects_and_then_changes() -> None:
         events = [(event["type"], event["object"]["metadata"]["name"]) for event in lines((await watching).body)]
         assert events == [("ADDED", "c0"), ("ADDED", "new"), ("MODIFIED", "new"), ("DELETED", "new")]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_object_that_stops_matching_is_deleted_from_the_watch() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 1)
         watching = asyncio.ensure_future(wire("GET", f"{CONFIG_MAPS}?watch=1&labelSelector=n%3Dc0&timeoutSeconds=5"))
         await asyncio.sleep(1)
@@ -40,26 +40,26 @@ def test_object_that_stops_matching_is_deleted_from_the_watch() -> None:
             events[0]["object"]["metadata"]["resourceVersion"]
         )
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_watch_from_a_compacted_version_is_gone() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 3)
         wire.server.store.compact(wire.server.store.revision)
         response = await wire("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion=2&timeoutSeconds=5")
         (event,) = lines(response.body)
         assert (response.status, event["type"], event["object"]["code"]) == (200, "ERROR", 410)
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_initial_events_end_with_a_bookmark() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 2)
         query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
         events = lines((await wire("GET", f"{CONFIG_MAPS}?{query}&timeoutSeconds=1")).body)
         assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
         assert events[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.errors import BadRequest
-from trimtab.server.request.body_decoding import DEEPEST, read_body
+from trimtab.server.request.body_decoding import MAX_DEPTH, decode_body
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from trimtab.server.request.body_decoding import DEEPEST, read_body
     ],
 )
 def test_duplicate_keys_are_reported_with_their_path(text: bytes, repeated: list[str]) -> None:
-    assert read_body("application/json", text, "v1", "Pod").duplicates == repeated
+    assert decode_body("application/json", text, "v1", "Pod").duplicates == repeated
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")])
@@ -31,6 +31,6 @@ def test_body_nested_deeper_than_the_limit_is_rejected(opening: bytes, closing: 
     def nested(levels: int) -> bytes:
         return b'{"a":' + opening * levels + b"1" + closing * levels + b"}"
 
-    assert read_body("application/json", nested(DEEPEST), "v1", "Pod").duplicates == []
+    assert decode_body("application/json", nested(MAX_DEPTH), "v1", "Pod").duplicates == []
     with pytest.raises(BadRequest, match="exceeded max depth"):
-        read_body("application/json", nested(DEEPEST + 1), "v1", "Pod")
+        decode_body("application/json", nested(MAX_DEPTH + 1), "v1", "Pod")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.server.request.go_json_errors import complaint
+from trimtab.server.request.go_json_errors import go_json_error
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from trimtab.server.request.go_json_errors import complaint
     ],
 )
 def test_first_syntax_error_is_reported(text: bytes, message: str) -> None:
-    assert complaint(text) == message
+    assert go_json_error(text) == message
 
 
 @given(
@@ -39,4 +39,4 @@ def test_valid_json_has_no_error(value) -> None:
         text = orjson.dumps(value)
     except TypeError:  # an integer beyond 64 bits or a lone surrogate
         return
-    assert complaint(text) == ""
+    assert go_json_error(text) == ""

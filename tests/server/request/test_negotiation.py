@@ -3,7 +3,15 @@
 import pytest
 
 from trimtab.errors import NotAcceptable
-from trimtab.server.request.negotiation import JSON, PROTOBUF, YAML, Form, form_of, prefers_protobuf, wants_pretty
+from trimtab.server.request.negotiation import (
+    JSON,
+    PROTOBUF,
+    YAML,
+    ResponseFormat,
+    negotiate_format,
+    prefers_protobuf,
+    wants_pretty,
+)
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -11,37 +19,37 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", Form()),
-        ("*/*", Form()),
-        ("application/yaml", Form(YAML)),
-        (f"{PROTOBUF},{JSON}", Form(PROTOBUF)),
-        ("text/html;q=0.9, application/json;q=0.5", Form()),
-        (f"{TABLE},{JSON}", Form(JSON, "Table", "v1")),
-        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Form(JSON, "Table", "v1beta1")),
-        (f"application/json;as=Frob;v=v1;g=meta.k8s.io,{JSON}", Form()),
+        ("", ResponseFormat()),
+        ("*/*", ResponseFormat()),
+        ("application/yaml", ResponseFormat(YAML)),
+        (f"{PROTOBUF},{JSON}", ResponseFormat(PROTOBUF)),
+        ("text/html;q=0.9, application/json;q=0.5", ResponseFormat()),
+        (f"{TABLE},{JSON}", ResponseFormat(JSON, "Table", "v1")),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", ResponseFormat(JSON, "Table", "v1beta1")),
+        (f"application/json;as=Frob;v=v1;g=meta.k8s.io,{JSON}", ResponseFormat()),
     ],
 )
-def test_first_supported_alternative_is_chosen(accept: str, form: Form) -> None:
-    assert form_of(accept, single=True) == form
+def test_first_supported_alternative_is_chosen(accept: str, form: ResponseFormat) -> None:
+    assert negotiate_format(accept, single=True) == form
 
 
 def test_custom_resources_are_not_served_as_protobuf() -> None:
-    assert form_of(f"{PROTOBUF},{JSON}", single=True, custom=True) == Form()
+    assert negotiate_format(f"{PROTOBUF},{JSON}", single=True, custom=True) == ResponseFormat()
     with pytest.raises(NotAcceptable):
-        form_of(PROTOBUF, single=True, custom=True)
+        negotiate_format(PROTOBUF, single=True, custom=True)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Frob;v=v1;g=meta.k8s.io"])
 def test_unsupported_media_type_is_not_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable):
-        form_of(accept, single=True)
+        negotiate_format(accept, single=True)
 
 
 def test_list_transform_is_not_acceptable_for_a_single_object() -> None:
     wanted = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     with pytest.raises(NotAcceptable):
-        form_of(wanted, single=True)
-    assert form_of(wanted, single=False).transform == "PartialObjectMetadataList"
+        negotiate_format(wanted, single=True)
+    assert negotiate_format(wanted, single=False).transform == "PartialObjectMetadataList"
 
 
 def test_curl_gets_indented_json_unless_pretty_is_false() -> None:

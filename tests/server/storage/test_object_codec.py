@@ -4,7 +4,7 @@ import base64
 
 import orjson
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS, create_config_maps
 from trimtab.api.kind import Kind
 from trimtab.api.value import Object
@@ -44,7 +44,7 @@ def test_labels_are_read_without_the_rest() -> None:
 
 
 def test_protobuf_is_sent_to_clients_that_prefer_it() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 1)
         accept = {"accept": "application/vnd.kubernetes.protobuf,application/json"}
         response = await wire("GET", f"{CONFIG_MAPS}/c0", **accept)
@@ -54,13 +54,13 @@ def test_protobuf_is_sent_to_clients_that_prefer_it() -> None:
         )
         assert (await wire("GET", POLICIES, **accept)).headers["content-type"] == "application/json"
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 def test_string_data_of_secrets_is_stored_as_base64() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         path = "/api/v1/namespaces/default/secrets"
         response = await wire("POST", path, {"metadata": {"name": "s"}, "stringData": {"k": "v"}})
         assert base64.b64decode(response.json()["data"]["k"]) == b"v"
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

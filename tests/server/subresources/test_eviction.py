@@ -3,14 +3,14 @@ import asyncio
 import orjson
 import pytest
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, MAX_ENTRIES, entries_of
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.errors import ApiFault
-from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
@@ -26,7 +26,7 @@ READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
-async def pod(wire: Wire, name: str, **status: object) -> None:
+async def pod(wire: AsgiClient, name: str, **status: object) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs", "controller": True}
     metadata = {"name": name, "labels": {"app": "web"}, "ownerReferences": [owner]}
     spec = {"nodeName": "a", "containers": [{"name": "c", "image": "c"}]}
@@ -34,12 +34,12 @@ async def pod(wire: Wire, name: str, **status: object) -> None:
     await merge(wire, f"{PODS}/{name}/status", {"status": {**READY, **status}})
 
 
-async def merge(wire: Wire, path: str, patch: object) -> None:
+async def merge(wire: AsgiClient, path: str, patch: object) -> None:
     answer = await wire("PATCH", path, patch, content_type=MERGE)
     assert answer.status == 200, answer.body
 
 
-async def pdb(wire: Wire, name: str, healthy: int, desired: int, **metadata: object) -> None:
+async def pdb(wire: AsgiClient, name: str, healthy: int, desired: int, **metadata: object) -> None:
     body = {"metadata": {"name": name, **metadata}, "spec": {"minAvailable": desired, "selector": SELECTOR}}
     assert (await wire("POST", PDBS, body)).status == 201
     await merge(wire, f"{PDBS}/{name}/status", {"status": budget_status(healthy, desired)})
@@ -55,19 +55,19 @@ def budget_status(healthy: int, desired: int) -> dict[str, int]:
     }
 
 
-async def evict(wire: Wire, name: str, subresource: str = "eviction", query: str = "", **annotations: str):
+async def evict(wire: AsgiClient, name: str, subresource: str = "eviction", query: str = "", **annotations: str):
     annotated = {key.replace("_", "-"): value for key, value in annotations.items()}
     annotated = {key if key == "reason" else f"trimtab.dev/{key}": value for key, value in annotated.items()}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "annotations": annotated}}
     return await wire("POST", f"{PODS}/{name}/{subresource}{query}", body)
 
 
-async def get_object(wire: Wire, path: str):
+async def get_object(wire: AsgiClient, path: str):
     return (await wire("GET", path)).json()
 
 
 def test_every_budget_must_allow_an_eviction_and_all_are_debited_together() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for name in ("web-0", "web-1", "web-2"):
             await pod(wire, name)
         await pdb(wire, "one", 3, 1)
@@ -88,21 +88,21 @@ def test_every_budget_must_allow_an_eviction_and_all_are_debited_together() -> N
         (target,) = [c for c in evicted["status"]["conditions"] if c["type"] == "DisruptionTarget"]
         assert target["reason"] == "EvictionByEvictionAPI"
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_several_budgets_are_an_error_in_plain_kubernetes() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         await pdb(wire, "one", 3, 1)
         await pdb(wire, "two", 3, 1)
         assert (await evict(wire, "web-0")).status == 500
 
-    with_wire(scenario, collects=False)
+    with_asgi_client(scenario, garbage_collection=False)
 
 
 def test_rate_of_a_pdb_is_a_sliding_window_with_retry_after() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for number in range(4):
             await pod(wire, f"web-{number}")
         await pdb(wire, "web", 4, 0, annotations={RATE_ANNOTATION: "2/1h"})
@@ -119,11 +119,11 @@ def test_rate_of_a_pdb_is_a_sliding_window_with_retry_after() -> None:
         assert (await evict(wire, "web-2")).status == 201
         assert (await evict(wire, "web-3")).json()["details"]["retryAfterSeconds"] == 600
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_disruption_budget_limits_the_rate_and_records_the_component() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         await pod(wire, "web-1")
         rate = {"disruptions": 1, "period": "1h"}
@@ -137,14 +137,14 @@ def test_disruption_budget_limits_the_rate_and_records_the_component() -> None:
         assert (await evict(wire, "web-1", requested_by="rescheduler")).status == 429
         assert (await evict(wire, "web-1", requested_by="drain")).status == 201
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 CUSTOM = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionBudget"}
 
 
 def test_dry_run_reports_the_remaining_budget_and_writes_nothing() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         await pdb(wire, "web", 1, 0, annotations={RATE_ANNOTATION: "3/1h"})
         before = wire.server.store.revision
@@ -154,19 +154,19 @@ def test_dry_run_reports_the_remaining_budget_and_writes_nothing() -> None:
         assert answer.json()["message"] == cost
         assert wire.server.store.revision == before
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def events_with_reason(wire: Wire, reason: str) -> list[tuple[str, str, str]]:
+async def events_with_reason(wire: AsgiClient, reason: str) -> list[tuple[str, str, str]]:
     events = [event for event in (await get_object(wire, EVENTS))["items"] if event["reason"] == reason]
     return [(event["involvedObject"]["kind"], event["involvedObject"]["name"], event["message"]) for event in events]
 
 
 def test_eviction_is_recorded_in_events_of_the_pod_and_its_owner() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
         container = {"name": "c", "image": "c"}
         template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
@@ -185,11 +185,11 @@ def test_eviction_is_recorded_in_events_of_the_pod_and_its_owner() -> None:
         assert await events_with_reason(wire, "Evicted") == [("Pod", "web-0", message)]
         assert await events_with_reason(wire, "PodEvicted") == [("Deployment", "web", f"pod web-0 on a: {message}")]
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_direct_deletion_is_recorded_with_the_decision_of_the_budgets() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for number in range(4):
             await pod(wire, f"web-{number}")
         await pdb(wire, "web", 4, 3)
@@ -212,11 +212,11 @@ def test_direct_deletion_is_recorded_with_the_decision_of_the_budgets() -> None:
         )
         assert (await get_object(wire, f"{PDBS}/web"))["status"]["disruptionsAllowed"] == 1
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_full_avoid_list_drops_the_entry_that_expires_first() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         assert (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "a"}})).status == 201
         names = [f"rs-{number}" for number in range(MAX_ENTRIES + 1)]
         for number, name in enumerate(names):
@@ -229,11 +229,11 @@ def test_full_avoid_list_drops_the_entry_that_expires_first() -> None:
         message = "32 owners avoid this node; ReplicaSet rs-0 no longer does, to make room"
         assert await events_with_reason(wire, "AvoidListFull") == [("Node", "a", message)]
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_default_component_quotas_apply_without_a_policy() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for number in range(21):
             await pod(wire, f"web-{number}", phase="Running")
         for number in range(10):
@@ -249,30 +249,30 @@ def test_default_component_quotas_apply_without_a_policy() -> None:
         assert (await evict(wire, "web-20", requested_by="rescheduler")).json()["details"]["retryAfterSeconds"] == 600
         assert (await evict(wire, "web-20")).status == 201
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_eviction_with_the_unsafe_delete_option_is_refused() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         options = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-0"}, "deleteOptions": options}
         assert (await wire("POST", f"{PODS}/web-0/eviction", body)).status == 422
         assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-0"))["metadata"]
 
-    with_wire(scenario, collects=False)
+    with_asgi_client(scenario, garbage_collection=False)
 
 
 def test_evict_is_an_alias_of_the_eviction_subresource() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         assert (await evict(wire, "web-0", "evict")).status == 201
 
-    with_wire(scenario, collects=False)
+    with_asgi_client(scenario, garbage_collection=False)
 
 
 def test_unready_pod_counts_although_the_budget_status_is_old() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         await pod(wire, "web-1", conditions=[{"type": "Ready", "status": "False"}])
         await pdb(wire, "web", 2, 1)
@@ -280,11 +280,11 @@ def test_unready_pod_counts_although_the_budget_status_is_old() -> None:
         assert refused.status == 429
         assert "needs 1 healthy pods and has 1 currently" in refused.json()["details"]["causes"][0]["message"]
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_prefer_avoid_adds_to_the_avoid_list_and_repetition_doubles_the_time() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         assert (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "a"}})).status == 201
         for number in range(3):
             await pod(wire, f"web-{number}")
@@ -299,11 +299,11 @@ def test_prefer_avoid_adds_to_the_avoid_list_and_repetition_doubles_the_time() -
         assert (await evict(wire, "web-2")).status == 201
         assert AVOID_PODS_ANNOTATION in (await get_object(wire, NODE))["metadata"]["annotations"]
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_pods_of_one_preemption_are_evicted_together_or_not_at_all() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         for number in range(3):
             await pod(wire, f"web-{number}")
         await pdb(wire, "web", 3, 2)
@@ -321,11 +321,11 @@ def test_pods_of_one_preemption_are_evicted_together_or_not_at_all() -> None:
         assert target["reason"] == "PreemptionByScheduler"
         assert (await get_object(wire, f"{PDBS}/web"))["status"]["disruptionsAllowed"] == 0
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_component_quota_limits_its_evictions() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         quotas = [{"component": "rescheduler", "rate": {"disruptions": 1, "period": "10m"}}]
         policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
         assert (await wire("POST", POLICY, {**policy, "spec": {"componentQuotas": quotas}})).status == 201
@@ -337,11 +337,11 @@ def test_component_quota_limits_its_evictions() -> None:
         assert refused["details"]["retryAfterSeconds"] == 600
         assert (await evict(wire, "web-1", requested_by="somebody")).status == 201
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_evict_for_humans_applies_budgets_to_deletions_by_people_only() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
         assert (await wire("POST", POLICY, {**policy, "spec": {"deleteMode": "EvictForHumans"}})).status == 201
         for number in range(4):
@@ -353,18 +353,18 @@ def test_evict_for_humans_applies_budgets_to_deletions_by_people_only() -> None:
         controller = User("system:kube-controller-manager", (MASTERS,))
         assert (await wire("DELETE", f"{PODS}/web-2", user=controller)).status == 200
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
-async def limit_by_availability(wire: Wire) -> None:
+async def limit_by_availability(wire: AsgiClient) -> None:
     await pdb(wire, "web", 200, 200 - ALLOWED)
 
 
-async def limit_by_rate(wire: Wire) -> None:
+async def limit_by_rate(wire: AsgiClient) -> None:
     await pdb(wire, "web", 200, 0, annotations={RATE_ANNOTATION: f"{ALLOWED}/1h"})
 
 
-async def limit_by_both(wire: Wire) -> None:
+async def limit_by_both(wire: AsgiClient) -> None:
     limits = {"minAvailable": 100, "rate": {"disruptions": ALLOWED, "period": "1h"}, "maxConcurrent": 50}
     spec = {"target": "Pods", "selector": SELECTOR, **limits}
     assert (await wire("POST", BUDGETS, {**CUSTOM, "metadata": {"name": "calm"}, "spec": spec})).status == 201
@@ -389,12 +389,14 @@ def test_exactly_the_allowed_number_of_concurrent_evictions_succeeds(guard, on_d
     async def scenario() -> tuple[list[int], int]:
         token = {"secret": User("admin", (MASTERS, AUTHENTICATED))}
         store = Store.open(tmp_path) if on_disk else Store()
-        server = ApiServer(store, Settings(several_budgets=True, static_tokens=token, collects=False))
+        server = ApiServer(
+            store, ApiServerSettings(check_all_budgets=True, static_tokens=token, garbage_collection=False)
+        )
         await server.start()
         authority = ensure_authority(tmp_path / "pki", ["127.0.0.1"]) if tls else None
         listener = Listener(server.app, "127.0.0.1", 0, authority)
         await listener.start()
-        wire = Wire(server)
+        wire = AsgiClient(server)
         for number in range(200):
             await pod(wire, f"web-{number}")
         await guard(wire)
@@ -440,7 +442,7 @@ async def evict_over_http(client: KubeClient, number: int) -> int:
     ],
 )
 def test_eviction_with_an_invalid_annotation_is_refused(annotation: str, value: str, message: str) -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
         key = f"trimtab.dev/{annotation.replace('_', '-')}"
         body = {"metadata": {"name": "web-0", "annotations": {key: value}}}
@@ -451,11 +453,11 @@ def test_eviction_with_an_invalid_annotation_is_refused(annotation: str, value: 
         assert message in cause["message"]
         assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-0"))["metadata"]
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_user_is_counted_as_the_component_of_the_policy() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         quotas = [{"component": "sweeper", "users": ["sweep"], "rate": {"disruptions": 1, "period": "10m"}}]
         policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
         assert (await wire("POST", POLICY, {**policy, "spec": {"componentQuotas": quotas}})).status == 201
@@ -473,11 +475,11 @@ def test_user_is_counted_as_the_component_of_the_policy() -> None:
         (used,) = (await get_object(wire, f"{POLICY}/default"))["status"]["components"]
         assert used["component"] == "sweeper"
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_refused_deletion_names_the_budget_and_how_to_bypass_it() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
         assert (await wire("POST", POLICY, {**policy, "spec": {"deleteMode": "EvictForHumans"}})).status == 201
         await pod(wire, "web-0")
@@ -487,11 +489,11 @@ def test_refused_deletion_names_the_budget_and_how_to_bypass_it() -> None:
         assert "EvictForHumans" in message
         assert "gracePeriodSeconds 0" in message
 
-    with_wire(scenario, several_budgets=True, collects=False)
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
 
 
 def test_eviction_debits_the_budget_and_deletes_the_pod() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
         await wire("POST", PODS, {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": spec})
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -510,4 +512,4 @@ def test_eviction_debits_the_budget_and_deletes_the_pod() -> None:
         assert (debited["disruptionsAllowed"], list(debited["disruptedPods"])) == (0, ["p"])
         assert "deletionTimestamp" in (await wire("GET", f"{PODS}/p")).json()["metadata"]
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.asgi import Wire, with_wire
+from server.asgi import AsgiClient, with_asgi_client
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 LABELS = {"app": "web"}
@@ -17,7 +17,7 @@ DEPLOYMENT = {
 
 
 def test_scale_shows_replicas_and_selector_and_changes_only_replicas() -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         assert (await wire("POST", DEPLOYMENTS, DEPLOYMENT)).status == 201
         scale = (await wire("GET", f"{DEPLOYMENTS}/web/scale")).json()
         assert (scale["kind"], scale["spec"], scale["status"]) == (
@@ -34,7 +34,7 @@ def test_scale_shows_replicas_and_selector_and_changes_only_replicas() -> None:
         after = (await wire("GET", f"{DEPLOYMENTS}/web")).json()
         assert after["spec"] == {**before["spec"], "replicas": 0}
 
-    with_wire(scenario)
+    with_asgi_client(scenario)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_scale_shows_replicas_and_selector_and_changes_only_replicas() -> None:
     ],
 )
 def test_invalid_scale_is_refused(body: dict, status: int) -> None:
-    async def scenario(wire: Wire) -> None:
+    async def scenario(wire: AsgiClient) -> None:
         await wire("POST", DEPLOYMENTS, DEPLOYMENT)
         merge = {"content_type": "application/merge-patch+json"}
         assert (await wire("PATCH", f"{DEPLOYMENTS}/web/scale", body, **merge)).status == status
 
-    with_wire(scenario)
+    with_asgi_client(scenario)

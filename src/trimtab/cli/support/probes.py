@@ -63,11 +63,11 @@ async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
         yield
         return
     from trimtab.server.http.listener import Listener  # noqa: PLC0415 - load the server only when it is used
-    from trimtab.server.http.probe_pages import Pages  # noqa: PLC0415
+    from trimtab.server.http.probe_pages import ProbePages  # noqa: PLC0415
 
     host, port = split(address)
     pages = {"/healthz": pulse.healthz, "/readyz": pulse.readyz, "/metrics": pulse.metrics}
-    listener = Listener(Pages(pages), host, port, None, options="--health-address")
+    listener = Listener(ProbePages(pages), host, port, None, option_names="--health-address")
     await listener.start()
     click.echo(f"health and metrics are at http://{address.rpartition(':')[0] or 'localhost'}:{listener.port}")
     try:

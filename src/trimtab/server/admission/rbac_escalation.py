@@ -9,7 +9,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.auth.authorize import GROUP, RBAC, Action, Authorizer
+from trimtab.server.auth.authorize import GROUP, RBAC_PREFIX, Action, Authorizer
 from trimtab.server.auth.user import MASTERS, User
 from trimtab.store.store import Store
 
@@ -17,7 +17,7 @@ _ROLES = {"Role", "ClusterRole"}
 _BINDINGS = {"RoleBinding", "ClusterRoleBinding"}
 
 
-class Escalation:
+class RbacEscalation:
     """The admission plugin for RBAC objects."""
 
     def __init__(self, store: Store, authorizer: Authorizer) -> None:
@@ -47,28 +47,28 @@ class Escalation:
         else:
             return
         if not self._authorizer.allows(user, action):
-            self._check(user, rules, attributes)
+            self._check_rules(user, rules, attributes)
 
     def _rules_of(self, reference: Raw, namespace: str) -> list[Raw]:
         if reference.get("kind") == "ClusterRole":
-            key = f"{RBAC}clusterroles/{reference.get('name')}"
+            key = f"{RBAC_PREFIX}clusterroles/{reference.get('name')}"
         else:
-            key = f"{RBAC}roles/{namespace}/{reference.get('name')}"
+            key = f"{RBAC_PREFIX}roles/{namespace}/{reference.get('name')}"
         entry = self._store.get(key)
         return orjson.loads(entry.value).get("rules") or [] if entry else []
 
-    def _check(self, user: User, rules: list[Raw], attributes: Attributes) -> None:
+    def _check_rules(self, user: User, rules: list[Raw], attributes: Attributes) -> None:
         where = attributes.where
         served, namespace, name = where.served, where.namespace, where.name
         missing = [
             action
             for rule in rules
-            for action in _actions(rule, namespace)
+            for action in _actions_of(rule, namespace)
             if not self._authorizer.allows(user, action)
         ]
         if missing:
             groups = " ".join(f'"{group}"' for group in user.groups)
-            missing_text = "\n".join(dict.fromkeys(_shown(action) for action in missing))
+            missing_text = "\n".join(dict.fromkeys(_format_action(action) for action in missing))
             why = (
                 f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n'
                 f"{missing_text}"
@@ -76,7 +76,7 @@ class Escalation:
             raise api_errors.forbidden(served.resource, served.group, name, why)
 
 
-def _actions(rule: Raw, namespace: str) -> Iterator[Action]:
+def _actions_of(rule: Raw, namespace: str) -> Iterator[Action]:
     """Every single action that a rule allows; `*` is checked literally."""
     verbs = rule.get("verbs") or ()
     for verb, path in product(verbs, rule.get("nonResourceURLs") or ()):
@@ -88,7 +88,7 @@ def _actions(rule: Raw, namespace: str) -> Iterator[Action]:
         yield Action(verb, group, parent, sub, namespace, name)
 
 
-def _shown(action: Action) -> str:
+def _format_action(action: Action) -> str:
     if action.path:
         return f'{{NonResourceURLs:["{action.path}"], Verbs:["{action.verb}"]}}'
     group, resource, verb = action.group, action.full_resource, action.verb

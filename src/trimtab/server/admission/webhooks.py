@@ -205,7 +205,7 @@ def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
         "requestKind": kind,
         "requestResource": resource,
         "operation": attributes.operation,
-        "userInfo": attributes.caller.user.info(),
+        "userInfo": attributes.caller.user.user_info(),
         "object": obj,
         "oldObject": old,
         "dryRun": attributes.dry_run,

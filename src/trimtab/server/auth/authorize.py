@@ -11,7 +11,7 @@ from trimtab.server.auth.user import MASTERS, User
 from trimtab.store.store import Store
 
 GROUP = "rbac.authorization.k8s.io"
-RBAC = f"/registry/{GROUP}/"
+RBAC_PREFIX = f"/registry/{GROUP}/"
 _CACHE_LIMIT = 20_000
 
 
@@ -35,7 +35,7 @@ def _covers(allowed: Sequence[str], wanted: str) -> bool:
     return "*" in allowed or wanted in allowed
 
 
-def _resource_covered(rule: Raw, action: Action) -> bool:
+def _covers_resource(rule: Raw, action: Action) -> bool:
     resources = rule.get("resources") or ()
     full = action.full_resource
     if "*" in resources or full in resources:
@@ -43,7 +43,7 @@ def _resource_covered(rule: Raw, action: Action) -> bool:
     return bool(action.subresource) and f"*/{action.subresource}" in resources
 
 
-def _path_covered(patterns: Iterable[str], path: str) -> bool:
+def _covers_path(patterns: Iterable[str], path: str) -> bool:
     return any(p in {"*", path} or (p.endswith("*") and path.startswith(p[:-1])) for p in patterns)
 
 
@@ -51,8 +51,8 @@ def rule_allows(rule: Raw, action: Action) -> bool:
     if not _covers(rule.get("verbs") or (), action.verb):
         return False
     if action.path:
-        return _path_covered(rule.get("nonResourceURLs") or (), action.path)
-    if not _covers(rule.get("apiGroups") or (), action.group) or not _resource_covered(rule, action):
+        return _covers_path(rule.get("nonResourceURLs") or (), action.path)
+    if not _covers(rule.get("apiGroups") or (), action.group) or not _covers_resource(rule, action):
         return False
     names = rule.get("resourceNames") or ()
     return not names or action.name in names
@@ -73,32 +73,32 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._answers: dict[tuple[User, Action], bool] = {}
+        self._decisions: dict[tuple[User, Action], bool] = {}
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Clear the cache after a role or binding changed."""
-        self._answers.clear()
+        self._decisions.clear()
 
     def allows(self, user: User, action: Action) -> bool:
         if MASTERS in user.groups:
             return True
         key = (user, action)
-        allowed = self._answers.get(key)
+        allowed = self._decisions.get(key)
         if allowed is None:
-            if len(self._answers) > _CACHE_LIMIT:
-                self._answers.clear()
-            rules = self.rules(user, action.namespace)
-            allowed = self._answers[key] = any(rule_allows(rule, action) for rule in rules)
+            if len(self._decisions) > _CACHE_LIMIT:
+                self._decisions.clear()
+            rules = self.rules_for(user, action.namespace)
+            allowed = self._decisions[key] = any(rule_allows(rule, action) for rule in rules)
         return allowed
 
-    def rules(self, user: User, namespace: str) -> Iterator[Raw]:
+    def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""
-        yield from self._bound(user, "clusterrolebindings", "")
+        yield from self._rules_from_bindings(user, "clusterrolebindings", "")
         if namespace:
-            yield from self._bound(user, "rolebindings", namespace)
+            yield from self._rules_from_bindings(user, "rolebindings", namespace)
 
-    def _bound(self, user: User, resource: str, namespace: str) -> Iterator[Raw]:
-        prefix = f"{RBAC}{resource}/{namespace}/" if namespace else f"{RBAC}{resource}/"
+    def _rules_from_bindings(self, user: User, resource: str, namespace: str) -> Iterator[Raw]:
+        prefix = f"{RBAC_PREFIX}{resource}/{namespace}/" if namespace else f"{RBAC_PREFIX}{resource}/"
         for entry in self._store.list(prefix).entries:
             binding = orjson.loads(entry.value)
             if any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ()):
@@ -106,18 +106,18 @@ class Authorizer:
 
     def _role_rules(self, reference: Raw, namespace: str) -> Iterator[Raw]:
         if reference["kind"] == "ClusterRole":
-            key = f"{RBAC}clusterroles/{reference['name']}"
+            key = f"{RBAC_PREFIX}clusterroles/{reference['name']}"
         else:
-            key = f"{RBAC}roles/{namespace}/{reference['name']}"
+            key = f"{RBAC_PREFIX}roles/{namespace}/{reference['name']}"
         entry = self._store.get(key)
         if entry is None:
             return
         role = orjson.loads(entry.value)
         yield from role.get("rules") or ()
         for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-            yield from self._aggregated(selector, key)
+            yield from self._aggregated_rules(selector, key)
 
-    def _aggregated(self, selector: Raw, own_key: str) -> Iterator[Raw]:
+    def _aggregated_rules(self, selector: Raw, own_key: str) -> Iterator[Raw]:
         wanted = LabelSelector(
             match_labels=selector.get("matchLabels") or {},
             match_expressions=tuple(
@@ -127,13 +127,13 @@ class Authorizer:
                 for rule in selector.get("matchExpressions") or ()
             ),
         )
-        for entry in self._store.list(f"{RBAC}clusterroles/").entries:
+        for entry in self._store.list(f"{RBAC_PREFIX}clusterroles/").entries:
             role = orjson.loads(entry.value)
             if entry.key != own_key and wanted.matches(role["metadata"].get("labels") or {}):
                 yield from role.get("rules") or ()
 
 
-def denial(user: User, action: Action) -> str:
+def denial_message(user: User, action: Action) -> str:
     """The message of a denied request, as Kubernetes words it."""
     if action.path:
         return f'User "{user.name}" cannot {action.verb} path "{action.path}"'

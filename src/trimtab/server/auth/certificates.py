@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_NAMES = (
+_SERVER_NAMES = (
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",
@@ -16,7 +16,7 @@ _NAMES = (
 )
 
 
-class Authority(NamedTuple):
+class CertificateAuthority(NamedTuple):
     """Paths of the certificates and keys in a data directory."""
 
     directory: Path
@@ -25,7 +25,7 @@ class Authority(NamedTuple):
     def certificate(self) -> Path:
         return self.directory / "ca.crt"
 
-    def pair(self, name: str) -> tuple[Path, Path]:
+    def certificate_and_key(self, name: str) -> tuple[Path, Path]:
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
 
@@ -38,11 +38,11 @@ def write_secret(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def ensure_authority(directory: Path, addresses: Sequence[str]) -> Authority:
+def ensure_authority(directory: Path, addresses: Sequence[str]) -> CertificateAuthority:
     """The authority in `directory`, created on the first start, with a server certificate for these addresses."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    authority = Authority(directory)
-    wanted = "\n".join(sorted({*_NAMES, "127.0.0.1", "::1", "10.96.0.1", *addresses}))
+    authority = CertificateAuthority(directory)
+    wanted = "\n".join(sorted({*_SERVER_NAMES, "127.0.0.1", "::1", "10.96.0.1", *addresses}))
     names_file = directory / "server.names"
     if authority.certificate.exists() and names_file.exists() and names_file.read_text() == wanted:
         return authority

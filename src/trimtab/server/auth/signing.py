@@ -9,27 +9,29 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trimtab.server.auth.certificates import Authority, write_secret
+from trimtab.server.auth.certificates import CertificateAuthority, write_secret
 
-_YEARS = timedelta(days=3650)
+_VALIDITY = timedelta(days=3650)
 
 
-def make_authority(authority: Authority) -> None:
+def make_authority(authority: CertificateAuthority) -> None:
     """Create the key and the self-signed certificate of the authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
     certificate = (
         _builder(name, name, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     _save(authority, "ca", certificate, key)
 
 
-def issue(authority: Authority, file: str, common_name: str, groups: Sequence[str], names: Sequence[str] = ()) -> None:
+def issue(
+    authority: CertificateAuthority, file: str, common_name: str, groups: Sequence[str], names: Sequence[str] = ()
+) -> None:
     """Sign a certificate and save it with its key; for a server when it has `names`, else for a client."""
-    signer_certificate, signer_key = authority.pair("ca")
+    signer_certificate, signer_key = authority.certificate_and_key("ca")
     issuer = x509.load_pem_x509_certificate(signer_certificate.read_bytes())
     signer = serialization.load_pem_private_key(signer_key.read_bytes(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
@@ -41,7 +43,7 @@ def issue(authority: Authority, file: str, common_name: str, groups: Sequence[st
     builder = (
         _builder(subject, issuer.subject, key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
     )
     if names:
@@ -65,11 +67,11 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + _YEARS)
+        .not_valid_after(now + _VALIDITY)
     )
 
 
-def _usage(*, authority: bool) -> x509.KeyUsage:
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=authority,
@@ -83,8 +85,10 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _save(authority: Authority, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    certificate_path, key_path = authority.pair(file)
+def _save(
+    authority: CertificateAuthority, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> None:
+    certificate_path, key_path = authority.certificate_and_key(file)
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

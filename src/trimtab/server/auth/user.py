@@ -18,7 +18,7 @@ class User(NamedTuple):
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def info(self) -> dict[str, object]:
+    def user_info(self) -> dict[str, object]:
         """The `UserInfo` of reviews and webhooks."""
         info: dict[str, object] = {"username": self.name}
         if self.uid:
@@ -37,7 +37,7 @@ class Caller(msgspec.Struct):
     """The user and client of one request; collects the warnings for the response headers."""
 
     user: User = SYSTEM
-    agent: str = "trimtab"
+    user_agent: str = "trimtab"
     """The field manager when the request names none."""
     warnings: list[str] = []
 

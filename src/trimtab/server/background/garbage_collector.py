@@ -73,7 +73,7 @@ class Collector:
         self._owners: dict[str, tuple[str, ...]] = {}
         self._awaited: set[str] = set()
         """Uids of owners in deletion that wait for their dependents."""
-        self._caller = Caller(agent="kube-controller-manager")
+        self._caller = Caller(user_agent="kube-controller-manager")
 
     async def run(self) -> None:
         store = self._verbs.store
@@ -275,7 +275,7 @@ class Collector:
         def desired(old: Raw) -> Wanted:
             return Wanted(change(old))
 
-        await self._verbs.change(where, desired, WriteOptions(manager=self._caller.agent), self._caller)
+        await self._verbs.change(where, desired, WriteOptions(field_manager=self._caller.user_agent), self._caller)
 
     def _untold(self, prefix: str) -> bool:
         """Whether an object there is not in deletion yet; checked whenever an object of the namespace is deleted."""

@@ -18,7 +18,7 @@ def _storage_hash(served: Served) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
-def _entry(served: Served) -> Raw:
+def _resource_entry(served: Served) -> Raw:
     kind = served.kind
     entry: Raw = {
         "name": kind.plural,
@@ -36,7 +36,7 @@ def _entry(served: Served) -> Raw:
     return entry
 
 
-def _sub_entry(served: Served, name: str, sub: Subresource) -> Raw:
+def _subresource_entry(served: Served, name: str, sub: Subresource) -> Raw:
     entry: Raw = {"name": f"{served.resource}/{name}", "singularName": "", "namespaced": served.kind.namespaced}
     if sub.version:
         entry |= {"group": sub.group, "version": sub.version}
@@ -78,17 +78,17 @@ class Discovery:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._made: dict[str, Any] = {}
-        self._seen = -1
+        self._documents: dict[str, Any] = {}
+        self._documents_version = -1
 
-    def _cached(self, name: str, build: Callable[[], Any]) -> Any:
-        if self._seen != self._catalogue.changes:
-            self._made, self._seen = {}, self._catalogue.changes
-        if name not in self._made:
-            self._made[name] = build()
-        return self._made[name]
+    def _cached_document(self, name: str, build: Callable[[], Any]) -> Any:
+        if self._documents_version != self._catalogue.changes:
+            self._documents, self._documents_version = {}, self._catalogue.changes
+        if name not in self._documents:
+            self._documents[name] = build()
+        return self._documents[name]
 
-    def versions(self, address: str) -> Raw:
+    def api_versions(self, address: str) -> Raw:
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
@@ -103,26 +103,30 @@ class Discovery:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
     def resources(self, group: str, version: str) -> Raw | None:
-        listed: Raw | None = self._cached(f"{group}/{version}", lambda: self._list(group, version))
+        listed: Raw | None = self._cached_document(
+            f"{group}/{version}", lambda: self._build_resource_list(group, version)
+        )
         return listed
 
-    def _list(self, group: str, version: str) -> Raw | None:
+    def _build_resource_list(self, group: str, version: str) -> Raw | None:
         found = self._catalogue.resources(group, version)
         if not found:
             return None
         entries = []
         for served in found:
-            entries.append(_entry(served))
-            entries += [_sub_entry(served, name, sub) for name, sub in served.subresources.items()]
+            entries.append(_resource_entry(served))
+            entries += [_subresource_entry(served, name, sub) for name, sub in served.subresources.items()]
         head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
         return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": entries}
 
-    def aggregated(self, root: str, version: str) -> tuple[bytes, str]:
+    def aggregated_document(self, root: str, version: str) -> tuple[bytes, str]:
         """The document for `/api` or `/apis`, and its ETag."""
-        document: tuple[bytes, str] = self._cached(f"{root} {version}", lambda: self._aggregate(root, version))
+        document: tuple[bytes, str] = self._cached_document(
+            f"{root} {version}", lambda: self._build_aggregated_document(root, version)
+        )
         return document
 
-    def _aggregate(self, root: str, version: str) -> tuple[bytes, str]:
+    def _build_aggregated_document(self, root: str, version: str) -> tuple[bytes, str]:
         groups = [""] if root == "api" else self._catalogue.groups()
         items = [self._aggregated_group(name) for name in groups]
         body = orjson.dumps(
@@ -146,9 +150,9 @@ class Discovery:
         ]
         return {"metadata": {"name": name} if name else {}, "versions": versions}
 
-    def paths(self, further: Iterable[str]) -> Raw:
+    def root_paths(self, extra_paths: Iterable[str]) -> Raw:
         """The index at `/`."""
-        found = {"/api", "/api/v1", "/apis", "/apis/", *further}
+        found = {"/api", "/api/v1", "/apis", "/apis/", *extra_paths}
         for group in self._catalogue.groups():
             found.add(f"/apis/{group}")
             found |= {f"/apis/{group}/{version}" for version in self._catalogue.versions(group)}

@@ -8,21 +8,21 @@ import orjson
 
 from trimtab.api.kinds.native import openapi as native
 from trimtab.api.value import Raw
-from trimtab.server.discovery.openapi_paths import META, REF, Operations, schema_name
-from trimtab.server.request.messages import Answer, Ask
-from trimtab.server.request.negotiation import JSON, entries
+from trimtab.server.discovery.openapi_paths import META, REF, ResourcePaths, schema_name
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.negotiation import JSON, parse_accept
 from trimtab.server.resources import Catalogue, Served
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_V2_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _V2_STUB = b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.32\x42\x00"
 """An empty OpenAPI v2 document in protobuf, the only format that kubectl requests; it accepts an empty one."""
-_ALWAYS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
-_WILD = {"", "*/*", "application/*", JSON}
+_COMMON_SCHEMAS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
+_JSON_ALIASES = {"", "*/*", "application/*", JSON}
 _PATCH_TEXT = "A patch in one of the supported formats."
 
 
-class Document(NamedTuple):
+class OpenApiDocument(NamedTuple):
     body: bytes
     """Compressed with gzip: documents are large and rarely read."""
     hash: str
@@ -60,7 +60,7 @@ def _custom_list(served: Served, name: str) -> Raw:
 
 def _schemas(resources: list[Served]) -> dict[str, Raw]:
     custom: dict[str, Raw] = {}
-    wanted = [f"{META}{name}" for name in _ALWAYS if name != "Patch"]
+    wanted = [f"{META}{name}" for name in _COMMON_SCHEMAS if name != "Patch"]
     for served in resources:
         name = schema_name(served)
         if name.startswith("io.k8s."):
@@ -71,11 +71,11 @@ def _schemas(resources: list[Served]) -> dict[str, Raw]:
         for sub in served.subresources.values():
             if sub.version:
                 wanted.append(native.schema_name(f"{sub.group}/{sub.version}", sub.kind))
-    found = native.components([name for name in wanted if _exists(name)])
+    found = native.components([name for name in wanted if _has_native_schema(name)])
     return dict(sorted({**found, **custom, f"{META}Patch": {"description": _PATCH_TEXT, "type": "object"}}.items()))
 
 
-def _exists(name: str) -> bool:
+def _has_native_schema(name: str) -> bool:
     try:
         native.component(name)
     except KeyError:
@@ -94,20 +94,20 @@ class OpenApi:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._documents: dict[str, tuple[tuple[Served, ...], Document]] = {}
+        self._documents: dict[str, tuple[tuple[Served, ...], OpenApiDocument]] = {}
         self._index: tuple[int, bytes] = (-1, b"")
-        self._swagger: tuple[int, Document] | None = None
+        self._swagger: tuple[int, OpenApiDocument] | None = None
 
-    def answer(self, request: Ask, path: str) -> Answer:
+    def handle(self, request: Request, path: str) -> Response:
         if path == "/openapi/v2":
-            return self._version_2(request)
+            return self._v2_response(request)
         if path == "/openapi/v3":
-            return self._root(request)
+            return self._index_response(request)
         if path.startswith("/openapi/v3/"):
-            return self._group(request, path.removeprefix("/openapi/v3/"))
-        return Answer(404, b"", "")
+            return self._v3_response(request, path.removeprefix("/openapi/v3/"))
+        return Response(404, b"", "")
 
-    def _names(self) -> list[str]:
+    def _document_names(self) -> list[str]:
         groups = [f"apis/{group}/{v}" for group in self._catalogue.groups() for v in self._catalogue.versions(group)]
         return [f"api/{version}" for version in self._catalogue.versions("")] + groups
 
@@ -117,56 +117,56 @@ class OpenApi:
             return self._catalogue.resources("", parts[1])
         return self._catalogue.resources(parts[1], parts[2]) if len(parts) == 3 and parts[0] == "apis" else []
 
-    def document(self, name: str) -> Document | None:
+    def document(self, name: str) -> OpenApiDocument | None:
         """The document of one group and version, rebuilt only when its own resources change."""
         resources = self._resources(name)
         if not resources:
             return None
         cached = self._documents.get(name)
         if cached is None or cached[0] != tuple(resources):
-            cached = self._documents[name] = (tuple(resources), _packed(_document(resources)))
+            cached = self._documents[name] = (tuple(resources), _compress(_build_document(resources)))
         return cached[1]
 
-    def _root(self, request: Ask) -> Answer:
+    def _index_response(self, request: Request) -> Response:
         if self._index[0] != self._catalogue.changes:
             paths: Raw = {}
-            for name in self._names():
+            for name in self._document_names():
                 if document := self.document(name):
                     paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={document.hash}"}
             self._index = (self._catalogue.changes, orjson.dumps({"paths": paths}))
         body = self._index[1]
         etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
         if request.headers.get("if-none-match") == etag:
-            return Answer(304, b"", "", [(b"etag", etag.encode())])
-        return Answer(200, body, "text/plain; charset=utf-8", [(b"etag", etag.encode())])
+            return Response(304, b"", "", [(b"etag", etag.encode())])
+        return Response(200, body, "text/plain; charset=utf-8", [(b"etag", etag.encode())])
 
-    def _group(self, request: Ask, name: str) -> Answer:
+    def _v3_response(self, request: Request, name: str) -> Response:
         document = self.document(name)
         if document is None:
-            return Answer(404, b"", "")
+            return Response(404, b"", "")
         wanted = request.query.get("hash", "")
         if wanted and wanted != document.hash:
             location = f"/openapi/v3/{name}?hash={document.hash}"
-            return Answer(301, b"", "", [(b"location", location.encode())])
-        if not any(entry.media in _WILD for entry in entries(request.headers.get("accept", ""))):
-            return Answer(406, b"", "")
+            return Response(301, b"", "", [(b"location", location.encode())])
+        if not any(entry.media_type in _JSON_ALIASES for entry in parse_accept(request.headers.get("accept", ""))):
+            return Response(406, b"", "")
         cache_control = b"public, immutable" if wanted else b"no-cache, private"
         headers = [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept"), (b"cache-control", cache_control)]
         if wanted:
             headers.append((b"expires", b"Fri, 31 Dec 2099 23:59:59 GMT"))
-        return _sent(request, document, headers)
+        return _document_response(request, document, headers)
 
-    def _version_2(self, request: Ask) -> Answer:
-        if any(entry.media == _V2_ASKED for entry in entries(request.headers.get("accept", ""))):
-            return Answer(200, _V2_STUB, _V2_PROTOBUF, [(b"vary", b"Accept")])
+    def _v2_response(self, request: Request) -> Response:
+        if any(entry.media_type == _V2_ACCEPT for entry in parse_accept(request.headers.get("accept", ""))):
+            return Response(200, _V2_STUB, _V2_PROTOBUF, [(b"vary", b"Accept")])
         if self._swagger is None or self._swagger[0] != self._catalogue.changes:
-            self._swagger = (self._catalogue.changes, _packed(self._swagger_document()))
+            self._swagger = (self._catalogue.changes, _compress(self._swagger_document()))
         document = self._swagger[1]
-        return _sent(request, document, [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept")])
+        return _document_response(request, document, [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept")])
 
     def _swagger_document(self) -> Raw:
         definitions: Raw = {}
-        for name in self._names():
+        for name in self._document_names():
             definitions |= _schemas(self._resources(name))
         text = orjson.dumps(definitions).replace(REF.encode(), b"#/definitions/")
         info = {"title": "Kubernetes", "version": "1.32"}
@@ -182,10 +182,10 @@ class OpenApi:
         }
 
 
-def _document(resources: list[Served]) -> Raw:
+def _build_document(resources: list[Served]) -> Raw:
     paths: dict[str, Raw] = {}
     for served in resources:
-        paths |= Operations(served).paths()
+        paths |= ResourcePaths(served).paths()
     return {
         "openapi": "3.0.0",
         "info": _info(resources),
@@ -194,14 +194,14 @@ def _document(resources: list[Served]) -> Raw:
     }
 
 
-def _packed(document: Any) -> Document:
+def _compress(document: Any) -> OpenApiDocument:
     body = orjson.dumps(document)
-    return Document(zlib.compress(body, 1, 31), hashlib.sha512(body).hexdigest().upper())
+    return OpenApiDocument(zlib.compress(body, 1, 31), hashlib.sha512(body).hexdigest().upper())
 
 
-def _sent(request: Ask, document: Document, headers: list[tuple[bytes, bytes]]) -> Answer:
+def _document_response(request: Request, document: OpenApiDocument, headers: list[tuple[bytes, bytes]]) -> Response:
     if request.headers.get("if-none-match") == f'"{document.hash}"':
-        return Answer(304, b"", "", headers)
+        return Response(304, b"", "", headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Answer(200, document.body, JSON, [*headers, (b"content-encoding", b"gzip")], verbatim=True)
-    return Answer(200, zlib.decompress(document.body, 31), JSON, headers, verbatim=True)
+        return Response(200, document.body, JSON, [*headers, (b"content-encoding", b"gzip")], verbatim=True)
+    return Response(200, zlib.decompress(document.body, 31), JSON, headers, verbatim=True)

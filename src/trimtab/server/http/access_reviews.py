@@ -9,81 +9,81 @@ from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.user import User
-from trimtab.server.printers.responses import form_for, raw_answer
+from trimtab.server.printers.responses import raw_response, response_format
 from trimtab.server.registry.object_schema import Fitter
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.request.body_decoding import read_body
-from trimtab.server.request.messages import Answer, Ask
-from trimtab.server.request.negotiation import content_media
-from trimtab.server.request.options import write_options
+from trimtab.server.request.body_decoding import decode_body
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.negotiation import media_type_of
+from trimtab.server.request.options import parse_write_options
 from trimtab.server.resources import Where
 
 
-class Reviews:
+class AccessReviews:
     """Handles every kind of review; reviews are not stored."""
 
     def __init__(self, resource_store: Verbs, authenticator: Authenticator, authorizer: Authorizer) -> None:
-        self._verbs = resource_store
+        self._resource_store = resource_store
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    async def answer(self, request: Ask, where: Where) -> Answer:
+    async def handle(self, request: Request, where: Where) -> Response:
         served = where.served
-        options = write_options("CreateOptions", request.query)
-        media = content_media(request.headers.get("content-type", ""))
-        body = read_body(media, request.body, served.api_version, served.kind.name)
-        fitter: Fitter = self._verbs.fitter
+        options = parse_write_options("CreateOptions", request.query)
+        media = media_type_of(request.headers.get("content-type", ""))
+        body = decode_body(media, request.body, served.api_version, served.kind.name)
+        fitter: Fitter = self._resource_store.fitter
         obj = fitter.understand(served, body, options.validation, request.caller)
         obj.setdefault("metadata", {})
         if where.namespace:
             obj["metadata"] = {**obj["metadata"], "namespace": where.namespace}
-        now = timestamp(self._verbs.clock.now())
+        now = timestamp(self._resource_store.clock.now())
         if served.kind.name == "SelfSubjectReview":
             obj = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": now}}
         spec: Raw = obj.get("spec") or {}
-        status = self._status(served.kind.name, spec, request.caller.user, where)
+        status = self._review_status(served.kind.name, spec, request.caller.user, where)
         if served.kind.name == "SelfSubjectRulesReview":
             obj["spec"] = {}
         else:
-            obj = fitter.owned(where, obj, None, options.manager or request.caller.agent, now)
-        return raw_answer(201, {**obj, "status": status}, form_for(request, served, single=True))
+            obj = fitter.owned(where, obj, None, options.field_manager or request.caller.user_agent, now)
+        return raw_response(201, {**obj, "status": status}, response_format(request, served, single=True))
 
-    def _status(self, kind: str, spec: Raw, user: User, where: Where) -> Raw:
+    def _review_status(self, kind: str, spec: Raw, user: User, where: Where) -> Raw:
         if kind == "SelfSubjectReview":
-            return {"userInfo": user.info()}
+            return {"userInfo": user.user_info()}
         if kind == "TokenReview":
-            return self._token(spec)
+            return self._token_status(spec)
         if kind == "SelfSubjectRulesReview":
-            return self._rules(user, spec)
+            return self._rules_status(user, spec)
         if kind == "SelfSubjectAccessReview":
-            return self._access(spec, user, where)
+            return self._access_status(spec, user, where)
         extra = tuple((key, tuple(values)) for key, values in sorted((spec.get("extra") or {}).items()))
         subject = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
-        return self._access(spec, subject, where)
+        return self._access_status(spec, subject, where)
 
-    def _access(self, spec: Raw, user: User, where: Where) -> Raw:
+    def _access_status(self, spec: Raw, user: User, where: Where) -> Raw:
         causes = _access_causes(where.served.kind.name, spec, where.namespace)
         if causes:
             raise api_errors.invalid(where.served.kind.name, where.served.group, "", causes)
-        allowed = self._authorizer.allows(user, _action(spec))
+        allowed = self._authorizer.allows(user, _action_from_spec(spec))
         return {"allowed": allowed}
 
-    def _token(self, spec: Raw) -> Raw:
+    def _token_status(self, spec: Raw) -> Raw:
         if not spec.get("token"):
             cause = Cause("FieldValueRequired", "Required value", "spec.token")
             raise api_errors.invalid("TokenReview", "authentication.k8s.io", "", [cause])
         audiences = spec.get("audiences") or [ISSUER]
-        user = self._authenticator.of_token(spec["token"], audiences)
+        user = self._authenticator.user_of_token(spec["token"], audiences)
         if user is None:
             return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": user.info(), "audiences": audiences}
+        return {"authenticated": True, "user": user.user_info(), "audiences": audiences}
 
-    def _rules(self, user: User, spec: Raw) -> Raw:
+    def _rules_status(self, user: User, spec: Raw) -> Raw:
         namespace = spec.get("namespace") or ""
         if not namespace:
             raise api_errors.bad_request("no namespace on request")
         resource_rules, other_rules = [], []
-        for rule in self._authorizer.rules(user, namespace):
+        for rule in self._authorizer.rules_for(user, namespace):
             if rule.get("nonResourceURLs"):
                 other_rules.append({key: rule[key] for key in ("verbs", "nonResourceURLs")})
             else:
@@ -108,7 +108,7 @@ def _access_causes(kind: str, spec: Raw, namespace: str) -> list[Cause]:
     return causes
 
 
-def _action(spec: Raw) -> Action:
+def _action_from_spec(spec: Raw) -> Action:
     path: Any = spec.get("nonResourceAttributes")
     if path is not None:
         return Action(path.get("verb", ""), path=path.get("path", ""))

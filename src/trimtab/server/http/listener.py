@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from trimtab.errors import InputFault
 from trimtab.server.auth.authenticate import user_of_certificate
-from trimtab.server.auth.certificates import Authority
+from trimtab.server.auth.certificates import CertificateAuthority
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 1024 * 1024
@@ -23,63 +23,65 @@ _BODY_SECONDS = 60.0
 """Seconds in which a client must then send its request body."""
 
 
-class Protocol(HttpToolsProtocol):
+class ServerProtocol(HttpToolsProtocol):
     """Adds the user of the client certificate to the scope and closes connections with incomplete requests."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
-        self.head_size = 0
-        self.head_done = False
-        self.whole = False
+        self.header_size = 0
+        self.headers_complete = False
+        self.request_complete = False
         """Whether the data received so far is a complete request."""
-        self.impatience: asyncio.TimerHandle | None = None
+        self.timeout_handle: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope["certificate_user"] = self.certificate_user
         scope["is_congested"] = self._is_congested
-        self.head_done = self.whole = False
+        self.headers_complete = self.request_complete = False
 
     def _is_congested(self) -> bool:
         """Whether sending would wait for the client to read."""
         return self.flow.write_paused
 
     def on_headers_complete(self) -> None:
-        self.head_done, self.head_size = True, 0
-        self._calm()
+        self.headers_complete, self.header_size = True, 0
+        self._cancel_timeout()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self.head_done, self.whole = False, True
-        self._calm()
+        self.headers_complete, self.request_complete = False, True
+        self._cancel_timeout()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._calm()
+        self._cancel_timeout()
         super().connection_lost(exc)
 
-    def _calm(self) -> None:
-        if self.impatience is not None:
-            self.impatience.cancel()
-            self.impatience = None
+    def _cancel_timeout(self) -> None:
+        if self.timeout_handle is not None:
+            self.timeout_handle.cancel()
+            self.timeout_handle = None
 
     def data_received(self, data: bytes) -> None:
-        if not self.head_done:
-            self.whole = False
-            self.head_size += len(data)
-            if self.head_size > _HEADER_LIMIT:
+        if not self.headers_complete:
+            self.request_complete = False
+            self.header_size += len(data)
+            if self.header_size > _HEADER_LIMIT:
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
                 self.transport.close()
                 return
         super().data_received(data)
-        if not self.whole and self.impatience is None:  # most requests arrive in one piece and need no timer
-            timeout = _BODY_SECONDS if self.head_done else _HEADER_SECONDS
-            self.impatience = self.loop.call_later(timeout, self.transport.close)
+        if (
+            not self.request_complete and self.timeout_handle is None
+        ):  # most requests arrive in one piece and need no timer
+            timeout = _BODY_SECONDS if self.headers_complete else _HEADER_SECONDS
+            self.timeout_handle = self.loop.call_later(timeout, self.transport.close)
 
 
-class _Quiet(uvicorn.Server):
+class _SignalFreeServer(uvicorn.Server):
     """A uvicorn server that leaves signal handling to the command."""
 
     @contextlib.contextmanager
@@ -91,7 +93,13 @@ class Listener:
     """Serves one application on one address."""
 
     def __init__(
-        self, app: Any, host: str, port: int, authority: Authority | None, *, options: str = "--port or --bind"
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        authority: CertificateAuthority | None,
+        *,
+        option_names: str = "--port or --bind",
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -99,12 +107,12 @@ class Listener:
         except OSError as error:
             why = error.strerror or str(error)
             raise InputFault(
-                f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {options}"
+                f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {option_names}"
             ) from None
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=ServerProtocol,
             ws="none",
             loop="none",
             lifespan="off",
@@ -117,8 +125,8 @@ class Listener:
         )
         config.load()
         if authority is not None:
-            config.ssl = tls_context(authority)
-        self._server = _Quiet(config)
+            config.ssl = make_tls_context(authority)
+        self._server = _SignalFreeServer(config)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -134,10 +142,10 @@ class Listener:
             await self._task
 
 
-def tls_context(authority: Authority) -> ssl.SSLContext:
+def make_tls_context(authority: CertificateAuthority) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    certificate, key = authority.pair("server")
+    certificate, key = authority.certificate_and_key("server")
     context.load_cert_chain(certificate, key)
     context.load_verify_locations(authority.certificate)
     context.verify_mode = ssl.CERT_OPTIONAL

@@ -7,7 +7,7 @@ from trimtab.telemetry import METRICS, Sample, exposition, process_samples
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Requests:
+class RequestMetrics:
     """Counts of requests by method and code, and a histogram of their durations."""
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class Requests:
         self._buckets = [0] * (len(_BUCKETS) + 1)
         self._seconds = 0.0
 
-    def count(self, method: str, code: int, seconds: float | None) -> None:
+    def observe(self, method: str, code: int, seconds: float | None) -> None:
         """Count a request; watches have no duration."""
         key = (method, code)
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -24,7 +24,9 @@ class Requests:
             bucket = next((i for i, bound in enumerate(_BUCKETS) if seconds <= bound), len(_BUCKETS))
             self._buckets[bucket] += 1
 
-    def text(self, objects: Mapping[str, int], watchers: int, revision: int, further: Iterable[Sample] = ()) -> str:
+    def render(
+        self, objects: Mapping[str, int], watcher_count: int, revision: int, extra_samples: Iterable[Sample] = ()
+    ) -> str:
         """All metrics in the Prometheus text format."""
         samples = [
             *(
@@ -32,14 +34,14 @@ class Requests:
                 for (method, code), count in sorted(self._counts.items())
             ),
             *(Sample("apiserver_storage_objects", n, {"resource": name}) for name, n in sorted(objects.items())),
-            Sample("apiserver_longrunning_requests", watchers, {"verb": "WATCH"}),
+            Sample("apiserver_longrunning_requests", watcher_count, {"verb": "WATCH"}),
             Sample("trimtab_store_revision", revision),
-            *further,
+            *extra_samples,
             *process_samples(),
         ]
-        return exposition(samples) + "\n".join(self._durations()) + "\n"
+        return exposition(samples) + "\n".join(self._duration_histogram()) + "\n"
 
-    def _durations(self) -> list[str]:
+    def _duration_histogram(self) -> list[str]:
         name, total = "apiserver_request_duration_seconds", 0
         lines = [f"# HELP {name} {METRICS[name].text}", f"# TYPE {name} histogram"]
         for bound, count in zip((*_BUCKETS, "+Inf"), self._buckets, strict=True):

@@ -10,13 +10,13 @@ from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
 from trimtab.server.discovery.discovery import AGGREGATED, Discovery
 from trimtab.server.discovery.openapi import OpenApi
-from trimtab.server.request.messages import Answer, Ask
-from trimtab.server.request.negotiation import JSON, PROTOBUF, entries
-from trimtab.server.request.protobuf_responses import discovery
-from trimtab.server.request.routes import Target
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.negotiation import JSON, PROTOBUF, parse_accept
+from trimtab.server.request.protobuf_responses import encode_discovery
+from trimtab.server.request.routes import RequestInfo
 from trimtab.server.resources import Catalogue
 
-TEXT = "text/plain; charset=utf-8"
+PLAIN_TEXT = "text/plain; charset=utf-8"
 VERSION: Raw = {
     "major": "1",
     "minor": "32",
@@ -30,14 +30,14 @@ VERSION: Raw = {
 }
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _HEALTH = {"healthz", "livez", "readyz"}
-Check = Callable[[], bool]
+HealthCheck = Callable[[], bool]
 
 
-def text(code: int, body: str) -> Answer:
-    return Answer(code, body.encode(), TEXT, [_NO_SNIFF])
+def text_response(code: int, body: str) -> Response:
+    return Response(code, body.encode(), PLAIN_TEXT, [_NO_SNIFF])
 
 
-class Landing:
+class NonResourcePaths:
     """Handles every path that names no resource."""
 
     def __init__(
@@ -45,103 +45,105 @@ class Landing:
         catalogue: Catalogue,
         discovery: Discovery,
         openapi: OpenApi,
-        checks: dict[str, Check],
+        health_checks: dict[str, HealthCheck],
         metrics: Callable[[], str],
     ) -> None:
         self._catalogue = catalogue
         self._discovery = discovery
         self._openapi = openapi
-        self._checks = checks
+        self._health_checks = health_checks
         self._metrics = metrics
-        self.pages: dict[str, Callable[[Ask], Answer]] = {}
+        self.pages: dict[str, Callable[[Request], Response]] = {}
         """Further pages by the first segment of their path, added by programs that embed the server."""
-        self.actions: dict[str, Callable[[Ask], Action | None]] = {}
+        self.page_actions: dict[str, Callable[[Request], Action | None]] = {}
         """Resource actions of these pages: a user with the action may read the page, as may one with the path."""
 
-    def answer(self, request: Ask, target: Target | None) -> Answer:
+    def handle(self, request: Request, target: RequestInfo | None) -> Response:
         path = request.path.rstrip("/")
         first = path.split("/")[1] if path else ""
         if first in _HEALTH and request.method in {"GET", "HEAD"}:
-            return self._health(request, path)
+            return self._health_response(request, path)
         if page := self.pages.get(first):
             return page(request)
         if request.method != "GET":
             raise api_errors.no_such_method()
         if first == "version":
-            return Answer(200, orjson.dumps(VERSION))
+            return Response(200, orjson.dumps(VERSION))
         if first in {"api", "apis"}:
-            return self._discover(request, path, target)
+            return self._discovery_response(request, path, target)
         if first == "openapi":
-            return self._openapi.answer(request, path)
+            return self._openapi.handle(request, path)
         if path == "/metrics":
-            return Answer(200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+            return Response(200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
         if not path:
             further = ["/healthz", "/livez", "/readyz", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
-            return Answer(200, orjson.dumps(self._discovery.paths(further)))
-        return text(404, "404 page not found\n")
+            return Response(200, orjson.dumps(self._discovery.root_paths(further)))
+        return text_response(404, "404 page not found\n")
 
-    def action(self, request: Ask) -> Action | None:
+    def page_action(self, request: Request) -> Action | None:
         first = request.path.strip("/").partition("/")[0]
-        return self.actions[first](request) if first in self.actions else None
+        return self.page_actions[first](request) if first in self.page_actions else None
 
-    def missing(self, target: Target) -> Answer:
+    def not_served_response(self, target: RequestInfo) -> Response:
         """The response for a resource that is not served: plain text for an unknown group, else a Status."""
         if target.group and target.group not in self._catalogue.groups():
-            return text(404, "404 page not found\n")
+            return text_response(404, "404 page not found\n")
         raise api_errors.no_such_path()
 
-    def _discover(self, request: Ask, path: str, target: Target | None) -> Answer:
+    def _discovery_response(self, request: Request, path: str, target: RequestInfo | None) -> Response:
         parts = path.strip("/").split("/")
         if len(parts) == 1:
-            return self._root(request, parts[0])
+            return self._discovery_root_response(request, parts[0])
         found: Raw | None
         if target is not None:
             found = self._discovery.resources(target.group, target.version)
             if found is None:
-                return self.missing(target)
+                return self.not_served_response(target)
         else:
             group = self._discovery.group(parts[1]) if parts[0] == "apis" else None
             found = {"kind": "APIGroup", "apiVersion": "v1", **group} if group else None
-        return Answer(200, orjson.dumps(found)) if found else text(404, "404 page not found\n")
+        return Response(200, orjson.dumps(found)) if found else text_response(404, "404 page not found\n")
 
-    def _root(self, request: Ask, root: str) -> Answer:
-        for entry in entries(request.headers.get("accept", "")):
+    def _discovery_root_response(self, request: Request, root: str) -> Response:
+        for entry in parse_accept(request.headers.get("accept", "")):
             parameters = entry.parameters
-            if entry.media in {JSON, PROTOBUF} and parameters.get("as") == "APIGroupDiscoveryList":
+            if entry.media_type in {JSON, PROTOBUF} and parameters.get("as") == "APIGroupDiscoveryList":
                 version = parameters.get("v", "")
                 if parameters.get("g") == "apidiscovery.k8s.io" and version in {"v2", "v2beta1"}:
-                    return self._aggregated(request, root, version, entry.media)
+                    return self._aggregated_discovery_response(request, root, version, entry.media_type)
             elif "as" not in parameters:
                 break
-        body: Any = self._discovery.versions(request.server_address) if root == "api" else self._discovery.groups()
-        return Answer(200, orjson.dumps(body))
+        body: Any = self._discovery.api_versions(request.server_address) if root == "api" else self._discovery.groups()
+        return Response(200, orjson.dumps(body))
 
-    def _aggregated(self, request: Ask, root: str, version: str, media: str) -> Answer:
-        body, etag = self._discovery.aggregated(root, version)
+    def _aggregated_discovery_response(self, request: Request, root: str, version: str, media: str) -> Response:
+        body, etag = self._discovery.aggregated_document(root, version)
         headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
         if request.headers.get("if-none-match") == etag:
-            return Answer(304, b"", "", headers)
-        payload = discovery(orjson.loads(body)) if media == PROTOBUF else body
-        return Answer(200, payload, AGGREGATED.format(media, version), headers, verbatim=True)
+            return Response(304, b"", "", headers)
+        payload = encode_discovery(orjson.loads(body)) if media == PROTOBUF else body
+        return Response(200, payload, AGGREGATED.format(media, version), headers, verbatim=True)
 
-    def _health(self, request: Ask, path: str) -> Answer:
+    def _health_response(self, request: Request, path: str) -> Response:
         kind, _, single = path.strip("/").partition("/")
         if single:
-            check = self._checks.get(single)
+            check = self._health_checks.get(single)
             if check is None:
-                return text(404, "404 page not found\n")
-            return text(200, "ok") if check() else text(500, f"internal server error: {single} failed\n")
+                return text_response(404, "404 page not found\n")
+            return (
+                text_response(200, "ok") if check() else text_response(500, f"internal server error: {single} failed\n")
+            )
         excluded = [value for key, value in request.query.items() if key == "exclude"]
-        results = {name: name in excluded or check() for name, check in self._checks.items()}
+        results = {name: name in excluded or check() for name, check in self._health_checks.items()}
         passed = all(results.values())
         if passed and "verbose" not in request.query:
-            return text(200, "ok")
-        lines = [_line(name, good, name in excluded) for name, good in results.items()]
+            return text_response(200, "ok")
+        lines = [_health_line(name, good, name in excluded) for name, good in results.items()]
         ending = "passed" if passed else "failed"
-        return text(200 if passed else 500, "".join(lines) + f"{kind} check {ending}\n")
+        return text_response(200 if passed else 500, "".join(lines) + f"{kind} check {ending}\n")
 
 
-def _line(name: str, good: bool, excluded: bool) -> str:
+def _health_line(name: str, passed: bool, excluded: bool) -> str:
     if excluded:
         return f"[+]{name} excluded: ok\n"
-    return f"[+]{name} ok\n" if good else f"[-]{name} failed: reason withheld\n"
+    return f"[+]{name} ok\n" if passed else f"[-]{name} failed: reason withheld\n"

@@ -68,7 +68,7 @@ def int_at(obj: Raw, *path: str) -> int:
     return int(value_at(obj, *path) or 0)
 
 
-def selector_text(selector: Raw | None) -> str:
+def format_selector(selector: Raw | None) -> str:
     """A label selector in the syntax of `kubectl get -l`."""
     if selector is None:
         return NONE

@@ -8,87 +8,94 @@ from functools import lru_cache
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.printers.table import Printer, check_include, partial, table
+from trimtab.server.printers.table import TablePrinter, make_table, partial_metadata, validate_include_object
 from trimtab.server.registry.watch import View, Watching, bookmark, plain_view
-from trimtab.server.request.messages import Answer, Ask, Stream
-from trimtab.server.request.negotiation import PROTOBUF, Form, form_of
+from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, negotiate_format
 from trimtab.server.request.options import ListOptions
-from trimtab.server.request.protobuf_responses import encode, listing, single, watch_frame
+from trimtab.server.request.protobuf_responses import (
+    encode_object,
+    encode_watch_event,
+    protobuf_list_response,
+    protobuf_response,
+)
 from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import Batch, Found, unpack
 from trimtab.store.store import Store
 
-_LONGEST_WATCH = 3600
+_MAX_WATCH_SECONDS = 3600
 """Upper limit in seconds for a watch without `timeoutSeconds`; a random part spreads the reconnects."""
 Now = Callable[[], datetime]
 
 
 @lru_cache(maxsize=512)
-def printer_of(served: Served) -> Printer:
-    return Printer(served)
+def printer_for(served: Served) -> TablePrinter:
+    return TablePrinter(served)
 
 
-def form_for(request: Ask, served: Served, *, single: bool, watch: bool = False) -> Form:
+def response_format(request: Request, served: Served, *, single: bool, watch: bool = False) -> ResponseFormat:
     accept = request.headers.get("accept", "")
-    return form_of(accept, single=single, watch=watch, custom=served.json_only)
+    return negotiate_format(accept, single=single, watch=watch, custom=served.json_only)
 
 
-def raw_answer(code: int, raw: Raw, form: Form = Form()) -> Answer:  # noqa: B008 - a frozen value
+def raw_response(code: int, raw: Raw, form: ResponseFormat = ResponseFormat()) -> Response:  # noqa: B008 - a frozen value
     """A response whose body is not a stored object: a Status, a Scale, a review."""
-    return single(code, raw) if form.media == PROTOBUF else Answer(code, orjson.dumps(raw))
+    return protobuf_response(code, raw) if form.media_type == PROTOBUF else Response(code, orjson.dumps(raw))
 
 
-def object_answer(request: Ask, found: Found, code: int, now: datetime) -> Answer:
+def object_response(request: Request, found: Found, code: int, now: datetime) -> Response:
     served = found.served
-    form = form_for(request, served, single=True)
+    form = response_format(request, served, single=True)
     if form.transform == "Table":
-        include = check_include(request.query.get("includeObject", ""))
-        printer = printer_of(served)
+        include = validate_include_object(request.query.get("includeObject", ""))
+        printer = printer_for(served)
         row = printer.row(found.value, found.revision or 0, now, include, form.version)
         metadata: Raw = {"resourceVersion": str(found.revision)} if found.revision else {}
-        return raw_answer(code, table(form.version, metadata, printer.definitions(), [row]))
+        return raw_response(code, make_table(form.version, metadata, printer.column_definitions(), [row]))
     if form.transform:
-        return raw_answer(code, partial(found.raw(), form.version), form)
-    if form.media == PROTOBUF:
-        return single(code, found.raw())
-    return Answer(code, found.body())
+        return raw_response(code, partial_metadata(found.raw(), form.version), form)
+    if form.media_type == PROTOBUF:
+        return protobuf_response(code, found.raw())
+    return Response(code, found.body())
 
 
-def list_answer(request: Ask, batch: Batch, now: datetime) -> Answer:
+def list_response(request: Request, batch: Batch, now: datetime) -> Response:
     served = batch.served
-    form = form_for(request, served, single=False)
+    form = response_format(request, served, single=False)
     if form.transform == "Table":
-        include = check_include(request.query.get("includeObject", ""))
-        printer = printer_of(served)
+        include = validate_include_object(request.query.get("includeObject", ""))
+        printer = printer_for(served)
         rows = [printer.row(e.value, e.mod_revision, now, include, form.version) for e in batch.entries]
-        return raw_answer(200, table(form.version, batch.metadata(), printer.definitions(), rows))
+        return raw_response(200, make_table(form.version, batch.metadata(), printer.column_definitions(), rows))
     if form.transform:
-        items = [partial(raw, form.version) for raw in batch.raws()]
+        items = [partial_metadata(raw, form.version) for raw in batch.raws()]
         body: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{form.version}"}
-        if form.media == PROTOBUF:
-            return listing(body, batch.metadata(), items)
-        return raw_answer(200, {**body, "metadata": batch.metadata(), "items": items})
-    if form.media == PROTOBUF:
+        if form.media_type == PROTOBUF:
+            return protobuf_list_response(body, batch.metadata(), items)
+        return raw_response(200, {**body, "metadata": batch.metadata(), "items": items})
+    if form.media_type == PROTOBUF:
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
-        return listing(head, batch.metadata(), batch.raws())
-    return Answer(200, batch.body())
+        return protobuf_list_response(head, batch.metadata(), batch.raws())
+    return Response(200, batch.body())
 
 
-def watch_answer(request: Ask, store: Store, where: Where, options: ListOptions, now: Now) -> Stream:
+def watch_response(request: Request, store: Store, where: Where, options: ListOptions, now: Now) -> StreamingResponse:
     served = where.served
     if options.timeout is None:
-        options = options._replace(timeout=float(_LONGEST_WATCH // 2 + secrets.randbelow(_LONGEST_WATCH // 2)))
-    form = form_for(request, served, single=False, watch=True)
+        options = options._replace(timeout=float(_MAX_WATCH_SECONDS // 2 + secrets.randbelow(_MAX_WATCH_SECONDS // 2)))
+    form = response_format(request, served, single=False, watch=True)
     if form.transform == "Table":
-        include = check_include(request.query.get("includeObject", ""))
+        include = validate_include_object(request.query.get("includeObject", ""))
         tables = _TableView(served, include, form.version, now)
         watching = Watching(store, where, options, tables.view(), make_bookmark=tables.bookmark)
-        return Stream(watching.lines())
-    if form.media == PROTOBUF:
-        frames = _Frames(served, form)
+        return StreamingResponse(watching.lines())
+    if form.media_type == PROTOBUF:
+        frames = _ProtobufEvents(served, form)
         make_bookmark = _partial_bookmark(form.version) if form.transform else None
-        watching = Watching(store, where, options, frames.view(), make_bookmark=make_bookmark, make_line=frames.line)
-        return Stream(watching.lines(), f"{PROTOBUF};stream=watch")
+        watching = Watching(
+            store, where, options, frames.view(), make_bookmark=make_bookmark, make_line=frames.event_frame
+        )
+        return StreamingResponse(watching.lines(), f"{PROTOBUF};stream=watch")
     if form.transform:
         watching = Watching(
             store,
@@ -97,14 +104,14 @@ def watch_answer(request: Ask, store: Store, where: Where, options: ListOptions,
             _partial_view(served, form.version),
             make_bookmark=_partial_bookmark(form.version),
         )
-        return Stream(watching.lines())
-    return Stream(Watching(store, where, options, plain_view(served)).lines())
+        return StreamingResponse(watching.lines())
+    return StreamingResponse(Watching(store, where, options, plain_view(served)).lines())
 
 
 def _partial_view(served: Served, version: str) -> View:
     return View(
         f"partial {served.api_version} {version}",
-        lambda value, revision: orjson.dumps(partial(unpack(served, value, revision), version)),
+        lambda value, revision: orjson.dumps(partial_metadata(unpack(served, value, revision), version)),
     )
 
 
@@ -113,7 +120,7 @@ def _partial_bookmark(version: str) -> Callable[[int, bool], Raw]:
         metadata: Raw = {"resourceVersion": str(revision)}
         if end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        return partial({"metadata": metadata}, version)
+        return partial_metadata({"metadata": metadata}, version)
 
     return make
 
@@ -123,42 +130,42 @@ class _TableView:
 
     def __init__(self, served: Served, include: str, version: str, now: Now) -> None:
         self._served = served
-        self._printer = printer_of(served)
+        self._printer = printer_for(served)
         self._include = include
         self._version = version
         self._now = now
         self._first = True
 
     def view(self) -> View:
-        return View("", self._show)  # no shared encoding: ages and the first event differ per watcher
+        return View("", self._encode)  # no shared encoding: ages and the first event differ per watcher
 
     def _definitions(self) -> list[Raw] | None:
         first, self._first = self._first, False
-        return self._printer.definitions() if first else None
+        return self._printer.column_definitions() if first else None
 
-    def _show(self, value: bytes, revision: int) -> bytes:
+    def _encode(self, value: bytes, revision: int) -> bytes:
         row = self._printer.row(value, revision, self._now(), self._include, self._version)
-        return orjson.dumps(table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row]))
+        return orjson.dumps(make_table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row]))
 
     def bookmark(self, revision: int, end: bool) -> Raw:
         mark = bookmark(self._served, revision, initial_end=end)
-        row = {"cells": ["" for _ in self._printer.heads], "object": partial(mark, self._version)}
-        return table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row])
+        row = {"cells": ["" for _ in self._printer.headers], "object": partial_metadata(mark, self._version)}
+        return make_table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row])
 
 
-class _Frames:
+class _ProtobufEvents:
     """Length-prefixed protobuf watch events."""
 
-    def __init__(self, served: Served, form: Form) -> None:
+    def __init__(self, served: Served, form: ResponseFormat) -> None:
         self._served = served
         self._form = form
 
     def view(self) -> View:
-        return View(f"protobuf {self._served.api_version} {self._form.transform}", self._show)
+        return View(f"protobuf {self._served.api_version} {self._form.transform}", self._encode)
 
-    def _show(self, value: bytes, revision: int) -> bytes:
+    def _encode(self, value: bytes, revision: int) -> bytes:
         raw = unpack(self._served, value, revision)
-        return encode(partial(raw, self._form.version) if self._form.transform else raw)
+        return encode_object(partial_metadata(raw, self._form.version) if self._form.transform else raw)
 
-    def line(self, type_: str, body: bytes) -> bytes:
-        return watch_frame(type_, encode(orjson.loads(body)) if body.startswith(b"{") else body)
+    def event_frame(self, type_: str, body: bytes) -> bytes:
+        return encode_watch_event(type_, encode_object(orjson.loads(body)) if body.startswith(b"{") else body)

@@ -16,7 +16,7 @@ from trimtab.server.resources import Served
 from trimtab.server.storage.object_codec import unpack
 
 
-def _text(values: list[Any]) -> str:
+def _format_value(values: list[Any]) -> str:
     if not values:
         return ""
     value = values[0]
@@ -38,10 +38,10 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
     if column.type == "boolean":
         return value if isinstance(value, bool) else None
-    return _text(values)
+    return _format_value(values)
 
 
-class Printer:
+class TablePrinter:
     """Converts objects of one resource to table rows."""
 
     def __init__(self, served: Served) -> None:
@@ -50,38 +50,38 @@ class Printer:
         columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
         if kind.custom:
             heads = [ColumnHeader(c.name, c.type, c.format, c.priority) for c in columns]
-            self.heads: Sequence[ColumnHeader] = (ColumnHeader("Name", "string", "name"), *heads)
-            self._texts = ["", *(column.text for column in columns)]
-            self._cells: Callable[[Raw, datetime], list[Any]] = lambda obj, now: [
+            self.headers: Sequence[ColumnHeader] = (ColumnHeader("Name", "string", "name"), *heads)
+            self._descriptions = ["", *(column.text for column in columns)]
+            self._cell_function: Callable[[Raw, datetime], list[Any]] = lambda obj, now: [
                 obj["metadata"]["name"],
                 *(_custom_cell(obj, column, now) for column in columns),
             ]
         else:
-            self.heads, self._cells = columns_for(served.storage)
-            self._texts = [""] * len(self.heads)
+            self.headers, self._cell_function = columns_for(served.storage)
+            self._descriptions = [""] * len(self.headers)
 
-    def definitions(self) -> list[Raw]:
+    def column_definitions(self) -> list[Raw]:
         return [
             {"name": h.name, "type": h.type, "format": h.format, "description": text, "priority": h.priority}
-            for h, text in zip(self.heads, self._texts, strict=True)
+            for h, text in zip(self.headers, self._descriptions, strict=True)
         ]
 
     def row(self, value: bytes, revision: int, now: datetime, include: str, version: str) -> Raw:
         obj = unpack(self._served, value, revision)
         # The printers of built-in kinds read the stored version, whichever version the request names.
         stored = obj if self._served.kind.custom or not self._served.outward else orjson.loads(value)
-        return {"cells": self._cells(stored, now), "object": _included(obj, include, version)}
+        return {"cells": self._cell_function(stored, now), "object": _included_object(obj, include, version)}
 
 
-def _included(obj: Raw, include: str, version: str) -> Raw | None:
+def _included_object(obj: Raw, include: str, version: str) -> Raw | None:
     if include == "None":
         return None
     if include == "Object":
         return obj
-    return partial(obj, version)
+    return partial_metadata(obj, version)
 
 
-def partial(obj: Raw, version: str = "v1") -> Raw:
+def partial_metadata(obj: Raw, version: str = "v1") -> Raw:
     """The object's metadata as a `PartialObjectMetadata`."""
     return {
         "kind": "PartialObjectMetadata",
@@ -90,7 +90,7 @@ def partial(obj: Raw, version: str = "v1") -> Raw:
     }
 
 
-def check_include(include: str) -> str:
+def validate_include_object(include: str) -> str:
     """The `includeObject` query parameter with its default; BadRequest when it has another value."""
     if include not in {"", "Metadata", "Object", "None"}:
         raise BadRequest(
@@ -100,7 +100,7 @@ def check_include(include: str) -> str:
     return include or "Metadata"
 
 
-def table(version: str, metadata: Raw, definitions: list[Raw] | None, rows: list[Raw]) -> Raw:
+def make_table(version: str, metadata: Raw, definitions: list[Raw] | None, rows: list[Raw]) -> Raw:
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",

@@ -13,11 +13,11 @@ from trimtab.server.printers.cells import (
     format_age,
     format_duration,
     format_labels,
+    format_selector,
     int_at,
     object_age,
     object_name,
     parse_headers,
-    selector_text,
 )
 
 
@@ -40,8 +40,8 @@ def _init_container_reason(obj: Raw) -> str:
     return ""
 
 
-def _format_exit(ended: Raw) -> str:
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+def _format_exit(terminated: Raw) -> str:
+    return f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
 def _container_reason(obj: Raw, reason: str) -> str:
@@ -115,7 +115,7 @@ def _deployment_cells(obj: Raw, now: datetime) -> list[Any]:
         object_age(obj, now),
         names,
         images,
-        selector_text(value_at(obj, "spec", "selector")),
+        format_selector(value_at(obj, "spec", "selector")),
     ]
 
 
@@ -123,7 +123,7 @@ def _replicaset_cells(obj: Raw, now: datetime) -> list[Any]:
     names, images = container_columns(value_at(obj, "spec", "template", "spec"))
     selector = value_at(obj, "spec", "selector")
     text = (
-        selector_text(selector)
+        format_selector(selector)
         if selector is None or "matchLabels" in selector or "matchExpressions" in selector
         else format_labels(selector)
     )
@@ -167,7 +167,7 @@ def _daemonset_cells(obj: Raw, now: datetime) -> list[Any]:
         object_age(obj, now),
         names,
         images,
-        selector_text(value_at(obj, "spec", "selector")),
+        format_selector(value_at(obj, "spec", "selector")),
     ]
 
 
@@ -196,7 +196,7 @@ def _job_cells(obj: Raw, now: datetime) -> list[Any]:
     elapsed = ""
     if started:
         elapsed = format_duration((datetime.fromisoformat(ended) if ended else now) - datetime.fromisoformat(started))
-    selector = selector_text(value_at(obj, "spec", "selector"))
+    selector = format_selector(value_at(obj, "spec", "selector"))
     return [object_name(obj), _job_status(obj), completions, elapsed, object_age(obj, now), names, images, selector]
 
 
@@ -213,7 +213,7 @@ def _cronjob_cells(obj: Raw, now: datetime) -> list[Any]:
         object_age(obj, now),
         names,
         images,
-        selector_text(value_at(obj, "spec", "jobTemplate", "spec", "selector")),
+        format_selector(value_at(obj, "spec", "jobTemplate", "spec", "selector")),
     ]
 
 

@@ -210,7 +210,7 @@ class Definitions:
 
         where = Where(self._served, "", name, "status" if "status" in changes else "")
         try:
-            await self._verbs.change(where, merge, WriteOptions(manager=_MANAGER), Caller())
+            await self._verbs.change(where, merge, WriteOptions(field_manager=_MANAGER), Caller())
         except NotFound:
             return  # deleted meanwhile; its own event follows
 

@@ -43,7 +43,7 @@ def plan_deletion(served: Served, old: Raw, options: DeleteOptions, now: datetim
         return _plan_namespace(old, now)
     metadata: Raw = {**old["metadata"]}
     obj = {**old, "metadata": metadata}
-    _set_finalizers(served, metadata, options.policy)
+    _set_finalizers(served, metadata, options.propagation_policy)
     if served.storage == "pods" and (plan := _plan_pod(obj, options, now)):
         return plan
     if not metadata.get("finalizers"):
@@ -84,7 +84,7 @@ def _set_finalizers(served: Served, metadata: Raw, policy: str) -> None:
 def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | None:
     """Pods on a node get a grace period; None when it does not apply."""
     metadata, spec = obj["metadata"], obj.get("spec", {})
-    grace = options.grace
+    grace = options.grace_period_seconds
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds", 30)
     grace = 1 if grace < 0 else grace
@@ -97,9 +97,9 @@ def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | Non
         _mark(metadata, now, grace)
         return Deletion(obj, gone=False)
     current = metadata.get("deletionGracePeriodSeconds") or 0
-    if current == 0 or (grace == 0 and options.grace is not None):
+    if current == 0 or (grace == 0 and options.grace_period_seconds is not None):
         return None
-    if options.grace is None or grace >= current:
+    if options.grace_period_seconds is None or grace >= current:
         return Deletion(obj, gone=False, unchanged=True)
     earlier = datetime.fromisoformat(deleted_at) - timedelta(seconds=current - grace)
     metadata |= {"deletionTimestamp": _stamp(earlier), "deletionGracePeriodSeconds": grace}

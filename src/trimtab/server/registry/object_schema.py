@@ -16,7 +16,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.request.body_decoding import Body
+from trimtab.server.request.body_decoding import DecodedBody
 from trimtab.server.resources import Served, Where
 
 _OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
@@ -62,7 +62,7 @@ class Fitter:
 
     # reading
 
-    def understand(self, served: Served, body: Body, validation: str, caller: Caller) -> Raw:
+    def understand(self, served: Served, body: DecodedBody, validation: str, caller: Caller) -> Raw:
         """The object of a request, validated as strictly as the client requested."""
         obj = self._typed(served, body.obj)
         try:

@@ -17,10 +17,10 @@ from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import Fitter, Wanted, part_of
 from trimtab.server.registry.resource_store import Outcome, Verbs
-from trimtab.server.request.body_decoding import load_yaml, loads
-from trimtab.server.request.messages import Ask
-from trimtab.server.request.negotiation import content_media
-from trimtab.server.request.options import WriteOptions, write_options
+from trimtab.server.request.body_decoding import load_json, load_yaml
+from trimtab.server.request.messages import Request
+from trimtab.server.request.negotiation import media_type_of
+from trimtab.server.request.options import WriteOptions, parse_write_options
 from trimtab.server.resources import Served, Where
 
 JSON_PATCH = "application/json-patch+json"
@@ -61,8 +61,8 @@ class Patcher:
     def _fitter(self) -> Fitter:
         return self._verbs.fitter
 
-    def check_media(self, ask: Ask, served: Served) -> str:
-        media = content_media(ask.headers.get("content-type", ""))
+    def check_media(self, ask: Request, served: Served) -> str:
+        media = media_type_of(ask.headers.get("content-type", ""))
         if media not in _BUILT_IN:
             raise UnsupportedMedia("415: Unsupported Media Type", details=True)
         if media == STRATEGIC and served.kind.custom:
@@ -71,9 +71,9 @@ class Patcher:
             )
         return media
 
-    async def patch(self, ask: Ask, where: Where) -> Outcome:
+    async def patch(self, ask: Request, where: Where) -> Outcome:
         media = self.check_media(ask, where.served)
-        options = write_options("PatchOptions", ask.query, apply=media == APPLY)
+        options = parse_write_options("PatchOptions", ask.query, apply=media == APPLY)
         if media == APPLY:
             return await self.apply(where, read_applied(ask.body), options, ask.caller)
         return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
@@ -87,7 +87,7 @@ class Patcher:
     def reader(self, media: str, body: bytes, served: Served) -> Apply:
         """The function that applies the patch; raises when the body is not a patch."""
         try:
-            patch = loads(body)
+            patch = load_json(body)
         except ValueError as error:
             why = "invalid JSON patch" if media == MERGE else f"error decoding patch: {error}"
             raise BadRequest(why) from None
@@ -141,7 +141,7 @@ class Patcher:
             live,
             config,
             self._fitter.shape(served),
-            options.manager,
+            options.field_manager,
             timestamp(self._verbs.clock.now()),
             api_version=served.api_version,
             kind=served.kind.name,
@@ -195,7 +195,7 @@ def _misfit(new: Any, why: str) -> Invalid:
 def read_applied(body: bytes) -> Raw:
     """The object in an apply patch, which is YAML or JSON."""
     try:
-        applied = loads(body) if body.lstrip()[:1] == b"{" else load_yaml(body)
+        applied = load_json(body) if body.lstrip()[:1] == b"{" else load_yaml(body)
     except ValueError as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
     if not isinstance(applied, dict):

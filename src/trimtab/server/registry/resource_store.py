@@ -21,13 +21,13 @@ from trimtab.server.registry.object_schema import Fitter, Wanted
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
 from trimtab.server.registry.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.request.options import (
-    INCONSISTENT,
+    CURRENT_STATE,
     DeleteOptions,
     ListOptions,
     WriteOptions,
-    check_list,
-    make_token,
+    encode_continue_token,
     parse_version,
+    validate_list_options,
 )
 from trimtab.server.resources import Catalogue, Served, Where
 from trimtab.server.storage.key_locks import Turns
@@ -114,7 +114,7 @@ class Verbs:
             raise api_errors.too_large_version(version, self.store.revision)
 
     def list(self, where: Where, options: ListOptions) -> Batch:
-        served, options = where.served, check_list(options)
+        served, options = where.served, validate_list_options(options)
         choice = choose(served, options.labels, options.fields)
         if served.kind.id in self.computed:
             return Batch(
@@ -162,10 +162,10 @@ class Verbs:
                 entries = entries[:limit] if limit else entries
         except Expired:
             if after:
-                raise ExpiredToken(make_token(INCONSISTENT, after)) from None
+                raise ExpiredToken(encode_continue_token(CURRENT_STATE, after)) from None
             raise
         if limit and remaining > 0:
-            token = make_token(page.revision, entries[-1].key.removeprefix(prefix))
+            token = encode_continue_token(page.revision, entries[-1].key.removeprefix(prefix))
             return Batch(served, entries, page.revision, token, remaining if choice is EVERYTHING else None)
         return Batch(served, entries, page.revision)
 
@@ -225,7 +225,7 @@ class Verbs:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             if self.store.get(where.key) is None:
                 attributes = Attributes("CREATE", where, caller)
-                new = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes, now)
+                new = await self._born(Wanted(obj), WriteOptions(field_manager=caller.user_agent), attributes, now)
                 writes.append(Put(where.key, pack(new), ABSENT))
         if writes:
             await self.store.commit(writes)
@@ -264,7 +264,7 @@ class Verbs:
         prepare_create(served, obj, self.fitter.blank_status(served))
         obj = self.fitter.complete(served, obj)
         if not wanted.applied:
-            obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
+            obj = self.fitter.owned(where, obj, None, options.field_manager or attributes.caller.user_agent, now)
         obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
         give_birth(served, obj)
         return await self._admitted(attributes, obj)
@@ -420,11 +420,11 @@ class Verbs:
         beside: Sequence[Proposal],
     ) -> Outcome:
         served, name, subresource = attributes.where.served, attributes.where.name, attributes.where.subresource
-        new = carry_over(served, wanted.obj, old, subresource, whole=options.whole)
+        new = carry_over(served, wanted.obj, old, subresource, whole=options.include_status)
         new = self.fitter.complete(served, new)
         if not wanted.applied:
-            manager = options.manager or attributes.caller.agent
-            new = self.fitter.owned(attributes.where, new, old, manager, self._moment(), whole=options.whole)
+            manager = options.field_manager or attributes.caller.user_agent
+            new = self.fitter.owned(attributes.where, new, old, manager, self._moment(), whole=options.include_status)
         for plugin in self.admission.mutating(attributes):
             new = await plugin.mutate(attributes, new, old)
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)

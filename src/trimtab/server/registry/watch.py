@@ -10,7 +10,7 @@ from msgspec import Struct
 from trimtab.api.value import Raw
 from trimtab.errors import Expired, Unavailable
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
-from trimtab.server.request.options import ListOptions, check_watch
+from trimtab.server.request.options import ListOptions, validate_watch_options
 from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import dress
 from trimtab.store.records import Event
@@ -92,7 +92,7 @@ class Watching:
     ) -> None:
         self._line = make_line
         self._marked = False
-        self._options = options = check_watch(options)
+        self._options = options = validate_watch_options(options)
         self._store = store
         served = where.served
         self._prefix = served.under(where.namespace)

@@ -8,11 +8,11 @@ _ESCAPES = {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-class _Broken(Exception):
+class _JsonSyntaxError(Exception):
     """A syntax error with Go's message."""
 
 
-def _character(byte: int) -> str:
+def _quote_character(byte: int) -> str:
     if byte == 0x27:
         return r"'\''"
     if byte == 0x22:
@@ -24,111 +24,111 @@ def _character(byte: int) -> str:
     return f"'{chr(byte)}'"
 
 
-class _Scanner:
+class _JsonScanner:
     """A strict scanner that raises at the first byte that Go rejects."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.at = 0
+        self.offset = 0
 
-    def _skip(self) -> int:
-        while self.at < len(self.text) and self.text[self.at] in _SPACE:
-            self.at += 1
-        if self.at >= len(self.text):
-            raise _Broken("unexpected end of JSON input")
-        return self.text[self.at]
+    def _skip_space(self) -> int:
+        while self.offset < len(self.text) and self.text[self.offset] in _SPACE:
+            self.offset += 1
+        if self.offset >= len(self.text):
+            raise _JsonSyntaxError("unexpected end of JSON input")
+        return self.text[self.offset]
 
-    def _refuse(self, where: str) -> None:
-        raise _Broken(f"invalid character {_character(self.text[self.at])} {where}")
+    def _raise_invalid_character(self, context: str) -> None:
+        raise _JsonSyntaxError(f"invalid character {_quote_character(self.text[self.offset])} {context}")
 
-    def _string(self) -> None:
-        self.at += 1
-        while self.at < len(self.text):
-            byte = self.text[self.at]
+    def _scan_string(self) -> None:
+        self.offset += 1
+        while self.offset < len(self.text):
+            byte = self.text[self.offset]
             if byte == 0x22:
-                self.at += 1
+                self.offset += 1
                 return
             if byte == 0x5C:
-                self.at += 1
-                if self.at < len(self.text) and self.text[self.at] not in b'"\\/bfnrtu':
-                    self._refuse("in string escape code")
+                self.offset += 1
+                if self.offset < len(self.text) and self.text[self.offset] not in b'"\\/bfnrtu':
+                    self._raise_invalid_character("in string escape code")
             elif byte < 0x20:
-                self._refuse("in string literal")
-            self.at += 1
-        raise _Broken("unexpected end of JSON input")
+                self._raise_invalid_character("in string literal")
+            self.offset += 1
+        raise _JsonSyntaxError("unexpected end of JSON input")
 
-    def value(self, depth: int = 0) -> None:
-        first = self._skip()
+    def scan_value(self, depth: int = 0) -> None:
+        first = self._skip_space()
         if depth > 10_000:
-            raise _Broken("exceeded max depth")
+            raise _JsonSyntaxError("exceeded max depth")
         if first == 0x7B:
-            self._members(depth)
+            self._scan_object(depth)
         elif first == 0x5B:
-            self._items(depth)
+            self._scan_array(depth)
         elif first == 0x22:
-            self._string()
+            self._scan_string()
         elif literal := _LITERALS.get(first):
             for expected in literal:
-                if self.at >= len(self.text):
-                    raise _Broken("unexpected end of JSON input")
-                if self.text[self.at] != expected:
-                    self._refuse(f"in literal {literal.decode()} (expecting '{chr(expected)}')")
-                self.at += 1
-        elif match := _NUMBER.match(self.text, self.at):
-            self.at = match.end()
+                if self.offset >= len(self.text):
+                    raise _JsonSyntaxError("unexpected end of JSON input")
+                if self.text[self.offset] != expected:
+                    self._raise_invalid_character(f"in literal {literal.decode()} (expecting '{chr(expected)}')")
+                self.offset += 1
+        elif match := _NUMBER.match(self.text, self.offset):
+            self.offset = match.end()
         elif first == 0x2D:
-            self.at += 1
-            self._skip()
-            self._refuse("in numeric literal")
+            self.offset += 1
+            self._skip_space()
+            self._raise_invalid_character("in numeric literal")
         else:
-            self._refuse("looking for beginning of value")
+            self._raise_invalid_character("looking for beginning of value")
 
-    def _members(self, depth: int) -> None:
-        self.at += 1
-        if self._skip() == 0x7D:
-            self.at += 1
+    def _scan_object(self, depth: int) -> None:
+        self.offset += 1
+        if self._skip_space() == 0x7D:
+            self.offset += 1
             return
         while True:
-            if self._skip() != 0x22:
-                self._refuse("looking for beginning of object key string")
-            self._string()
-            if self._skip() != 0x3A:
-                self._refuse("after object key")
-            self.at += 1
-            self.value(depth + 1)
-            after = self._skip()
+            if self._skip_space() != 0x22:
+                self._raise_invalid_character("looking for beginning of object key string")
+            self._scan_string()
+            if self._skip_space() != 0x3A:
+                self._raise_invalid_character("after object key")
+            self.offset += 1
+            self.scan_value(depth + 1)
+            after = self._skip_space()
             if after == 0x7D:
-                self.at += 1
+                self.offset += 1
                 return
             if after != 0x2C:
-                self._refuse("after object key:value pair")
-            self.at += 1
+                self._raise_invalid_character("after object key:value pair")
+            self.offset += 1
 
-    def _items(self, depth: int) -> None:
-        self.at += 1
-        if self._skip() == 0x5D:
-            self.at += 1
+    def _scan_array(self, depth: int) -> None:
+        self.offset += 1
+        if self._skip_space() == 0x5D:
+            self.offset += 1
             return
         while True:
-            self.value(depth + 1)
-            after = self._skip()
+            self.scan_value(depth + 1)
+            after = self._skip_space()
             if after == 0x5D:
-                self.at += 1
+                self.offset += 1
                 return
             if after != 0x2C:
-                self._refuse("after array element")
-            self.at += 1
+                self._raise_invalid_character("after array element")
+            self.offset += 1
 
 
-def complaint(text: bytes) -> str:
+def go_json_error(text: bytes) -> str:
     """Go's message for the first syntax error in `text`; empty when Go accepts it."""
-    scanner = _Scanner(text)
+    scanner = _JsonScanner(text)
     try:
-        scanner.value()
-        if text[scanner.at :].strip(_SPACE):
-            scanner._skip()  # noqa: SLF001 - same module
-            return f"invalid character {_character(text[scanner.at])} after top-level value"
-    except _Broken as broken:
+        scanner.scan_value()
+        if text[scanner.offset :].strip(_SPACE):
+            scanner._skip_space()  # noqa: SLF001 - same module
+            return f"invalid character {_quote_character(text[scanner.offset])} after top-level value"
+    except _JsonSyntaxError as broken:
         return str(broken)
     except RecursionError:
         return "exceeded max depth"

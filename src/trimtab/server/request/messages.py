@@ -8,37 +8,37 @@ from trimtab.server.auth.user import Caller, User
 from trimtab.server.request.negotiation import JSON
 
 
-class Ask(msgspec.Struct):
+class Request(msgspec.Struct):
     """A parsed HTTP request."""
 
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
-    groups: list[str] = []
+    impersonate_groups: list[str] = []
     """Every `Impersonate-Group` header."""
     body: bytes = b""
-    protobuf: bool = False
+    protobuf_errors: bool = False
     """Whether an error is encoded as protobuf."""
     certificate_user: User | None = None
     server_address: str = ""
     caller: Caller = msgspec.field(default_factory=Caller)
 
 
-class Answer(msgspec.Struct):
+class Response(msgspec.Struct):
     """A complete response; a JSON body is compact and has no trailing newline yet."""
 
     code: int
     body: bytes
-    media: str = JSON
+    media_type: str = JSON
     headers: list[tuple[bytes, bytes]] = []
     verbatim: bool = False
     """Send the body unchanged: no YAML, no indentation, no trailing newline."""
 
 
-class Stream(msgspec.Struct):
+class StreamingResponse(msgspec.Struct):
     """A response whose body is sent in chunks until the watch ends."""
 
-    lines: AsyncIterator[bytes]
-    media: str = JSON
+    chunks: AsyncIterator[bytes]
+    media_type: str = JSON
     headers: list[tuple[bytes, bytes]] = []

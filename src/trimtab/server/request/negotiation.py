@@ -8,29 +8,29 @@ from trimtab.errors import NotAcceptable
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-KNOWN = f"{JSON}, {YAML}, {PROTOBUF}"
+SUPPORTED_MEDIA_TYPES = f"{JSON}, {YAML}, {PROTOBUF}"
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
-_WILD = {"", "*/*", "application/*", JSON}
+_JSON_ALIASES = {"", "*/*", "application/*", JSON}
 
 
-class Entry(NamedTuple):
+class AcceptEntry(NamedTuple):
     """One alternative of an Accept header."""
 
-    media: str
+    media_type: str
     parameters: dict[str, str]
 
 
-class Form(NamedTuple):
+class ResponseFormat(NamedTuple):
     """The negotiated format of a response."""
 
-    media: str = JSON
+    media_type: str = JSON
     transform: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList` or empty."""
     version: str = "v1"
     """Version of meta.k8s.io of a transformed response."""
 
 
-def _quality(entry: Entry) -> float:
+def _quality(entry: AcceptEntry) -> float:
     try:
         return float(entry.parameters.get("q", "1"))
     except ValueError:
@@ -38,21 +38,21 @@ def _quality(entry: Entry) -> float:
 
 
 @lru_cache(maxsize=256)
-def entries(accept: str) -> tuple[Entry, ...]:
+def parse_accept(accept: str) -> tuple[AcceptEntry, ...]:
     """The alternatives of an Accept header, best first."""
     parsed = []
     for part in accept.split(","):
         media, *rest = [piece.strip() for piece in part.split(";")]
         pairs = (piece.partition("=") for piece in rest)
-        parsed.append(Entry(media.lower(), {key.strip(): value.strip() for key, _, value in pairs}))
+        parsed.append(AcceptEntry(media.lower(), {key.strip(): value.strip() for key, _, value in pairs}))
     return tuple(sorted(parsed, key=_quality, reverse=True))
 
 
-def _transform_of(entry: Entry, *, single: bool) -> Form | None:
+def _format_for(entry: AcceptEntry, *, single: bool) -> ResponseFormat | None:
     wanted = entry.parameters.get("as", "")
-    media = JSON if entry.media in _WILD else entry.media
+    media = JSON if entry.media_type in _JSON_ALIASES else entry.media_type
     if not wanted:
-        return Form(media)
+        return ResponseFormat(media)
     version = entry.parameters.get("v", "")
     if wanted not in _TRANSFORMS or entry.parameters.get("g") != "meta.k8s.io" or version not in {"v1", "v1beta1"}:
         return None
@@ -60,27 +60,27 @@ def _transform_of(entry: Entry, *, single: bool) -> Form | None:
         return None  # tables have no protobuf encoding here, and no known client requests one
     if (wanted == "PartialObjectMetadataList") == single and wanted != "Table":
         return None
-    return Form(media, wanted, version)
+    return ResponseFormat(media, wanted, version)
 
 
 @lru_cache(maxsize=256)
-def form_of(accept: str, *, single: bool, watch: bool = False, custom: bool = False) -> Form:
+def negotiate_format(accept: str, *, single: bool, watch: bool = False, custom: bool = False) -> ResponseFormat:
     """The first alternative that can be served; NotAcceptable when there is none."""
     bad_transform = False
-    for entry in entries(accept):
-        if entry.media not in _WILD and entry.media not in {YAML, PROTOBUF}:
+    for entry in parse_accept(accept):
+        if entry.media_type not in _JSON_ALIASES and entry.media_type not in {YAML, PROTOBUF}:
             continue
-        if entry.media == PROTOBUF and (custom and not entry.parameters.get("as", "").startswith("Partial")):
+        if entry.media_type == PROTOBUF and (custom and not entry.parameters.get("as", "").startswith("Partial")):
             continue
-        if watch and entry.media == YAML:
+        if watch and entry.media_type == YAML:
             continue
-        form = _transform_of(entry, single=single or watch)
+        form = _format_for(entry, single=single or watch)
         if form is not None:
             return form
         bad_transform = True
     if bad_transform:
-        raise NotAcceptable(f"only the following media types are accepted: {KNOWN}")
-    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {KNOWN}", details=True)
+        raise NotAcceptable(f"only the following media types are accepted: {SUPPORTED_MEDIA_TYPES}")
+    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {SUPPORTED_MEDIA_TYPES}", details=True)
 
 
 def wants_pretty(query: str | None, user_agent: str) -> bool:
@@ -90,7 +90,7 @@ def wants_pretty(query: str | None, user_agent: str) -> bool:
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def content_media(content_type: str) -> str:
+def media_type_of(content_type: str) -> str:
     """The media type of a request body, without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
@@ -98,5 +98,9 @@ def content_media(content_type: str) -> str:
 @lru_cache(maxsize=256)
 def prefers_protobuf(accept: str) -> bool:
     """Whether objects and errors of a built-in kind are sent as protobuf."""
-    known = (entry.media for entry in entries(accept) if entry.media in _WILD or entry.media in {YAML, PROTOBUF})
+    known = (
+        entry.media_type
+        for entry in parse_accept(accept)
+        if entry.media_type in _JSON_ALIASES or entry.media_type in {YAML, PROTOBUF}
+    )
     return next(known, "") == PROTOBUF

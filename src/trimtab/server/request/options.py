@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
-from trimtab.server.request.routes import truthy
+from trimtab.server.request.routes import is_true
 
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
-_POLICIES = ("Foreground", "Background", "Orphan")
-INCONSISTENT = -1
+_PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
+CURRENT_STATE = -1
 """Revision in a continue token that continues with the current state instead of a snapshot."""
 Query = Mapping[str, str]
 
@@ -37,23 +37,23 @@ class ListOptions(NamedTuple):
 
 
 class WriteOptions(Struct, frozen=True):
-    manager: str = ""
+    field_manager: str = ""
     dry_run: bool = False
     validation: str = "Warn"
     force: bool = False
-    whole: bool = False
+    include_status: bool = False
     """Write the status together with the object although the kind has a status subresource; in process only."""
 
 
 class DeleteOptions(NamedTuple):
-    policy: str = ""
-    grace: int | None = None
+    propagation_policy: str = ""
+    grace_period_seconds: int | None = None
     dry_run: bool = False
     uid: str = ""
     version: str = ""
 
 
-def _integer(text: str) -> int:
+def _parse_int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -65,12 +65,12 @@ def parse_version(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def list_options(query: Query) -> ListOptions:
+def parse_list_options(query: Query) -> ListOptions:
     """Options of a list or watch; `check_list` and `check_watch` validate their combination."""
     text, match, token = (query.get(key, "") for key in ("resourceVersion", "resourceVersionMatch", "continue"))
-    limit = _integer(query["limit"]) if query.get("limit") else 0
-    timeout = float(_integer(query["timeoutSeconds"])) if query.get("timeoutSeconds") else None
-    initial = truthy(query["sendInitialEvents"]) if query.get("sendInitialEvents") else None
+    limit = _parse_int(query["limit"]) if query.get("limit") else 0
+    timeout = float(_parse_int(query["timeoutSeconds"])) if query.get("timeoutSeconds") else None
+    initial = is_true(query["sendInitialEvents"]) if query.get("sendInitialEvents") else None
     return ListOptions(
         query.get("labelSelector", ""),
         query.get("fieldSelector", ""),
@@ -82,16 +82,16 @@ def list_options(query: Query) -> ListOptions:
         text,
         match,
         timeout,
-        truthy(query.get("allowWatchBookmarks", "")),
+        is_true(query.get("allowWatchBookmarks", "")),
         initial,
     )
 
 
-def check_list(options: ListOptions) -> ListOptions:
+def validate_list_options(options: ListOptions) -> ListOptions:
     """Validate the options of a list and decode its continue token."""
     text, match = options.version_text, options.match
     if match:
-        causes = _match_causes(text, match, options)
+        causes = _version_match_causes(text, match, options)
         if causes:
             raise api_errors.bad_options("ListOptions", *causes)
     if options.initial_events is not None:
@@ -106,12 +106,12 @@ def check_list(options: ListOptions) -> ListOptions:
     if options.after:
         if text and text != "0":
             raise BadRequest("specifying resource version is not allowed when using continue")
-        snapshot, after = _read_token(options.after)
+        snapshot, after = _decode_continue_token(options.after)
         return options._replace(after=after, snapshot=max(snapshot, 0), version=None)
     return options
 
 
-def _match_causes(text: str, match: str, options: ListOptions) -> list[Cause]:
+def _version_match_causes(text: str, match: str, options: ListOptions) -> list[Cause]:
     field = "resourceVersionMatch"
     if not text:
         return [
@@ -128,7 +128,7 @@ def _match_causes(text: str, match: str, options: ListOptions) -> list[Cause]:
     return []
 
 
-def check_watch(options: ListOptions) -> ListOptions:
+def validate_watch_options(options: ListOptions) -> ListOptions:
     """Validate the options of a watch."""
     field = "resourceVersionMatch"
     if options.initial_events is None:
@@ -150,13 +150,13 @@ def check_watch(options: ListOptions) -> ListOptions:
     return options
 
 
-def make_token(revision: int, last: str) -> str:
+def encode_continue_token(revision: int, last: str) -> str:
     """An opaque continue token: resume after `last` at `revision`."""
     body = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": f"/{last}\0"})
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
-def _read_token(token: str) -> tuple[int, str]:
+def _decode_continue_token(token: str) -> tuple[int, str]:
     try:
         body = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         revision, start = body["rv"], body["start"]
@@ -167,12 +167,12 @@ def _read_token(token: str) -> tuple[int, str]:
     raise BadRequest("continue key is not valid: illegal base64 data or an unknown token")
 
 
-def write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptions:
+def parse_write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptions:
     """Options of create (`CreateOptions`), update and patch."""
     causes = []
     dry = query.get("dryRun", "")
     if "dryRun" in query and dry != "All":
-        causes.append(_unsupported("dryRun", f'["{dry}"]', ("All",)))
+        causes.append(_unsupported_value_cause("dryRun", f'["{dry}"]', ("All",)))
     manager = query.get("fieldManager", "")
     if len(manager.encode()) > 128:
         causes.append(Cause("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"))
@@ -181,8 +181,8 @@ def write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptio
         causes.append(Cause("FieldValueInvalid", message, "fieldManager"))
     validation = query.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
-        causes.append(_unsupported("fieldValidation", f'"{validation}"', _VALIDATIONS))
-    force = truthy(query.get("force", ""))
+        causes.append(_unsupported_value_cause("fieldValidation", f'"{validation}"', _VALIDATIONS))
+    force = is_true(query.get("force", ""))
     if kind == "PatchOptions":
         if apply and not manager:
             causes.append(Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
@@ -193,14 +193,14 @@ def write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptio
     return WriteOptions(manager, bool(dry), validation or "Warn", force)
 
 
-def _unsupported(field: str, value: str, supported: tuple[str, ...]) -> Cause:
+def _unsupported_value_cause(field: str, value: str, supported: tuple[str, ...]) -> Cause:
     listed = ", ".join(f'"{item}"' for item in supported)
     return Cause("FieldValueNotSupported", f"Unsupported value: {value}: supported values: {listed}", field)
 
 
-def delete_options(body: Mapping[str, object] | None, query: Query) -> DeleteOptions:
+def parse_delete_options(body: Mapping[str, object] | None, query: Query) -> DeleteOptions:
     """Options of a deletion, from the body or, without one, from the query."""
-    options: dict[str, object] = dict(body) if body else _from_query(query)
+    options: dict[str, object] = dict(body) if body else _delete_options_from_query(query)
     if body and body.get("kind") not in (None, "", "DeleteOptions"):
         raise BadRequest(
             f'no kind "{body["kind"]}" is registered for version "{body.get("apiVersion", "")}" '
@@ -217,11 +217,13 @@ def delete_options(body: Mapping[str, object] | None, query: Query) -> DeleteOpt
                 "propagationPolicy",
             )
         )
-    if policy is not None and policy not in _POLICIES:
-        causes.append(_unsupported("propagationPolicy", api_errors.quoted(policy), (*_POLICIES, "nil")))
+    if policy is not None and policy not in _PROPAGATION_POLICIES:
+        causes.append(
+            _unsupported_value_cause("propagationPolicy", api_errors.quoted(policy), (*_PROPAGATION_POLICIES, "nil"))
+        )
     dry = options.get("dryRun") or []
     if not isinstance(dry, list) or any(value != "All" for value in dry):
-        causes.append(_unsupported("dryRun", api_errors.quoted(dry), ("All",)))
+        causes.append(_unsupported_value_cause("dryRun", api_errors.quoted(dry), ("All",)))
     if causes:
         raise api_errors.bad_options("DeleteOptions", *causes)
     if orphan is not None:
@@ -238,14 +240,14 @@ def delete_options(body: Mapping[str, object] | None, query: Query) -> DeleteOpt
     return DeleteOptions(str(policy or ""), grace, bool(dry), uid, version)
 
 
-def _from_query(query: Query) -> dict[str, object]:
+def _delete_options_from_query(query: Query) -> dict[str, object]:
     options: dict[str, object] = {}
     if query.get("propagationPolicy"):
         options["propagationPolicy"] = query["propagationPolicy"]
     if query.get("gracePeriodSeconds"):
-        options["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
+        options["gracePeriodSeconds"] = _parse_int(query["gracePeriodSeconds"])
     if query.get("orphanDependents"):
-        options["orphanDependents"] = truthy(query["orphanDependents"])
+        options["orphanDependents"] = is_true(query["orphanDependents"])
     if "dryRun" in query:
         options["dryRun"] = [query["dryRun"]]
     return options

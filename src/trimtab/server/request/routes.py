@@ -8,7 +8,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-class Target(NamedTuple):
+class RequestInfo(NamedTuple):
     """Group, version, resource, namespace and name of a request path."""
 
     group: str
@@ -21,7 +21,7 @@ class Target(NamedTuple):
     """The deprecated `/watch/` form of the path."""
 
 
-def resolve(path: str) -> Target | None:
+def parse_path(path: str) -> RequestInfo | None:
     """The target of a path below `/api/` or `/apis/`; None when the path has no such shape."""
     parts = [unquote(part) for part in path.split("/") if part]
     if not parts:
@@ -33,34 +33,34 @@ def resolve(path: str) -> Target | None:
     else:
         return None
     legacy = bool(rest) and rest[0] == "watch" and len(rest) > 1
-    return _inside(group, version, rest[1:] if legacy else rest, legacy)
+    return _parse_resource_path(group, version, rest[1:] if legacy else rest, legacy)
 
 
-def _inside(group: str, version: str, rest: list[str], legacy: bool) -> Target | None:
+def _parse_resource_path(group: str, version: str, rest: list[str], legacy: bool) -> RequestInfo | None:
     if not rest:
-        return Target(group, version)
+        return RequestInfo(group, version)
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     resource, name, *deeper = [*rest, ""] if len(rest) == 1 else rest
     if (resource, deeper) == ("pods", ["evict"]):
         deeper = ["eviction"]  # accepted alias from an earlier design; discovery advertises only `eviction`
-    return Target(group, version, resource, namespace, name, "/".join(deeper), legacy)
+    return RequestInfo(group, version, resource, namespace, name, "/".join(deeper), legacy)
 
 
-def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:
+def verb_of(method: str, target: RequestInfo, query: Mapping[str, str]) -> str:
     """The Kubernetes verb of a request; empty when the method has none."""
     if method == "GET":
         if target.legacy_watch:
             return "watch"
         if target.name:
             return "get"
-        return "watch" if truthy(query.get("watch", "")) else "list"
+        return "watch" if is_true(query.get("watch", "")) else "list"
     if method == "DELETE":
         return "delete" if target.name else "deletecollection"
     return _VERBS.get(method, "")
 
 
-def truthy(text: str) -> bool:
+def is_true(text: str) -> bool:
     """The value of a boolean query parameter: empty, `0` and `false` are false, anything else is true."""
     return text not in {"", "0", "false"}

@@ -69,7 +69,7 @@ def _expecting(pod: str, node: str, body: Raw, caller: Caller) -> Proposal:
     """
     annotations: Raw = (body.get("metadata") or {}).get("annotations") or {}
     seen = parse_version(str(annotations.get(SEEN) or ""))
-    binder = str(annotations.get(BINDER) or f"{caller.user.name}/{caller.agent}")
+    binder = str(annotations.get(BINDER) or f"{caller.user.name}/{caller.user_agent}")
 
     def propose(draft: Draft) -> Sequence[Operation]:
         entry = draft.get(f"{_LAST}{node}")

@@ -8,22 +8,22 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Unavailable
 from trimtab.server import api_errors
-from trimtab.server.auth.authenticate import ISSUER, Claims, Tokens
-from trimtab.server.printers.responses import object_answer, raw_answer
+from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
+from trimtab.server.printers.responses import object_response, raw_response
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.request.body_decoding import read_body
-from trimtab.server.request.messages import Answer, Ask
-from trimtab.server.request.negotiation import PROTOBUF, Form, content_media
-from trimtab.server.request.options import write_options
-from trimtab.server.request.routes import truthy
+from trimtab.server.request.body_decoding import decode_body
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
+from trimtab.server.request.options import parse_write_options
+from trimtab.server.request.routes import is_true
 from trimtab.server.resources import Catalogue, Where
 from trimtab.server.subresources.binding import Bindings
 from trimtab.server.subresources.eviction import Evictions
 from trimtab.server.subresources.scale import Scaling
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
-Act = Callable[[Ask, Where], Awaitable[Answer]]
+Act = Callable[[Request, Where], Awaitable[Response]]
 
 
 class Output(Protocol):
@@ -32,17 +32,23 @@ class Output(Protocol):
     def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
-def success(ask: Ask, code: int, message: str = "") -> Answer:
+def success(ask: Request, code: int, message: str = "") -> Response:
     details = {"message": message} if message else {}
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **details, "code": code}
-    return raw_answer(code, status, Form(PROTOBUF) if ask.protobuf else Form())
+    return raw_response(code, status, ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat())
 
 
 class Subresources:
     """Dispatches to the handler of a subresource, and serves the small ones."""
 
     def __init__(
-        self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool, output: Output | None = None
+        self,
+        verbs: Verbs,
+        patcher: Patcher,
+        tokens: ServiceAccountTokens,
+        *,
+        several_budgets: bool,
+        output: Output | None = None,
     ) -> None:
         self._verbs = verbs
         self._catalogue: Catalogue = verbs.catalogue
@@ -63,7 +69,7 @@ class Subresources:
             "proxy": self._proxy,
         }
 
-    async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
+    async def answer(self, ask: Request, where: Where, verb: str) -> Response:
         name = where.subresource.partition("/")[0]
         if name == "scale":
             return await self._scaling.answer(ask, where, verb)
@@ -71,7 +77,7 @@ class Subresources:
             return await handler(ask, where)
         return await self._whole(ask, where, verb)
 
-    async def bind(self, ask: Ask, namespace: str) -> Answer:
+    async def bind(self, ask: Request, namespace: str) -> Response:
         """The older way to bind a pod: POST of a Binding that names the pod."""
         body = self._read(ask, "v1", "Binding")
         pods = self._catalogue.preferred("", "pods")
@@ -80,26 +86,26 @@ class Subresources:
             raise BadRequest("the binding does not name a pod")
         return await self._bind(ask, Where(pods, namespace, name, "binding"))
 
-    async def _whole(self, ask: Ask, where: Where, verb: str) -> Answer:
+    async def _whole(self, ask: Request, where: Where, verb: str) -> Response:
         """A subresource that is read and written as the whole object: status, finalize, approval."""
         now = self._verbs.clock.now()
         if verb == "get":
-            return object_answer(ask, self._verbs.get(where), 200, now)
+            return object_response(ask, self._verbs.get(where), 200, now)
         if verb == "patch":
             outcome = await self._patcher.patch(ask, where)
-            return object_answer(ask, outcome.found, 200, now)
-        options = write_options("UpdateOptions", ask.query)
+            return object_response(ask, outcome.found, 200, now)
+        options = parse_write_options("UpdateOptions", ask.query)
         served = where.served
-        body = read_body(
-            content_media(ask.headers.get("content-type", "")), ask.body, served.api_version, served.kind.name
+        body = decode_body(
+            media_type_of(ask.headers.get("content-type", "")), ask.body, served.api_version, served.kind.name
         )
         obj = self._verbs.fitter.understand(served, body, options.validation, ask.caller)
         outcome = await self._verbs.update(where, obj, options, ask.caller)
-        return object_answer(ask, outcome.found, 200, now)
+        return object_response(ask, outcome.found, 200, now)
 
-    def _read(self, ask: Ask, api_version: str, kind: str) -> Raw:
+    def _read(self, ask: Request, api_version: str, kind: str) -> Raw:
         """The body of a request whose kind is not that of the resource."""
-        obj = read_body(content_media(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
+        obj = decode_body(media_type_of(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
         if obj.get("kind", kind) != kind:
             group = (api_version.rpartition("/")[0] or "core").split(".")[0]
             version = str(obj.get("apiVersion", "")).rpartition("/")[2]
@@ -111,19 +117,19 @@ class Subresources:
             raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
         return obj
 
-    async def _evict(self, ask: Ask, where: Where) -> Answer:
+    async def _evict(self, ask: Request, where: Where) -> Response:
         body = self._read(ask, "policy/v1", "Eviction")
-        options = write_options("CreateOptions", ask.query)
+        options = parse_write_options("CreateOptions", ask.query)
         cost = await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
         return success(ask, 201, cost)
 
-    async def _bind(self, ask: Ask, where: Where) -> Answer:
+    async def _bind(self, ask: Request, where: Where) -> Response:
         body = self._read(ask, "v1", "Binding")
-        options = write_options("CreateOptions", ask.query)
+        options = parse_write_options("CreateOptions", ask.query)
         await self._bindings.bind(where, body, options, ask.caller)
         return success(ask, 201)
 
-    async def _token(self, ask: Ask, where: Where) -> Answer:
+    async def _token(self, ask: Request, where: Where) -> Response:
         body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
         account = self._verbs.get(where).raw()["metadata"]
         spec = body.get("spec") or {}
@@ -132,7 +138,7 @@ class Subresources:
         audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
         issued = int(now.timestamp())
         bound = spec.get("boundObjectRef")
-        claims = Claims(
+        claims = TokenClaims(
             where.namespace,
             where.name,
             account["uid"],
@@ -154,7 +160,7 @@ class Subresources:
             },
             "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
         }
-        return raw_answer(201, response, Form(PROTOBUF) if ask.protobuf else Form())
+        return raw_response(201, response, ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat())
 
     def _bound_object(self, namespace: str, bound: Raw) -> Raw:
         kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
@@ -167,7 +173,7 @@ class Subresources:
         uid = self._verbs.get(Where(served, namespace, name)).raw()["metadata"]["uid"]
         return {"kind": kind, "name": name, "uid": uid}
 
-    async def _log(self, ask: Ask, where: Where) -> Answer:
+    async def _log(self, ask: Request, where: Where) -> Response:
         pod = self._verbs.get(where).raw()
         names = [
             spec.get("name")
@@ -182,13 +188,13 @@ class Subresources:
             raise BadRequest(f"a container name must be specified for pod {where.name}, choose one of: [{listed}]")
         node = pod["spec"].get("nodeName")
         if not node:
-            return Answer(204, b"", "")
+            return Response(204, b"", "")
         if self._output is None:
             raise api_errors.not_found("pods", "", node)
-        text = self._output(pod, container or str(names[0]), previous=truthy(ask.query.get("previous", "")))
-        return Answer(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
+        text = self._output(pod, container or str(names[0]), previous=is_true(ask.query.get("previous", "")))
+        return Response(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
 
-    async def _connect(self, ask: Ask, where: Where) -> Answer:
+    async def _connect(self, ask: Request, where: Where) -> Response:
         node = self._verbs.get(where).raw().get("spec", {}).get("nodeName")
         if not node:
             raise BadRequest(f"pod {where.name} does not have a host assigned")
@@ -196,7 +202,7 @@ class Subresources:
             raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
         raise api_errors.not_found("pods", "", node)
 
-    async def _proxy(self, ask: Ask, where: Where) -> Answer:
+    async def _proxy(self, ask: Request, where: Where) -> Response:
         self._verbs.get(where)
         raise Unavailable(f'no endpoints available for "{where.name}"')
 

@@ -37,7 +37,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.user import MASTERS, Caller
 from trimtab.server.registry.deletion import plan_deletion
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.request.options import DeleteOptions, delete_options
+from trimtab.server.request.options import DeleteOptions, parse_delete_options
 from trimtab.server.resources import Where
 from trimtab.server.storage.object_codec import unpack
 from trimtab.server.storage.staged_objects import Desk
@@ -178,7 +178,11 @@ class Evictions:
 
     def stand_before(self, where: Where, options: DeleteOptions, caller: Caller) -> bool:
         """Whether a deletion must respect budgets: of a pod, by a person, not forced, and the policy requires it."""
-        if where.served.storage != "pods" or options.grace == 0 or caller.user.name.startswith("system:"):
+        if (
+            where.served.storage != "pods"
+            or options.grace_period_seconds == 0
+            or caller.user.name.startswith("system:")
+        ):
             return False
         entry = self._verbs.store.get(_POLICY)
         return entry is not None and b'"deleteMode":"EvictForHumans"' in entry.value
@@ -186,8 +190,8 @@ class Evictions:
     async def delete(self, where: Where, options: DeleteOptions, caller: Caller) -> None:
         """Delete a pod as an eviction, which respects the budgets."""
         given: Raw = {"preconditions": {"uid": options.uid, "resourceVersion": options.version}}
-        if options.grace is not None:
-            given["gracePeriodSeconds"] = options.grace
+        if options.grace_period_seconds is not None:
+            given["gracePeriodSeconds"] = options.grace_period_seconds
         metadata = {"name": where.name, "annotations": {f"{_PREFIX}requested-by": "delete"}}
         try:
             await self.evict(where, {"metadata": metadata, "deleteOptions": given}, caller, dry_run=options.dry_run)
@@ -393,7 +397,7 @@ def _delete_options(where: Where, given: Any) -> DeleteOptions:
         raise api_errors.invalid(
             "DeleteOptions", "", where.name, [Cause("FieldValueInvalid", message, f"deleteOptions.{_UNSAFE}")]
         )
-    return delete_options(given if isinstance(given, dict) else None, {})
+    return parse_delete_options(given if isinstance(given, dict) else None, {})
 
 
 def _key(budget: PodBudget) -> str:

@@ -6,22 +6,22 @@ from trimtab.api.field_errors import format_value
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
-from trimtab.server.printers.cells import selector_text
-from trimtab.server.printers.responses import raw_answer
+from trimtab.server.printers.cells import format_selector
+from trimtab.server.printers.responses import raw_response
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.patch_requests import APPLY, Apply, Patcher, read_applied
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.request.body_decoding import read_body
-from trimtab.server.request.messages import Answer, Ask
-from trimtab.server.request.negotiation import PROTOBUF, Form, content_media
-from trimtab.server.request.options import WriteOptions, write_options
+from trimtab.server.request.body_decoding import decode_body
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
+from trimtab.server.request.options import WriteOptions, parse_write_options
 from trimtab.server.resources import Served, Where
 
 _API = "autoscaling/v1"
 
 
-def _form(ask: Ask) -> Form:
-    return Form(PROTOBUF) if ask.protobuf else Form()
+def _form(ask: Request) -> ResponseFormat:
+    return ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat()
 
 
 def _at(obj: Any, path: str) -> Any:
@@ -45,7 +45,7 @@ def _selector(served: Served, obj: Raw) -> str:
     if not isinstance(found, dict):
         return ""
     selector = found if {"matchLabels", "matchExpressions"} & set(found) else {"matchLabels": found}
-    text = selector_text(selector)
+    text = format_selector(selector)
     return "" if text == "<none>" else text
 
 
@@ -56,34 +56,34 @@ class Scaling:
         self._verbs = verbs
         self._patcher = patcher
 
-    async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
+    async def answer(self, ask: Request, where: Where, verb: str) -> Response:
         if verb == "get":
-            return raw_answer(200, self.shown(where, self._verbs.get(where).raw()), _form(ask))
-        options = write_options(
+            return raw_response(200, self.shown(where, self._verbs.get(where).raw()), _form(ask))
+        options = parse_write_options(
             "UpdateOptions" if verb == "update" else "PatchOptions", ask.query, apply=self._applies(ask, verb)
         )
-        media = content_media(ask.headers.get("content-type", ""))
+        media = media_type_of(ask.headers.get("content-type", ""))
         if verb == "patch":
             return await self._write(ask, where, self._change(ask, where), options)
-        body = read_body(media, ask.body, _API, "Scale").obj
+        body = decode_body(media, ask.body, _API, "Scale").obj
         return await self._write(ask, where, lambda _: body, options)
 
-    def _applies(self, ask: Ask, verb: str) -> bool:
-        return verb == "patch" and content_media(ask.headers.get("content-type", "")) == APPLY
+    def _applies(self, ask: Request, verb: str) -> bool:
+        return verb == "patch" and media_type_of(ask.headers.get("content-type", "")) == APPLY
 
-    def _change(self, ask: Ask, where: Where) -> Apply:
+    def _change(self, ask: Request, where: Where) -> Apply:
         media = self._patcher.check_media(ask, where.served)
         if media == APPLY:
             config = read_applied(ask.body)
             return lambda old: {**old, "spec": {**old["spec"], **(config.get("spec") or {})}}
         return self._patcher.reader(media, ask.body, where.served)
 
-    async def _write(self, ask: Ask, where: Where, change: Apply, options: WriteOptions) -> Answer:
+    async def _write(self, ask: Request, where: Where, change: Apply, options: WriteOptions) -> Response:
         def with_scale(old: Raw) -> Wanted:
             return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
 
         outcome = await self._verbs.change(where, with_scale, options, ask.caller)
-        return raw_answer(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
+        return raw_response(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
 
     def shown(self, where: Where, obj: Raw, *, strict: bool = True) -> Raw:
         """The Scale of an object; a custom resource without replicas has none."""
