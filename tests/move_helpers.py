@@ -20,7 +20,7 @@ from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import NotFound
-from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import seeded_uids
@@ -203,7 +203,7 @@ def run_scenario(
         rng = random.Random("host")
         uids = seeded_uids(rng)
         server_settings = ApiServerSettings(
-            clock=LoopClock(), plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=rng.randbytes(32)
+            clock=LoopClock(), plugins=[PeerWebhooks(uids)], new_uid=uids, token_key=rng.randbytes(32)
         )
         host = ApiServer(Store(), server_settings)
         await host.start()

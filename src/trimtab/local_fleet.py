@@ -11,7 +11,7 @@ from trimtab.app import EmbeddedFleet
 from trimtab.clock import WallClock
 from trimtab.errors import InputFault
 from trimtab.runtime.lua_worker import LuaWorker
-from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.daemon import Daemon
 from trimtab.server.mount import Mount
 from trimtab.simulate.fleet import FleetPlan, default_fleet
@@ -23,7 +23,7 @@ class LocalFleet:
     def __init__(
         self, data_dir: Path, bind: str, port: int, plan: FleetPlan | None, profile: str, settings: Mapping[str, Any]
     ) -> None:
-        self.daemon = Daemon(data_dir, bind, port, plugins=[PolicyAdmission()])
+        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()])
         self._plan_file = self.daemon.directory / "fleet.json"
         stored = read_stored_plan(self._plan_file)
         self._stored = {member.name for member in stored.members} if stored is not None else set()

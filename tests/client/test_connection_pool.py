@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from trimtab.client import connection_pool
-from trimtab.client.connection_pool import Broken, Lines, Reply
+from trimtab.client.connection_pool import ConnectionBroken, ConnectionPool, Reply
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Server:
+class ScriptedServer:
     """Sends scripted responses, one per request; None closes the connection instead."""
 
     def __init__(self, *responses: bytes | None) -> None:
@@ -44,11 +44,13 @@ def http_response(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     return f"HTTP/1.1 {status}\r\n{lines}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def run_with_server(server: Server, scenario: Callable[[Lines], Awaitable[Any]], prefix: str = "", **more: Any) -> Any:
+def run_with_server(
+    server: ScriptedServer, scenario: Callable[[ConnectionPool], Awaitable[Any]], prefix: str = "", **more: Any
+) -> Any:
     async def main() -> Any:
         listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        pool = Lines(f"http://127.0.0.1:{port}{prefix}", trust=None, **more)
+        pool = ConnectionPool(f"http://127.0.0.1:{port}{prefix}", ssl_context=None, **more)
         try:
             return await scenario(pool)
         finally:
@@ -58,12 +60,12 @@ def run_with_server(server: Server, scenario: Callable[[Lines], Awaitable[Any]],
     return asyncio.run(main())
 
 
-async def three_requests(pool: Lines) -> list[Reply]:
-    return [await pool.ask("GET", f"/{number}", {"Accept": "application/json"}) for number in range(3)]
+async def three_requests(pool: ConnectionPool) -> list[Reply]:
+    return [await pool.request("GET", f"/{number}", {"Accept": "application/json"}) for number in range(3)]
 
 
 def test_one_connection_carries_several_requests() -> None:
-    server = Server(
+    server = ScriptedServer(
         http_response(b"a"), http_response(b"b"), http_response(b"c", "Retry-After: 7", status="429 Too Many Requests")
     )
     assert run_with_server(server, three_requests) == [Reply(200, b"a"), Reply(200, b"b"), Reply(429, b"c", "7")]
@@ -72,40 +74,40 @@ def test_one_connection_carries_several_requests() -> None:
 
 
 def test_connection_closed_while_idle_is_replaced() -> None:
-    server = Server(http_response(b"a"), None, http_response(b"b"), http_response(b"c", "Connection: close"))
+    server = ScriptedServer(http_response(b"a"), None, http_response(b"b"), http_response(b"c", "Connection: close"))
     assert [reply.body for reply in run_with_server(server, three_requests)] == [b"a", b"b", b"c"]
     assert server.connections == 2
 
 
 def test_request_that_is_not_idempotent_is_not_repeated() -> None:
-    async def post(pool: Lines) -> None:
-        await pool.ask("GET", "/", {})
-        await pool.ask("POST", "/", {}, b"{}")
+    async def post(pool: ConnectionPool) -> None:
+        await pool.request("GET", "/", {})
+        await pool.request("POST", "/", {}, b"{}")
 
-    server = Server(http_response(b"a"), None, http_response(b"b"))
-    with pytest.raises(Broken):
+    server = ScriptedServer(http_response(b"a"), None, http_response(b"b"))
+    with pytest.raises(ConnectionBroken):
         run_with_server(server, post)
     assert [head.split()[0] for head in server.heads] == ["GET", "POST"]
 
 
 @pytest.mark.parametrize("incomplete", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"SSH-2.0-OpenSSH\r\n"])
 def test_incomplete_response_is_a_connection_error(incomplete: bytes) -> None:
-    async def once(pool: Lines) -> None:
-        await pool.ask("GET", "/", {})
+    async def once(pool: ConnectionPool) -> None:
+        await pool.request("GET", "/", {})
 
     with pytest.raises(ConnectionError):
-        run_with_server(Server(incomplete), once)
+        run_with_server(ScriptedServer(incomplete), once)
 
 
 def test_chunked_and_compressed_responses_are_decoded() -> None:
     compressed = gzip.compress(b"b" * 5000)
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\naa\r\n0\r\n\r\n"
-    server = Server(chunked, http_response(compressed, "Content-Encoding: gzip"), http_response(b""))
+    server = ScriptedServer(chunked, http_response(compressed, "Content-Encoding: gzip"), http_response(b""))
     assert [reply.body for reply in run_with_server(server, three_requests)] == [b"aaa", b"b" * 5000, b""]
 
 
 def test_server_url_with_a_path_prefixes_requests() -> None:
-    server = Server(http_response(b"a"), http_response(b"b"), http_response(b"c"))
+    server = ScriptedServer(http_response(b"a"), http_response(b"b"), http_response(b"c"))
     run_with_server(server, three_requests, "/k8s/clusters/c-1/")
     assert server.heads[0].startswith("GET /k8s/clusters/c-1/0 HTTP/1.1")
 
@@ -117,11 +119,11 @@ def test_request_without_a_response_times_out(monkeypatch: pytest.MonkeyPatch) -
         await reader.read()
         writer.close()
 
-    server = Server()
+    server = ScriptedServer()
     server.serve = silent  # type: ignore[method-assign]
 
-    async def once(pool: Lines) -> None:
-        await pool.ask("GET", "/", {})
+    async def once(pool: ConnectionPool) -> None:
+        await pool.request("GET", "/", {})
 
     with pytest.raises(TimeoutError):
         run_with_server(server, once)
@@ -129,14 +131,14 @@ def test_request_without_a_response_times_out(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("unsolicited", [1, 20, -1, None])
 def test_unsolicited_response_is_not_taken_for_the_next_one(unsolicited: int | None) -> None:
-    server = Server(
+    server = ScriptedServer(
         http_response(b"a") + http_response(b"unasked")[:unsolicited], http_response(b"b"), http_response(b"c")
     )
 
-    async def slowly(pool: Lines) -> list[bytes]:
+    async def slowly(pool: ConnectionPool) -> list[bytes]:
         bodies = []
         for number in range(3):
-            bodies.append((await pool.ask("GET", f"/{number}", {})).body)
+            bodies.append((await pool.request("GET", f"/{number}", {})).body)
             await asyncio.sleep(0.05)
         return bodies
 
@@ -144,10 +146,10 @@ def test_unsolicited_response_is_not_taken_for_the_next_one(unsolicited: int | N
 
 
 def test_requests_beyond_the_connection_limit_wait() -> None:
-    server = Server(*(http_response(b"a") for _ in range(6)))
+    server = ScriptedServer(*(http_response(b"a") for _ in range(6)))
 
-    async def crowd(pool: Lines) -> int:
-        replies = await asyncio.gather(*(pool.ask("GET", "/", {}) for _ in range(6)))
+    async def crowd(pool: ConnectionPool) -> int:
+        replies = await asyncio.gather(*(pool.request("GET", "/", {}) for _ in range(6)))
         return sum(reply.status == 200 for reply in replies)
 
     assert run_with_server(server, crowd, at_once=2) == 6
@@ -160,8 +162,8 @@ def test_too_large_response_is_refused(monkeypatch: pytest.MonkeyPatch, compress
     endless = b"a" * (2 << 20)
     response = http_response(gzip.compress(endless), "Content-Encoding: gzip") if compressed else http_response(endless)
 
-    async def once(pool: Lines) -> None:
-        await pool.ask("GET", "/", {})
+    async def once(pool: ConnectionPool) -> None:
+        await pool.request("GET", "/", {})
 
     with pytest.raises(ConnectionError, match="larger than 1 MiB"):
-        run_with_server(Server(response), once)
+        run_with_server(ScriptedServer(response), once)

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from trimtab.client.client import Change, Resource
-from trimtab.client.kube import AT_ONCE, KubeClient
-from trimtab.client.kubeconfig import Credentials, Plugin
+from trimtab.client.client import Resource, WatchEvent
+from trimtab.client.kube import MAX_SESSION_CONNECTIONS, KubeClient
+from trimtab.client.kubeconfig import Credentials, ExecPlugin
 from trimtab.errors import Conflict, Expired, NotFound, TooManyRequests, Unauthorized
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -35,7 +35,7 @@ def run_with_server(handle: Handler, scenario: Callable[[KubeClient], Awaitable[
     return asyncio.run(main())
 
 
-class Said(NamedTuple):
+class ScriptedResponse(NamedTuple):
     """A response that can be sent several times."""
 
     code: int
@@ -46,9 +46,9 @@ class Said(NamedTuple):
         return web.json_response(self.body, status=self.code, headers=self.headers)
 
 
-def status(code: int, reason: str, *, wait: str = "") -> Said:
+def status(code: int, reason: str, *, wait: str = "") -> ScriptedResponse:
     body = {"kind": "Status", "code": code, "reason": reason, "message": f"{reason} it is"}
-    return Said(code, body, {"Retry-After": wait} if wait else {})
+    return ScriptedResponse(code, body, {"Retry-After": wait} if wait else {})
 
 
 def pod(revision: int = 1) -> dict[str, Any]:
@@ -59,11 +59,14 @@ async def get(client: KubeClient) -> Any:
     return await client.get(PODS, "shop", "web")
 
 
-class Sequel:
+class ResponseSequence:
     """Sends the given responses in order, and repeats the last one."""
 
-    def __init__(self, *responses: Said | dict[str, Any]) -> None:
-        self.responses = [response if isinstance(response, Said) else Said(200, response, {}) for response in responses]
+    def __init__(self, *responses: ScriptedResponse | dict[str, Any]) -> None:
+        self.responses = [
+            response if isinstance(response, ScriptedResponse) else ScriptedResponse(200, response, {})
+            for response in responses
+        ]
         self.requests: list[web.Request] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -74,7 +77,7 @@ class Sequel:
 
 @pytest.mark.parametrize("code", [429, 503])
 def test_request_is_retried_after_retry_after(code: int) -> None:
-    server = Sequel(status(code, "TooManyRequests", wait="0"), pod())
+    server = ResponseSequence(status(code, "TooManyRequests", wait="0"), pod())
     assert run_with_server(server.handle, get)["metadata"]["name"] == "web"
     assert len(server.requests) == 2
 
@@ -85,7 +88,7 @@ def test_retry_waits_for_the_time_in_retry_after() -> None:
         await get(client)
         return asyncio.get_running_loop().time() - started
 
-    assert run_with_server(Sequel(status(429, "TooManyRequests", wait="1"), pod()).handle, measure_get) >= 1
+    assert run_with_server(ResponseSequence(status(429, "TooManyRequests", wait="1"), pod()).handle, measure_get) >= 1
 
 
 def test_retries_are_limited() -> None:
@@ -97,7 +100,7 @@ def test_retries_are_limited() -> None:
 
 
 def test_refusal_without_retry_after_is_raised_at_once() -> None:
-    server = Sequel(status(409, "Conflict"))
+    server = ResponseSequence(status(409, "Conflict"))
     with pytest.raises(Conflict, match="Conflict it is"):
         run_with_server(server.handle, get)
     assert len(server.requests) == 1
@@ -114,13 +117,13 @@ def test_plain_404_without_a_status_is_not_found() -> None:
 def test_list_reads_all_pages_of_one_revision() -> None:
     first = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [pod(1)]}
     second = {"metadata": {"resourceVersion": "7"}, "items": [pod(2)]}
-    server = Sequel(first, second)
+    server = ResponseSequence(first, second)
     listing = run_with_server(server.handle, lambda client: client.list(PODS))
     assert ([item["apiVersion"] for item in listing.items], listing.revision) == (["v1", "v1"], "7")
     assert server.requests[1].query["continue"] == "more"
 
 
-async def watch_events(client: KubeClient) -> list[Change]:
+async def watch_events(client: KubeClient) -> list[WatchEvent]:
     return [change async for changes in client.watch(PODS, revision="7") for change in changes]
 
 
@@ -161,7 +164,7 @@ def test_too_old_revision_is_expired_as_event_and_as_response() -> None:
     with pytest.raises(Expired):
         run_with_server(stream({"type": "ERROR", "object": gone}), watch_events)
     with pytest.raises(Expired):
-        run_with_server(Sequel(status(410, "Expired")).handle, watch_events)
+        run_with_server(ResponseSequence(status(410, "Expired")).handle, watch_events)
 
 
 def test_broken_watch_connection_is_an_oserror() -> None:
@@ -180,7 +183,7 @@ def test_watches_do_not_use_up_the_connections_of_requests() -> None:
         return response
 
     async def watch_and_get(client: KubeClient) -> Any:
-        watches = [client.watch(PODS, revision="1") for _ in range(AT_ONCE + 8)]
+        watches = [client.watch(PODS, revision="1") for _ in range(MAX_SESSION_CONNECTIONS + 8)]
         await asyncio.gather(*(anext(watch) for watch in watches))
         found = await asyncio.wait_for(get(client), 5)
         for watch in watches:
@@ -190,7 +193,7 @@ def test_watches_do_not_use_up_the_connections_of_requests() -> None:
     assert run_with_server(handle, watch_and_get)["kind"] == "Pod"
 
 
-def plugin(tmp_path: Any) -> Plugin:
+def plugin(tmp_path: Any) -> ExecPlugin:
     """An exec plugin whose tokens are numbered."""
     script = tmp_path / "plugin.py"
     script.write_text(
@@ -200,19 +203,19 @@ def plugin(tmp_path: Any) -> Plugin:
         "count.write_text(str(number))\n"
         "print(json.dumps({'status': {'token': f'token-{number}'}}))\n"
     )
-    return Plugin(sys.executable, (str(script),))
+    return ExecPlugin(sys.executable, (str(script),))
 
 
 def test_refused_plugin_token_is_renewed_once(tmp_path: Any) -> None:
-    server = Sequel(status(401, "Unauthorized"), pod())
+    server = ResponseSequence(status(401, "Unauthorized"), pod())
     run_with_server(server.handle, get, exec=plugin(tmp_path))
     assert [r.headers["Authorization"] for r in server.requests] == ["Bearer token-1", "Bearer token-2"]
     with pytest.raises(Unauthorized):
-        run_with_server(Sequel(status(401, "Unauthorized")).handle, get, exec=plugin(tmp_path))
+        run_with_server(ResponseSequence(status(401, "Unauthorized")).handle, get, exec=plugin(tmp_path))
 
 
 def test_refused_static_token_is_not_retried() -> None:
-    server = Sequel(status(401, "Unauthorized"))
+    server = ResponseSequence(status(401, "Unauthorized"))
     with pytest.raises(Unauthorized):
         run_with_server(server.handle, get, token="secret")
     assert len(server.requests) == 1
@@ -230,7 +233,7 @@ def test_failing_plugin_is_unauthorized_and_runs_again_at_the_next_request(tmp_p
         script.write_text(working_script)
         return await get(client)
 
-    server = Sequel(pod())
+    server = ResponseSequence(pod())
     assert run_with_server(server.handle, twice, exec=login)["kind"] == "Pod"
     assert [r.headers["Authorization"] for r in server.requests] == ["Bearer token-1"]
 

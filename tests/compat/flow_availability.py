@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.store.records import Event
+from trimtab.store.records import StoreEvent
 from trimtab.store.store import Store
 
 PODS = "/registry/core/pods/"
@@ -65,7 +65,7 @@ class Service:
             for event in events:
                 self._note(member, event)
 
-    def _note(self, member: str, event: Event) -> None:
+    def _note(self, member: str, event: StoreEvent) -> None:
         value = event.value or event.prev_value
         pod: dict[str, Any] = json.loads(value) if value else {}
         workload = workload_of(pod)

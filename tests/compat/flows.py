@@ -42,7 +42,7 @@ from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
 from trimtab.errors import ApiFault  # noqa: E402
 from trimtab.interpret.names import work_name  # noqa: E402
-from trimtab.server.admission.peer_webhooks import PolicyAdmission  # noqa: E402
+from trimtab.server.admission.peer_webhooks import PeerWebhooks  # noqa: E402
 from trimtab.server.apiserver import ApiServer, ApiServerSettings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
 from trimtab.simulate.fleet import flows_fleet  # noqa: E402
@@ -215,7 +215,7 @@ class Flow:
         clock = LoopClock()
         uids = RecordedUids(self.expect["uids"])
         host = ApiServer(
-            Store(), ApiServerSettings(clock=clock, plugins=[PolicyAdmission(uids), UidAdmission(uids)], new_uid=uids)
+            Store(), ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids), UidAdmission(uids)], new_uid=uids)
         )
         await host.start()
         fleet = EmbeddedFleet(

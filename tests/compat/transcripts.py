@@ -17,10 +17,10 @@ from trimtab.errors import BadRequest
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.request.routes import RequestInfo, is_true, parse_path, verb_of
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import pack, unpack
 from trimtab.store.store import Store
-from trimtab.store.txn import Delete, Put
+from trimtab.store.txn import DeleteKey, PutKey
 
 WIRE = Path(__file__).parent / "wire" / "transcripts"
 FILES = sorted(path.name.removesuffix(".jsonl.gz") for path in WIRE.glob("*.jsonl.gz"))
@@ -107,27 +107,27 @@ class World:
         self.invented: set[str] = set()
         self.touched = ""
 
-    def served(self, target: RequestInfo) -> Served | None:
+    def served(self, target: RequestInfo) -> ServedResource | None:
         return self.server.catalogue.find(target.group, target.version, target.resource)
 
-    async def put(self, served: Served, obj: dict) -> None:
+    async def put(self, served: ServedResource, obj: dict) -> None:
         metadata = obj["metadata"]
-        served = self.server.catalogue.of_kind(obj.get("apiVersion", ""), obj.get("kind", "")) or served
+        served = self.server.catalogue.find_kind(obj.get("apiVersion", ""), obj.get("kind", "")) or served
         key = served.key(metadata.get("namespace", ""), metadata["name"])
         if served.kind.namespaced:
             await self.namespace(metadata.get("namespace", ""))
-        stored = served.inward(obj) if served.inward else obj
+        stored = served.to_stored(obj) if served.to_stored else obj
         value = pack(stored)
         entry = self.store.get(key)
         if entry is None or entry.value != value:
-            written = await self.store.commit([Put(key, value)])
+            written = await self.store.commit([PutKey(key, value)])
             entry = written.events[0].entry
         if str(metadata.get("resourceVersion", "")).isdigit():
             self.revisions[int(metadata["resourceVersion"])] = entry.mod_revision
 
     async def drop(self, key: str) -> None:
         if self.store.get(key) is not None:
-            await self.store.commit([Delete(key)])
+            await self.store.commit([DeleteKey(key)])
 
     async def namespace(self, name: str) -> None:
         key = f"/registry/core/namespaces/{name}"
@@ -137,11 +137,11 @@ class World:
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             }
-            await self.store.commit([Put(key, json.dumps(body, separators=(",", ":")).encode())])
+            await self.store.commit([PutKey(key, json.dumps(body, separators=(",", ":")).encode())])
 
     def remember(self, obj: Any) -> None:
         if full(obj) and obj["kind"] != "Table" and not obj["kind"].startswith("Partial"):
-            served = self.server.catalogue.of_kind(obj.get("apiVersion", ""), obj["kind"])
+            served = self.server.catalogue.find_kind(obj.get("apiVersion", ""), obj["kind"])
             if served:
                 self.known[served.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])] = obj
 
@@ -190,7 +190,7 @@ class World:
         details = e.recorded_body.get("details") if isinstance(e.recorded_body, dict) else None
         return bool(details) and details.get("kind") == "namespaces"
 
-    async def _collection(self, e: Exchange, served: Served, target: RequestInfo) -> None:
+    async def _collection(self, e: Exchange, served: ServedResource, target: RequestInfo) -> None:
         if e.status != 200 or not isinstance(e.recorded_body, dict) or "_same_body_as" in e.recorded_body:
             return
         items = [dict(item) for item in e.recorded_body.get("items") or ()]
@@ -220,7 +220,7 @@ class World:
             wanted.add(served.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
         first_page = "limit=" in e.path and "continue=" not in e.path and "Selector" not in e.path
         if first_page and wanted and "_trimmed_items" not in e.recorded_body:
-            for entry in self.store.list(served.under(target.namespace)).entries:
+            for entry in self.store.list(served.collection_prefix(target.namespace)).entries:
                 if entry.key < max(wanted) and entry.key not in wanted:
                     await self.drop(entry.key)
         if (
@@ -232,11 +232,13 @@ class World:
         if served.kind.id in {"namespaces", "customresourcedefinitions.apiextensions.k8s.io"}:
             return
         if "Selector" not in e.path and "resourceVersionMatch=Exact" not in e.path:
-            for entry in self.store.list(served.under(target.namespace)).entries:
+            for entry in self.store.list(served.collection_prefix(target.namespace)).entries:
                 if entry.key not in wanted:
                     await self.drop(entry.key)
 
-    async def _single(self, e: Exchange, served: Served, target: RequestInfo, verb: str, *, from_answer: bool) -> None:
+    async def _single(
+        self, e: Exchange, served: ServedResource, target: RequestInfo, verb: str, *, from_answer: bool
+    ) -> None:
         sent = self._sent(e)
         name = target.name or (sent.get("metadata") or {}).get("name", "")
         if not name or "list" not in served.verbs:
@@ -268,7 +270,7 @@ class World:
         except BadRequest:
             return {}
 
-    async def _exists(self, e: Exchange, served: Served, key: str, verb: str, *, from_answer: bool) -> None:
+    async def _exists(self, e: Exchange, served: ServedResource, key: str, verb: str, *, from_answer: bool) -> None:
         response = e.recorded_body if full(e.recorded_body) and e.recorded_body["kind"] == served.kind.name else None
         if isinstance(e.recorded_body, dict) and e.recorded_body.get("kind") == "Table" and key not in self.known:
             self.blurred = True
@@ -299,7 +301,7 @@ class World:
         if before is not None:
             await self.put(served, before)
 
-    def _invented(self, e: Exchange, served: Served, key: str) -> dict:
+    def _invented(self, e: Exchange, served: ServedResource, key: str) -> dict:
         """An object of which the recording contains only the key."""
         body = INVENTED.get(served.kind.id)
         if body is None or e.status == 429 or (e.status == 409 and e.method == "PATCH"):
@@ -311,7 +313,7 @@ class World:
         if e.path.partition("?")[0].endswith("/binding"):
             invented = {**invented, "spec": {**TEMPLATE}}
         self.invented.add(key)
-        return self.server.object_schema.complete(served, self.server.object_schema.read(served, invented).obj)
+        return self.server.object_schema.apply_defaults(served, self.server.object_schema.read(served, invented).obj)
 
     # replay
 
@@ -407,7 +409,7 @@ class World:
         await asyncio.sleep(0.2)
         for event in self._happening(e):
             obj = event["object"]
-            served = self.server.catalogue.of_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
+            served = self.server.catalogue.find_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
             if served is None or "name" not in obj.get("metadata", {}):
                 continue
             if event["type"] == "DELETED":
@@ -446,7 +448,7 @@ class World:
             return
         count = self._initial(e)
         if count or "sendInitialEvents" in e.path:
-            for entry in self.store.list(served.under(target.namespace)).entries:
+            for entry in self.store.list(served.collection_prefix(target.namespace)).entries:
                 await self.drop(entry.key)
         for event in e.events[:count]:
             await self.put(served, event["object"])

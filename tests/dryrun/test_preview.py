@@ -8,7 +8,7 @@ from move_helpers import MoveScenario, divided, run_scenario
 from cli.scenarios import place_four_replicas_in_m1
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.cli.commands.rebalance import selected
-from trimtab.client.lookups import everything, reference
+from trimtab.client.lookups import list_typed, workload_reference
 from trimtab.dryrun.preview import forecast, previewed
 
 DEPLOYMENTS = ResourceSelector(api_version="apps/v1", kind="Deployment")
@@ -20,7 +20,9 @@ def test_preview_of_a_rebalance_shows_the_move_and_moves_nothing() -> None:
     async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
         spec = {
-            "workloads": [await reference(scene.client, name, "default") for name in ("deploy/web", "deploy/ghost")]
+            "workloads": [
+                await workload_reference(scene.client, name, "default") for name in ("deploy/web", "deploy/ghost")
+            ]
         }
         heading, ghost, web = (await forecast(scene.client, spec, NOW)).splitlines()
         assert heading.split() == ["WORKLOAD", "NOW", "THEN", "NOTE"]
@@ -50,7 +52,7 @@ def test_preview_of_a_policy_shows_moved_claimed_and_released_workloads() -> Non
         await scene.create(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "idle", "namespace": "default"}}
         )
-        policy = (await everything(scene.client, PropagationPolicy))[0]
+        policy = (await list_typed(scene.client, PropagationPolicy))[0]
         edited = policy.but(spec=policy.spec.but(placement=placement(**divided(("m2", 1)))))
         wider = edited.but(spec=edited.spec.but(resource_selectors=(DEPLOYMENTS, CONFIG_MAPS)))
         _, web = (await previewed(scene.client, [edited], NOW)).splitlines()

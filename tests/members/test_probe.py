@@ -2,7 +2,7 @@
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec
 from trimtab.api.value import Meta
-from trimtab.client.client import Answer, Resource
+from trimtab.client.client import PlainResponse, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.probe import Prober, api_enablements
 from trimtab.members.roster import MemberHandle
@@ -18,7 +18,7 @@ EAST = Cluster(metadata=Meta(name="east"), spec=ClusterSpec())
 class FaultyMember(LocalClient):
     """A member with prepared responses."""
 
-    prepared: dict[str, Answer | Exception] = {}
+    prepared: dict[str, PlainResponse | Exception] = {}
 
     async def fetch(self, path: str):
         response = self.prepared.get(path)
@@ -37,7 +37,7 @@ class OneMemberRoster:
         return self.member
 
 
-def probe_member(prepared: dict[str, Answer | Exception] | None = None, *, joined: bool = True):
+def probe_member(prepared: dict[str, PlainResponse | Exception] | None = None, *, joined: bool = True):
     async def run():
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
@@ -82,16 +82,16 @@ def test_member_that_does_not_respond_is_offline() -> None:
 
 
 def test_member_that_is_not_ready_is_online_and_unhealthy() -> None:
-    probe = probe_member({"/readyz": Answer(500, b"not ready")})
+    probe = probe_member({"/readyz": PlainResponse(500, b"not ready")})
     assert (probe.online, probe.healthy) == (True, False)
 
 
 def test_healthz_is_used_when_readyz_does_not_exist() -> None:
-    assert probe_member({"/readyz": Answer(404, b"")}).healthy
+    assert probe_member({"/readyz": PlainResponse(404, b"")}).healthy
 
 
 def test_member_with_malformed_responses_is_online_and_unhealthy() -> None:
-    probe = probe_member({"/version": Answer(200, b"<html>welcome</html>")})
+    probe = probe_member({"/version": PlainResponse(200, b"<html>welcome</html>")})
     assert (probe.online, probe.healthy) == (True, False)
 
 

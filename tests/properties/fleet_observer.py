@@ -11,7 +11,7 @@ from move_helpers import MoveScenario
 
 from trimtab.api.value import Raw
 from trimtab.clock import LoopClock
-from trimtab.store.records import Event
+from trimtab.store.records import StoreEvent
 from trimtab.store.store import Store
 
 BINDINGS = "/registry/work.karmada.io/resourcebindings/"
@@ -57,7 +57,7 @@ class Witness:
             for event in events:
                 self._seen_pod(member, event)
 
-    def _seen_pod(self, member: str, event: Event) -> None:
+    def _seen_pod(self, member: str, event: StoreEvent) -> None:
         value = event.value or event.prev_value
         pod: Raw = json.loads(value) if value else {}
         workload = workload_of(pod)
@@ -93,12 +93,12 @@ class Witness:
                 elif event.key.startswith(BINDINGS):
                     self._seen_binding(event)
 
-    def _seen_move(self, event: Event) -> None:
+    def _seen_move(self, event: StoreEvent) -> None:
         if event.value is None:
             return
         self.moves[event.key] = json.loads(event.value)
 
-    def _seen_binding(self, event: Event) -> None:
+    def _seen_binding(self, event: StoreEvent) -> None:
         if event.value is None:
             self.bindings.pop(event.key, None)
             return

@@ -14,7 +14,7 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
-from trimtab.store.records import Event
+from trimtab.store.records import StoreEvent
 from trimtab.stories.runner import Stage, new_fleet
 from trimtab.stories.story import parse_story
 
@@ -217,7 +217,7 @@ async def written(server: ApiServer) -> Counter[str]:
     return keys
 
 
-def is_expected(event: Event) -> bool:
+def is_expected(event: StoreEvent) -> bool:
     """A heartbeat, or the expiry of an Event after one hour."""
     expired = event.type == "DELETED" and event.key.startswith(EVENTS)
     return expired or event.key.startswith(HEARTBEATS)

@@ -7,7 +7,7 @@ from typing import Any
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.value import Raw
-from trimtab.client.client import Change, Listing, Resource, resource_of
+from trimtab.client.client import Listing, Resource, WatchEvent, resource_of
 from trimtab.clock import run_virtually
 from trimtab.controllers.contract import Index
 from trimtab.errors import ApiFault, Expired, NotFound
@@ -27,7 +27,7 @@ def pod(name: str, revision: int) -> Raw:
 class ScriptedClient:
     """A client with scripted lists and watches; an exception in the script is raised."""
 
-    def __init__(self, lists: list[Listing | Exception], watches: list[list[Change | Exception]]) -> None:
+    def __init__(self, lists: list[Listing | Exception], watches: list[list[WatchEvent | Exception]]) -> None:
         self.lists = lists
         self.watches = watches
         self.watched_from: list[str] = []
@@ -42,7 +42,7 @@ class ScriptedClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[Change]]:
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
         self.watched_from.append(revision)
         if not self.watches:
             await asyncio.sleep(1e9)
@@ -70,12 +70,12 @@ def listing(*pods: Raw, revision: int) -> Listing:
     return Listing(list(pods), str(revision))
 
 
-def bookmark(revision: int) -> Change:
-    return Change("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}})
+def bookmark(revision: int) -> WatchEvent:
+    return WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}})
 
 
 def test_broken_watch_resumes_from_the_last_bookmark_without_a_list() -> None:
-    broken: list[Any] = [Change("ADDED", pod("web", 6)), bookmark(90), ConnectionError("reset")]
+    broken: list[Any] = [WatchEvent("ADDED", pod("web", 6)), bookmark(90), ConnectionError("reset")]
     client = ScriptedClient([listing(revision=5)], [broken])
     assert cached_revisions(client) == {"web": "6"}
     assert (client.watched_from, client.listed) == (["5", "90"], 1)
@@ -131,7 +131,7 @@ def test_retry_after_of_a_fault_is_respected() -> None:
 
 def test_late_watch_event_does_not_undo_a_newer_write() -> None:
     async def scenario() -> str:
-        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
+        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[WatchEvent("MODIFIED", pod("web", 6))]])
         cache = Cache(client)  # type: ignore[arg-type]
         table = cache.table(PODS)
         await table.synced.wait()
@@ -145,7 +145,7 @@ def test_late_watch_event_does_not_undo_a_newer_write() -> None:
 
 def test_failing_listener_affects_no_other_listener(caplog: Any) -> None:
     async def scenario() -> tuple[list[str], str]:
-        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
+        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[WatchEvent("MODIFIED", pod("web", 6))]])
         cache = Cache(client)  # type: ignore[arg-type]
         table = cache.table(PODS)
         revisions: list[str] = []

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import Credentials, Plugin
+from trimtab.client.kubeconfig import Credentials, ExecPlugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
 from trimtab.runtime.leader_election import LEASES, LeaderElector
@@ -127,7 +127,7 @@ def test_candidate_with_failing_exec_plugin_keeps_trying(tmp_path: Path) -> None
     calls = tmp_path / "asked"
 
     async def scenario() -> None:
-        login = Plugin("/bin/sh", ("-c", f"echo calls >> {calls}; exit 1"))
+        login = ExecPlugin("/bin/sh", ("-c", f"echo calls >> {calls}; exit 1"))
         client = KubeClient(Credentials(server="http://127.0.0.1:1", exec=login))
         candidate = asyncio.ensure_future(
             LeaderElector(client, WallClock(), "first", retry_seconds=0.01).run_as_leader(nothing)

@@ -225,7 +225,7 @@ def test_typed_patch_writes_status_with_the_object_unless_webhooks_are_configure
 class JoinsTransaction:
     """An admission plugin that joins the transaction of bindings named `counted`."""
 
-    def proviso(self, attributes, obj):
+    def transaction_check(self, attributes, obj):
         return (lambda _: ()) if obj["metadata"]["name"] == "counted" else None
 
     async def validate(self, attributes, obj, old) -> None:

@@ -4,12 +4,14 @@ import pytest
 
 from trimtab.api.kind import Kind
 from trimtab.api.value import Object
-from trimtab.server.resources import Catalogue, Served, Where, version_rank
+from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource, version_rank
 
 
-def resource(version: str, *, custom: bool = True, group: str = "example.com", plural: str = "gizmos") -> Served:
+def resource(
+    version: str, *, custom: bool = True, group: str = "example.com", plural: str = "gizmos"
+) -> ServedResource:
     kind = Kind(Object, group=group, version=version, name="Gizmo", plural=plural, custom=custom)
-    return Served(kind, version, schema=dict)
+    return ServedResource(kind, version, schema=dict)
 
 
 def test_versions_are_preferred_in_the_order_of_kubernetes() -> None:
@@ -18,19 +20,19 @@ def test_versions_are_preferred_in_the_order_of_kubernetes() -> None:
 
 
 def test_catalogue_finds_resources_by_group_version_kind_and_preference() -> None:
-    catalogue = Catalogue()
+    catalogue = ResourceCatalogue()
     old, new = resource("v1beta1"), resource("v1")
     for served in (old, new):
         catalogue.add(served)
     assert catalogue.find("example.com", "v1beta1", "gizmos") is old
-    assert catalogue.of_kind("example.com/v1", "Gizmo") is new
-    assert catalogue.preferred("example.com", "gizmos") is new
+    assert catalogue.find_kind("example.com/v1", "Gizmo") is new
+    assert catalogue.find_preferred("example.com", "gizmos") is new
     assert catalogue.versions("example.com") == ["v1", "v1beta1"]
-    assert catalogue.stored() == [new]
+    assert catalogue.stored_resources() == [new]
 
 
 def test_every_change_of_the_catalogue_is_counted() -> None:
-    catalogue = Catalogue()
+    catalogue = ResourceCatalogue()
     catalogue.add(resource("v1"))
     catalogue.remove("example.com", "widgets")
     assert catalogue.changes == 1
@@ -39,7 +41,7 @@ def test_every_change_of_the_catalogue_is_counted() -> None:
 
 
 def test_built_in_groups_come_first() -> None:
-    catalogue = Catalogue()
+    catalogue = ResourceCatalogue()
     catalogue.add(resource("v1", group="a.example.com"))
     catalogue.add(resource("v1", group="apps", custom=False))
     assert catalogue.groups() == ["apps", "a.example.com"]
@@ -50,6 +52,6 @@ def test_built_in_groups_come_first() -> None:
 )
 def test_keys_are_below_the_prefix_of_the_resource(group: str, prefix: str) -> None:
     served = resource("v1", group=group)
-    assert served.under("") == prefix
-    assert served.under("team") == f"{prefix}team/"
-    assert Where(served, "team", "g").key == f"{prefix}team/g"
+    assert served.collection_prefix("") == prefix
+    assert served.collection_prefix("team") == f"{prefix}team/"
+    assert ObjectPath(served, "team", "g").key == f"{prefix}team/g"

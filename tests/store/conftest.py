@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.store.index import Keep
+from trimtab.store.index import Retention
 from trimtab.store.store import Store
 
 
@@ -26,7 +26,7 @@ def on_disk(tmp_path: Path) -> Iterator[Callable[..., Store]]:
     """Opens a store in the data directory of the test and closes it at the end."""
     opened: list[Store] = []
 
-    def open_store(keep: Keep = Keep(), directory: Path = tmp_path) -> Store:  # noqa: B008
+    def open_store(keep: Retention = Retention(), directory: Path = tmp_path) -> Store:  # noqa: B008
         store = Store.open(directory, keep)
         opened.append(store)
         return store

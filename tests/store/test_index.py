@@ -1,36 +1,36 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.store.index import Index, Keep, Row, shelf_name
-from trimtab.store.records import Entry, Event
+from trimtab.store.index import LogRow, MemoryIndex, Retention, resource_prefix
+from trimtab.store.records import StoredEntry, StoreEvent
 
 paths = st.lists(st.text("ab/é", max_size=3), max_size=7).map(lambda parts: "/" + "/".join(parts))
 
 
 def test_resource_prefix_is_the_group_and_resource_of_a_key() -> None:
-    assert shelf_name("/registry/apps/deployments/default/web") == "/registry/apps/deployments/"
-    assert shelf_name("/registry//nodes//n1") == "/registry//nodes/"
-    assert shelf_name("/registry//nodes") == "/registry//nodes"
+    assert resource_prefix("/registry/apps/deployments/default/web") == "/registry/apps/deployments/"
+    assert resource_prefix("/registry//nodes//n1") == "/registry//nodes/"
+    assert resource_prefix("/registry//nodes") == "/registry//nodes"
 
 
 @given(st.sets(paths, max_size=30), paths)
 def test_resources_in_prefix_order_hold_all_keys_in_order(keys: set[str], prefix: str) -> None:
-    index = Index(Keep())
-    index.apply([Event(key, n + 2, Entry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)])
+    index = MemoryIndex(Retention())
+    index.apply([StoreEvent(key, n + 2, StoredEntry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)])
     expected = sorted(key for key in keys if key.startswith(prefix))
     assert [entry.key for entry in index.page(prefix, None, None, None).entries] == expected
     assert index.count(prefix) == len(expected)
 
 
 def test_compaction_returns_rows_that_only_dropped_history_needs() -> None:
-    index = Index(Keep())
+    index = MemoryIndex(Retention())
     index.restore(
         [
-            Row(2, "/a", b"1", 2),
-            Row(3, "/b", b"", 3),
-            Row(4, "/a", b"2", 2),
-            Row(5, "/b", None, 0),
-            Row(6, "/a", b"3", 2),
+            LogRow(2, "/a", b"1", 2),
+            LogRow(3, "/b", b"", 3),
+            LogRow(4, "/a", b"2", 2),
+            LogRow(5, "/b", None, 0),
+            LogRow(6, "/a", b"3", 2),
         ],
         compacted=0,
     )
@@ -40,17 +40,17 @@ def test_compaction_returns_rows_that_only_dropped_history_needs() -> None:
 
 
 def test_empty_and_unwatched_resource_is_removed() -> None:
-    index = Index(Keep())
+    index = MemoryIndex(Retention())
     key = "/registry/example.com/widgets/default/a"
-    entry = Entry(key, b"", 2, 2)
-    index.apply([Event(key, 2, entry, None), Event(key, 3, None, entry)])
+    entry = StoredEntry(key, b"", 2, 2)
+    index.apply([StoreEvent(key, 2, entry, None), StoreEvent(key, 3, None, entry)])
     index.compact(3)
-    assert not index._shelves
+    assert not index._resources
 
 
 def test_restored_history_is_trimmed_to_the_limits() -> None:
-    index = Index(Keep(revisions=16))
-    index.restore([Row(n, "/a", b"", 2) for n in range(2, 102)], compacted=0)
+    index = MemoryIndex(Retention(revisions=16))
+    index.restore([LogRow(n, "/a", b"", 2) for n in range(2, 102)], compacted=0)
     assert len(index.trim(0.0)) == 83
     assert index.compacted == 85
 
@@ -59,11 +59,11 @@ def test_restored_history_is_trimmed_to_the_limits() -> None:
     st.lists(st.sampled_from(["/registry/a/b/c", "/registry/a/d/c", "/other/e/f/g"]), max_size=12), st.integers(1, 13)
 )
 def test_events_of_several_resources_are_in_order_however_far_behind(keys: list[str], after: int) -> None:
-    index = Index(Keep(memos=4))
+    index = MemoryIndex(Retention(cached_events=4))
     for n, key in enumerate(keys):
-        entry = Entry(key, b"", n + 2, n + 2)
-        index.apply([Event(key, n + 2, entry, index.entries.get(key))])
-    events, _ = index.since("/registry/", after, limit=100)
+        entry = StoredEntry(key, b"", n + 2, n + 2)
+        index.apply([StoreEvent(key, n + 2, entry, index.entries.get(key))])
+    events, _ = index.events_since("/registry/", after, limit=100)
     assert [event.revision for event in events] == [
         n + 2 for n, key in enumerate(keys) if key.startswith("/registry/") and n + 2 > after
     ]

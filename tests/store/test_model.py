@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from trimtab import errors
-from trimtab.store.index import Keep
-from trimtab.store.records import Entry, Event
+from trimtab.store.index import Retention
+from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.store import Store
-from trimtab.store.txn import Delete, Mismatch, Operation, Put, Written
+from trimtab.store.txn import DeleteKey, Operation, PutKey, RevisionMismatch, TransactionResult
 
 PREFIXES = ["/", "/registry/", "/registry//pods/", "/registry//pods/a/", "/registry//secrets/a/x", "/other"]
 KEYS = ["/registry//pods/a/x", "/registry//pods/a/y", "/registry//pods/b/x", "/registry//secrets/a/x", "/other", "/o/é"]
@@ -24,7 +24,7 @@ keys = st.sampled_from(KEYS)
 prefixes = st.sampled_from(PREFIXES)
 
 
-class Plan(NamedTuple):
+class PlannedOperation(NamedTuple):
     """An operation whose expected revision is resolved when it is run."""
 
     key: str
@@ -33,23 +33,26 @@ class Plan(NamedTuple):
 
 
 plans = st.builds(
-    Plan, keys, st.one_of(st.none(), st.binary(max_size=40)), st.sampled_from(["any", "current", "absent", "wrong"])
+    PlannedOperation,
+    keys,
+    st.one_of(st.none(), st.binary(max_size=40)),
+    st.sampled_from(["any", "current", "absent", "wrong"]),
 )
 transactions = st.lists(plans, min_size=1, max_size=3, unique_by=lambda plan: plan.key)
 
 
-class Model(RuleBasedStateMachine):
+class StoreModel(RuleBasedStateMachine):
     """All states by revision, and all events."""
 
-    open_store: Callable[["Model"], Store]
+    open_store: Callable[["StoreModel"], Store]
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.directory = tempfile.TemporaryDirectory()
         self.store = self.open_store()
-        self.states: dict[int, dict[str, Entry]] = {1: {}}
-        self.current: dict[str, Entry] = {}
+        self.states: dict[int, dict[str, StoredEntry]] = {1: {}}
+        self.current: dict[str, StoredEntry] = {}
         self.events: list[tuple[int, str, bytes | None, bytes | None]] = []
         self.compacted = 1
         self.watches = {prefix: (self.store.watch(prefix), []) for prefix in PREFIXES}
@@ -59,21 +62,21 @@ class Model(RuleBasedStateMachine):
         self.runner.close()
         self.directory.cleanup()
 
-    def operation(self, plan: Plan) -> Operation:
+    def operation(self, plan: PlannedOperation) -> Operation:
         current = self.current.get(plan.key)
         expected = {"any": None, "current": current.mod_revision if current else 0, "absent": 0, "wrong": 10**9}
         if plan.value is None:
-            return Delete(plan.key, expected[plan.condition])
-        return Put(plan.key, plan.value, expected[plan.condition])
+            return DeleteKey(plan.key, expected[plan.condition])
+        return PutKey(plan.key, plan.value, expected[plan.condition])
 
-    def apply_transaction(self, operations: list[Operation], written: Written) -> None:
+    def apply_transaction(self, operations: list[Operation], written: TransactionResult) -> None:
         """Apply one acknowledged transaction to the model; its conditions must hold and its events must match."""
         events = list(written.events)
         for operation in operations:
             current = self.current.get(operation.key)
             if operation.expected is not None:
                 assert operation.expected == (current.mod_revision if current else 0)
-            if isinstance(operation, Delete) and current is None:
+            if isinstance(operation, DeleteKey) and current is None:
                 continue
             event = events.pop(0)
             assert (event.key, event.previous) == (operation.key, current)
@@ -81,11 +84,11 @@ class Model(RuleBasedStateMachine):
             self.apply_event(event, operation)
         assert not events
 
-    def apply_event(self, event: Event, operation: Operation) -> None:
-        if isinstance(operation, Put):
+    def apply_event(self, event: StoreEvent, operation: Operation) -> None:
+        if isinstance(operation, PutKey):
             assert event.entry is not None
             created = event.previous.create_revision if event.previous else event.revision
-            assert event.entry == Entry(operation.key, operation.value, event.revision, created)
+            assert event.entry == StoredEntry(operation.key, operation.value, event.revision, created)
             self.current = self.current | {event.key: event.entry}
         else:
             assert event.entry is None
@@ -94,7 +97,7 @@ class Model(RuleBasedStateMachine):
         self.events.append((event.revision, event.key, event.value, event.prev_value))
 
     @rule(group=st.lists(transactions, min_size=1, max_size=6))
-    def commit_together(self, group: list[list[Plan]]) -> None:
+    def commit_together(self, group: list[list[PlannedOperation]]) -> None:
         """Concurrent transactions have the effect of some order: the order of their revisions."""
         requested = [[self.operation(plan) for plan in transaction] for transaction in group]
 
@@ -105,14 +108,14 @@ class Model(RuleBasedStateMachine):
         done = [
             (outcome, operations)
             for outcome, operations in zip(outcomes, requested, strict=True)
-            if isinstance(outcome, Written)
+            if isinstance(outcome, TransactionResult)
         ]
         for written, operations in sorted(done, key=lambda pair: (pair[0].revision, -len(pair[0].events))):
             if written.events:
                 self.apply_transaction(operations, written)
         for outcome in outcomes:
-            if not isinstance(outcome, Written):
-                assert isinstance(outcome, Mismatch)
+            if not isinstance(outcome, TransactionResult):
+                assert isinstance(outcome, RevisionMismatch)
                 history = [state.get(outcome.key) for state in self.states.values()]
                 assert outcome.current in history
 
@@ -142,7 +145,7 @@ class Model(RuleBasedStateMachine):
                 self.store.list(prefix, at_revision=revision)
             return
         expected = [entry for key, entry in sorted(self.states[revision].items()) if key.startswith(prefix)]
-        found: list[Entry] = []
+        found: list[StoredEntry] = []
         while True:
             after = found[-1].key if found else None
             page = self.store.list(prefix, start_after=after, limit=limit, at_revision=revision)
@@ -190,21 +193,21 @@ class Model(RuleBasedStateMachine):
             assert self.store.count(prefix) == sum(key.startswith(prefix) for key in self.current)
 
 
-class InMemory(Model):
+class MemoryModel(StoreModel):
     def open_store(self) -> Store:
-        return getattr(self, "store", None) or Store(Keep(revisions=20))
+        return getattr(self, "store", None) or Store(Retention(revisions=20))
 
     def close_and_open(self) -> None:
         """A store in memory cannot be reopened."""
 
 
-class OnDisk(Model):
+class DiskModel(StoreModel):
     def open_store(self) -> Store:
-        return Store.open(Path(self.directory.name), Keep(revisions=20))
+        return Store.open(Path(self.directory.name), Retention(revisions=20))
 
 
 quick = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
-TestInMemory = InMemory.TestCase
+TestInMemory = MemoryModel.TestCase
 TestInMemory.settings = quick
-TestOnDisk = OnDisk.TestCase
+TestOnDisk = DiskModel.TestCase
 TestOnDisk.settings = quick

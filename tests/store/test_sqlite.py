@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from trimtab import errors
-from trimtab.store.index import Keep
-from trimtab.store.sqlite import fault
+from trimtab.store.index import Retention
+from trimtab.store.sqlite import fault_from
 from trimtab.store.store import Store
-from trimtab.store.txn import Delete, Put
+from trimtab.store.txn import DeleteKey, PutKey
 
 PODS = "/registry//pods/default/"
 Open = Callable[..., Store]
@@ -34,7 +34,7 @@ def connection(store: Store) -> sqlite3.Connection:
     return store._journal._connection
 
 
-def image(source: Path, target: Path) -> Path:
+def copy_files(source: Path, target: Path) -> Path:
     """A copy of the files as a crash would leave them now; another process copies, because this one holds locks."""
     target.mkdir()
     subprocess.run(["cp", *map(str, source.glob("store.db*")), str(target)], check=True)
@@ -135,7 +135,7 @@ async def test_changed_value_on_disk_is_detected(on_disk: Open, tmp_path: Path) 
 @pytest.mark.parametrize("damage", ["truncate", "zero", "noise"])
 async def test_damaged_file_is_refused_and_unchanged(on_disk: Open, tmp_path: Path, damage: str) -> None:
     store = on_disk()
-    await store.commit([Put(f"{PODS}{n}", os.urandom(3000)) for n in range(100)])
+    await store.commit([PutKey(f"{PODS}{n}", os.urandom(3000)) for n in range(100)])
     await store.close()
     path = tmp_path / "store.db"
     content = bytearray(path.read_bytes())
@@ -156,7 +156,7 @@ async def test_damaged_file_is_refused_and_unchanged(on_disk: Open, tmp_path: Pa
 async def test_write_ahead_log_without_its_database_is_kept(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk(directory=tmp_path / "live")
     await store.create(PODS + "a", b"")
-    crashed = image(tmp_path / "live", tmp_path / "crashed")
+    crashed = copy_files(tmp_path / "live", tmp_path / "crashed")
     (crashed / "store.db").unlink()
     log = (crashed / "store.db-wal").read_bytes()
     for _ in range(2):
@@ -240,11 +240,11 @@ async def test_full_disk_fails_writes_but_not_reads_until_space_is_freed(on_disk
 
 async def test_compaction_frees_space_in_a_full_store(on_disk: Open) -> None:
     store = on_disk()
-    await store.commit([Put(f"{PODS}{n}", bytes(20_000)) for n in range(20)])
+    await store.commit([PutKey(f"{PODS}{n}", bytes(20_000)) for n in range(20)])
     connection(store).execute("PRAGMA max_page_count = 1")  # SQLite reads it as: not beyond the current size
     with pytest.raises(errors.StoreFault, match="no space left"):
         await store.create(PODS + "more", bytes(36_000))
-    await store.commit([Delete(f"{PODS}{n}") for n in range(3)])
+    await store.commit([DeleteKey(f"{PODS}{n}") for n in range(3)])
     store.compact(store.revision)
     await store.create(PODS + "more", bytes(36_000))
     await store.close()
@@ -272,7 +272,7 @@ def test_write_beyond_a_file_size_limit_fails_and_the_store_recovers(tmp_path: P
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
-class Breaking:
+class FailingConnection:
     """A connection whose statements fail with a disk error."""
 
     def __init__(self, real: sqlite3.Connection, word: str) -> None:
@@ -292,11 +292,11 @@ class Breaking:
 async def test_failed_commit_leaves_nothing_behind_and_the_next_one_works(on_disk: Open, word: str) -> None:
     store = on_disk()
     for n in range(5):
-        await store.commit([Put(PODS + "a", str(n).encode())])
+        await store.commit([PutKey(PODS + "a", str(n).encode())])
     journal = store._journal
     assert journal is not None
     real = connection(store)
-    journal._connection = Breaking(real, word)  # type: ignore[assignment]
+    journal._connection = FailingConnection(real, word)  # type: ignore[assignment]
     store.compact(4)
     with pytest.raises(errors.StoreFault, match="disk I/O error"):
         await store.create(PODS + "b", b"")
@@ -311,11 +311,11 @@ async def test_failed_commit_leaves_nothing_behind_and_the_next_one_works(on_dis
 
 
 async def test_crash_keeps_all_acknowledged_writes(on_disk: Open, tmp_path: Path) -> None:
-    store = on_disk(Keep(revisions=20), tmp_path / "live")
+    store = on_disk(Retention(revisions=20), tmp_path / "live")
     for n in range(60):
-        await store.commit([Put(f"{PODS}{n % 7}", str(n).encode()), Put(PODS + "last", str(n).encode())])
+        await store.commit([PutKey(f"{PODS}{n % 7}", str(n).encode()), PutKey(PODS + "last", str(n).encode())])
         if n % 10 == 0:
-            after = on_disk(directory=image(tmp_path / "live", tmp_path / f"crash-{n}"))
+            after = on_disk(directory=copy_files(tmp_path / "live", tmp_path / f"crash-{n}"))
             assert (values(after), after.revision) == (values(store), store.revision)
 
 
@@ -323,8 +323,8 @@ async def test_torn_write_ahead_log_loses_only_its_torn_end(on_disk: Open, tmp_p
     """Power loss may leave any part of the last, unacknowledged sectors; transactions stay atomic."""
     store = on_disk(directory=tmp_path / "live")
     for n in range(12):
-        await store.commit([Put(PODS + "left", str(n).encode()), Put(PODS + "right", str(n).encode())])
-    complete = image(tmp_path / "live", tmp_path / "complete")
+        await store.commit([PutKey(PODS + "left", str(n).encode()), PutKey(PODS + "right", str(n).encode())])
+    complete = copy_files(tmp_path / "live", tmp_path / "complete")
     log = (complete / "store.db-wal").read_bytes()
     last_values: set[int] = set()
     for number, cut in enumerate(range(len(log), 3 * 4096, -3001)):
@@ -346,4 +346,4 @@ def test_every_sqlite_error_message_names_the_file_and_an_action() -> None:
     for code in range(1, 29):
         error = sqlite3.OperationalError("what SQLite says")
         error.sqlite_errorcode = code | (3 << 8)
-        assert re.match(r"(no space left to write )?/data/store\.db .*: (\w+ )+", str(fault(path, error)))
+        assert re.match(r"(no space left to write )?/data/store\.db .*: (\w+ )+", str(fault_from(path, error)))

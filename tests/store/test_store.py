@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from trimtab import errors
-from trimtab.store.index import Keep
-from trimtab.store.records import Entry
-from trimtab.store.sqlite import Batch, Journal
+from trimtab.store.index import Retention
+from trimtab.store.records import StoredEntry
+from trimtab.store.sqlite import CommitBatch, Journal
 from trimtab.store.store import Store
-from trimtab.store.txn import Check, Delete, Draft, Mismatch, Operation, Put
+from trimtab.store.txn import CheckKey, DeleteKey, Draft, Operation, PutKey, RevisionMismatch
 
 PODS = "/registry//pods/"
 BUDGET = "/registry/policy/poddisruptionbudgets/default/web"
@@ -46,7 +46,7 @@ async def test_deleting_a_missing_key_takes_no_revision(store: Store) -> None:
 
 async def test_creating_an_existing_key_is_a_mismatch(store: Store) -> None:
     entry = await store.create(pod("a"), b"one")
-    with pytest.raises(Mismatch, match="was expected absent, but it is at revision 2") as refusal:
+    with pytest.raises(RevisionMismatch, match="was expected absent, but it is at revision 2") as refusal:
         await store.create(pod("a"), b"two")
     assert (refusal.value.key, refusal.value.current) == (pod("a"), entry)
 
@@ -54,24 +54,24 @@ async def test_creating_an_existing_key_is_a_mismatch(store: Store) -> None:
 async def test_update_with_an_old_revision_is_a_mismatch(store: Store) -> None:
     old = await store.create(pod("a"), b"one")
     new = await store.update(pod("a"), b"two", old.mod_revision)
-    with pytest.raises(Mismatch) as refusal:
+    with pytest.raises(RevisionMismatch) as refusal:
         await store.update(pod("a"), b"three", old.mod_revision)
     assert refusal.value.current == new
     with pytest.raises(errors.Conflict):
         await store.delete(pod("a"), old.mod_revision)
-    with pytest.raises(Mismatch, match="but it does not exist"):
+    with pytest.raises(RevisionMismatch, match="but it does not exist"):
         await store.update(pod("ghost"), b"", 7)
 
 
 async def test_transaction_is_atomic(store: Store) -> None:
     budget = await store.create(BUDGET, b"1")
     entry = await store.create(pod("a"), b"")
-    evict: list[Operation] = [Put(BUDGET, b"0", budget.mod_revision), Delete(pod("a"), entry.mod_revision)]
-    with pytest.raises(Mismatch):
-        await store.commit([*evict, Check(pod("b"), 3)])
+    evict: list[Operation] = [PutKey(BUDGET, b"0", budget.mod_revision), DeleteKey(pod("a"), entry.mod_revision)]
+    with pytest.raises(RevisionMismatch):
+        await store.commit([*evict, CheckKey(pod("b"), 3)])
     assert (store.get(BUDGET), store.get(pod("a"))) == (budget, entry)
 
-    written = await store.commit([*evict, Check(pod("b"), 0)])
+    written = await store.commit([*evict, CheckKey(pod("b"), 0)])
     assert [event.type for event in written.events] == ["MODIFIED", "DELETED"]
     assert [event.revision for event in written.events] == [written.revision - 1, written.revision]
     assert store.revision == written.revision
@@ -82,7 +82,7 @@ async def test_exactly_one_of_many_concurrent_updates_succeeds(store: Store) -> 
     attempts = (store.update(pod("a"), bytes([n]), entry.mod_revision) for n in range(20))
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     (winner,) = (outcome for outcome in outcomes if not isinstance(outcome, BaseException))
-    losers = [outcome for outcome in outcomes if isinstance(outcome, Mismatch)]
+    losers = [outcome for outcome in outcomes if isinstance(outcome, RevisionMismatch)]
     assert len(losers) == 19
     assert all(loser.current == winner for loser in losers)
 
@@ -95,7 +95,7 @@ async def test_concurrent_transactions_never_overdraw_a_counter(store: Store) ->
         assert budget is not None
         if budget.value == b"0":
             raise errors.TooManyRequests("the budget is used up")
-        return [Put(BUDGET, str(int(budget.value) - 1).encode())]
+        return [PutKey(BUDGET, str(int(budget.value) - 1).encode())]
 
     outcomes = await asyncio.gather(*(store.transact(debit) for _ in range(12)), return_exceptions=True)
     assert sum(isinstance(outcome, errors.TooManyRequests) for outcome in outcomes) == 7
@@ -110,7 +110,7 @@ async def test_write_one_loop_turn_later_joins_the_same_group_commit(
     groups: list[int] = []
     write = Journal.write
 
-    def count_events(journal: Journal, batch: Batch) -> None:
+    def count_events(journal: Journal, batch: CommitBatch) -> None:
         groups.append(len(batch.events))
         write(journal, batch)
 
@@ -127,13 +127,13 @@ async def test_write_one_loop_turn_later_joins_the_same_group_commit(
 
 
 async def test_transaction_lists_include_earlier_writes_of_its_group(store: Store) -> None:
-    await store.commit([Put(pod("a"), b""), Put(pod("b"), b"")])
+    await store.commit([PutKey(pod("a"), b""), PutKey(pod("b"), b"")])
     counts: list[int] = []
 
     def add(name: str) -> Callable[[Draft], list[Operation]]:
         def propose(draft: Draft) -> list[Operation]:
             counts.append(len(draft.list(PODS)))
-            return [Put(pod(name), b""), Delete(pod("a"))]
+            return [PutKey(pod(name), b""), DeleteKey(pod("a"))]
 
         return propose
 
@@ -147,11 +147,17 @@ async def test_invalid_transaction_does_not_affect_others_of_its_group(store: St
         store.create(pod("a"), b"good"),
         store.create(pod("b"), "no bytes"),  # type: ignore[arg-type]
         store.create(pod("\ud800"), b""),
-        store.commit([Put(pod("c"), b""), Put(pod("c"), b"")]),
+        store.commit([PutKey(pod("c"), b""), PutKey(pod("c"), b"")]),
         store.create(pod("d"), b"good"),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in outcomes] == [Entry, TypeError, UnicodeEncodeError, ValueError, Entry]
+    assert [type(outcome) for outcome in outcomes] == [
+        StoredEntry,
+        TypeError,
+        UnicodeEncodeError,
+        ValueError,
+        StoredEntry,
+    ]
     assert store.count(PODS) == 2
 
 
@@ -211,7 +217,9 @@ async def test_pages_show_the_revision_of_the_first_page(store: Store) -> None:
     first = store.list(PODS, limit=2)
     assert ([entry.key[-1] for entry in first.entries], first.remaining) == (["a", "b"], 4)
 
-    await store.commit([Delete(pod("c")), Put(pod("d"), b"changed"), Put(pod("bb"), b"new"), Delete(pod("a"))])
+    await store.commit(
+        [DeleteKey(pod("c")), PutKey(pod("d"), b"changed"), PutKey(pod("bb"), b"new"), DeleteKey(pod("a"))]
+    )
     await store.create(pod("c"), b"again")
     second = store.list(PODS, start_after=pod("b"), limit=3, at_revision=first.revision)
     assert [entry.value for entry in second.entries] == [b"c", b"d", b"e"]
@@ -234,16 +242,16 @@ async def test_list_at_a_compacted_or_future_revision_is_refused(store: Store) -
 
 
 async def test_history_is_limited_by_number_of_revisions() -> None:
-    store = Store(Keep(revisions=100))
+    store = Store(Retention(revisions=100))
     for n in range(1000):
-        await store.commit([Put(pod("a"), str(n).encode())])
+        await store.commit([PutKey(pod("a"), str(n).encode())])
     assert 100 <= store.revision - store.compacted <= 107
 
 
 async def test_history_is_limited_by_size_of_replaced_values() -> None:
-    store = Store(Keep(size=100_000))
+    store = Store(Retention(superseded_bytes=100_000))
     for _ in range(1000):
-        await store.commit([Put(pod("a"), bytes(1000))])
+        await store.commit([PutKey(pod("a"), bytes(1000))])
     assert 100 <= store.revision - store.compacted <= 110
 
 
@@ -280,21 +288,21 @@ async def test_revision_is_never_reused_even_if_the_last_one_is_compacted(on_dis
 
 
 async def test_file_size_does_not_grow_with_the_number_of_writes(on_disk: Open, tmp_path: Path) -> None:
-    store = on_disk(Keep(revisions=64))
+    store = on_disk(Retention(revisions=64))
     for round_ in range(60):
-        await asyncio.gather(*(store.commit([Put(pod(str(n)), bytes([round_]) * 4000)]) for n in range(50)))
+        await asyncio.gather(*(store.commit([PutKey(pod(str(n)), bytes([round_]) * 4000)]) for n in range(50)))
     await store.close()
     assert (tmp_path / "store.db").stat().st_size < 4_000_000
     assert on_disk().count(PODS) == 50
 
 
 async def test_file_shrinks_after_most_keys_are_deleted(on_disk: Open, tmp_path: Path) -> None:
-    store = on_disk(Keep(revisions=10))
-    await store.commit([Put(pod(str(n)), bytes(8000)) for n in range(1000)])
-    await store.commit([Delete(pod(str(n))) for n in range(1000)])
+    store = on_disk(Retention(revisions=10))
+    await store.commit([PutKey(pod(str(n)), bytes(8000)) for n in range(1000)])
+    await store.commit([DeleteKey(pod(str(n))) for n in range(1000)])
     for n in range(10):
         store.compact(store.revision)
-        await store.commit([Put(pod("last"), bytes([n]))])
+        await store.commit([PutKey(pod("last"), bytes([n]))])
     await store.close()
     assert (tmp_path / "store.db").stat().st_size < 2_500_000
 
@@ -339,6 +347,6 @@ def test_in_memory_stores_have_no_writer_thread() -> None:
     async def scenario() -> None:
         stores = [Store() for _ in range(100)]
         await asyncio.gather(*(store.create(pod("a"), b"") for store in stores))
-        assert all(store._scribe is None for store in stores)
+        assert all(store._writer is None for store in stores)
 
     asyncio.run(scenario())

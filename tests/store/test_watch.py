@@ -5,9 +5,9 @@ import pytest
 
 from trimtab import errors
 from trimtab.clock import run_virtually
-from trimtab.store.index import Keep
+from trimtab.store.index import Retention
 from trimtab.store.store import Store
-from trimtab.store.txn import Delete, Put
+from trimtab.store.txn import DeleteKey, PutKey
 
 PODS = "/registry//pods/"
 
@@ -32,8 +32,8 @@ async def test_watch_returns_every_change_once_and_in_order(store: Store) -> Non
 
 
 async def test_watch_can_be_resumed_between_any_two_events(store: Store) -> None:
-    await store.commit([Put(pod(str(n)), b"") for n in range(6)])
-    await store.commit([Delete(pod("3")), Put(pod("4"), b"x")])
+    await store.commit([PutKey(pod(str(n)), b"") for n in range(6)])
+    await store.commit([DeleteKey(pod("3")), PutKey(pod("4"), b"x")])
     all_events = [*await store.watch(PODS, 1).next()]
     for cut in range(len(all_events)):
         rest = await store.watch(PODS, all_events[cut].revision).next(0)
@@ -42,7 +42,9 @@ async def test_watch_can_be_resumed_between_any_two_events(store: Store) -> None
 
 async def test_watch_returns_only_events_under_its_prefix(store: Store) -> None:
     inside, wide, one = store.watch(PODS + "default/"), store.watch("/registry/"), store.watch(pod("a"))
-    await store.commit([Put(pod("a"), b""), Put(pod("a", "other"), b""), Put("/registry/apps/deployments/x/y", b"")])
+    await store.commit(
+        [PutKey(pod("a"), b""), PutKey(pod("a", "other"), b""), PutKey("/registry/apps/deployments/x/y", b"")]
+    )
     assert [e.key for e in await inside.next()] == [pod("a")]
     assert len(await wide.next()) == 3
     assert [e.key for e in await one.next()] == [pod("a")]
@@ -64,7 +66,7 @@ async def test_memo_of_an_old_event_is_dropped() -> None:
     await store.create(pod("a"), b"")
     (event,) = await watch.next()
     event.memo = b"encoded"
-    await store.commit([Put(pod(str(n)), b"") for n in range(600)])
+    await store.commit([PutKey(pod(str(n)), b"") for n in range(600)])
     assert event.memo is None
 
 
@@ -78,7 +80,7 @@ async def test_waiting_watch_wakes_up_on_a_write(store: Store) -> None:
 
 
 async def test_watch_batches_are_limited_and_complete(store: Store) -> None:
-    await store.commit([Put(pod(str(n)), b"") for n in range(10)])
+    await store.commit([PutKey(pod(str(n)), b"") for n in range(10)])
     watch = store.watch(PODS, 1, limit=4)
     assert [len(await watch.next()) for _ in range(3)] == [4, 4, 2]
     assert watch.revision == store.revision
@@ -97,7 +99,7 @@ def test_idle_watch_returns_the_current_revision_for_a_bookmark() -> None:
 
 
 async def test_watch_from_a_compacted_revision_is_refused(store: Store) -> None:
-    await store.commit([Put(pod(str(n)), b"") for n in range(10)])
+    await store.commit([PutKey(pod(str(n)), b"") for n in range(10)])
     store.compact(6)
     with pytest.raises(errors.Expired, match=r"too old resource version: 5 \(6\)"):
         store.watch(PODS, 5)
@@ -113,10 +115,10 @@ async def test_watch_from_a_future_revision_waits_for_it(store: Store) -> None:
 
 @pytest.mark.parametrize("prefix", [PODS, "/registry/"])
 async def test_slow_watch_expires_with_an_error(prefix: str) -> None:
-    store = Store(Keep(revisions=50))
+    store = Store(Retention(revisions=50))
     slow, quick = store.watch(prefix), store.watch(prefix)
     for n in range(200):
-        await store.commit([Put(pod("a"), str(n).encode())])
+        await store.commit([PutKey(pod("a"), str(n).encode())])
         await quick.next()
     with pytest.raises(errors.Expired, match="too old resource version: 1 "):
         await slow.next()
@@ -124,11 +126,11 @@ async def test_slow_watch_expires_with_an_error(prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["/registry//secrets/", "/registry//s"])
 async def test_idle_watch_does_not_expire_because_of_writes_elsewhere(prefix: str) -> None:
-    store = Store(Keep(revisions=50))
+    store = Store(Retention(revisions=50))
     quiet = store.watch(prefix)
     waiting = asyncio.create_task(quiet.next())
     for n in range(500):
-        await store.commit([Put(pod("a"), str(n).encode())])
+        await store.commit([PutKey(pod("a"), str(n).encode())])
         await asyncio.sleep(0)
     await store.create("/registry//secrets/default/a", b"")
     assert [e.key for e in await waiting] == ["/registry//secrets/default/a"]
@@ -159,9 +161,9 @@ async def test_close_ends_all_watches(store: Store) -> None:
 
 def test_history_is_limited_by_age_in_the_time_of_the_loop() -> None:
     async def scenario() -> None:
-        store = Store(Keep(seconds=600))
+        store = Store(Retention(seconds=600))
         for minute in itertools.count():
-            await store.commit([Put(pod("a"), str(minute).encode())])
+            await store.commit([PutKey(pod("a"), str(minute).encode())])
             await asyncio.sleep(60)
             if minute == 60:
                 break
@@ -183,7 +185,7 @@ async def test_concurrent_watches_see_one_order_of_writes(store: Store) -> None:
 
     async def write(writer: int) -> None:
         for n in range(50):
-            await store.commit([Put(pod(f"{writer}-{n % 5}"), str(n).encode())])
+            await store.commit([PutKey(pod(f"{writer}-{n % 5}"), str(n).encode())])
 
     await asyncio.gather(*(write(n) for n in range(8)))
     for revisions in await asyncio.gather(*readers):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from trimtab.store.writer_thread import Scribe
+from trimtab.store.writer_thread import WriterThread
 
 
 def fail() -> None:
@@ -15,10 +15,10 @@ def fail() -> None:
 
 def test_jobs_run_in_order_and_callbacks_run_in_the_loop() -> None:
     async def scenario() -> tuple[list[str], set[int]]:
-        writer, done, threads = Scribe(), list[str](), set[int]()
+        writer, done, threads = WriterThread(), list[str](), set[int]()
         for name in "abc":
-            writer.do(lambda name=name: done.append(name), lambda _: threads.add(threading.get_ident()))
-        await writer.done(lambda: done.append("last"))
+            writer.submit(lambda name=name: done.append(name), lambda _: threads.add(threading.get_ident()))
+        await writer.run(lambda: done.append("last"))
         writer.stop()
         return done, threads
 
@@ -27,10 +27,10 @@ def test_jobs_run_in_order_and_callbacks_run_in_the_loop() -> None:
 
 def test_failed_job_raises_in_its_caller_and_the_next_job_runs() -> None:
     async def scenario() -> list[str]:
-        writer, done = Scribe(), list[str]()
+        writer, done = WriterThread(), list[str]()
         with pytest.raises(LookupError, match="no such page"):
-            await writer.done(fail)
-        await writer.done(lambda: done.append("next"))
+            await writer.run(fail)
+        await writer.run(lambda: done.append("next"))
         writer.stop()
         return done
 
@@ -39,12 +39,12 @@ def test_failed_job_raises_in_its_caller_and_the_next_job_runs() -> None:
 
 def test_cancelled_caller_does_not_affect_later_jobs() -> None:
     async def scenario() -> list[str]:
-        writer, done, may_end = Scribe(), list[str](), threading.Event()
-        waiting = asyncio.ensure_future(writer.done(lambda: done.append("slow") if may_end.wait(10) else None))
+        writer, done, may_end = WriterThread(), list[str](), threading.Event()
+        waiting = asyncio.ensure_future(writer.run(lambda: done.append("slow") if may_end.wait(10) else None))
         await asyncio.sleep(0)
         waiting.cancel()
         may_end.set()
-        await writer.done(lambda: done.append("next"))
+        await writer.run(lambda: done.append("next"))
         writer.stop()
         return done
 
@@ -54,14 +54,14 @@ def test_cancelled_caller_does_not_affect_later_jobs() -> None:
 def test_closed_loop_does_not_end_the_thread() -> None:
     may_end = threading.Event()
 
-    async def submit_only(writer: Scribe) -> None:
-        writer.do(lambda: may_end.wait(10) and None, print)
+    async def submit_only(writer: WriterThread) -> None:
+        writer.submit(lambda: may_end.wait(10) and None, print)
 
-    async def run_again(writer: Scribe) -> str:
-        await writer.done(lambda: None)
+    async def run_again(writer: WriterThread) -> str:
+        await writer.run(lambda: None)
         return "answered"
 
-    writer = Scribe()
+    writer = WriterThread()
     asyncio.run(submit_only(writer))
     may_end.set()
     assert asyncio.run(run_again(writer)) == "answered"
@@ -69,7 +69,7 @@ def test_closed_loop_does_not_end_the_thread() -> None:
 
 
 def test_unreferenced_writer_ends_its_thread() -> None:
-    writer = Scribe()
+    writer = WriterThread()
     thread = writer._thread
     del writer
     gc.collect()

@@ -60,14 +60,14 @@ class Listing(NamedTuple):
     revision: str
 
 
-class Change(Struct, frozen=True):
+class WatchEvent(Struct, frozen=True):
     """One watch event. A BOOKMARK has only a revision; an ERROR is raised, never returned."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: Raw
 
 
-class Answer(NamedTuple):
+class PlainResponse(NamedTuple):
     """An HTTP response to a path that is not an object (`/readyz`, `/version`)."""
 
     code: int
@@ -88,7 +88,7 @@ class Client(Protocol):
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[Change]]:
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
         """Events after `revision`, in batches as they arrive, until the server ends the watch."""
         ...
 
@@ -146,7 +146,7 @@ class Client(Protocol):
         """The resources that the server serves, in their preferred version, with verbs."""
         ...
 
-    async def fetch(self, path: str) -> Answer:
+    async def fetch(self, path: str) -> PlainResponse:
         """GET of any path."""
         ...
 

@@ -14,8 +14,8 @@ from yarl import URL
 
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
-from trimtab.client.client import EVENTS, Answer, Change, Listing, PatchType, Propagation, Resource
-from trimtab.client.connection_pool import Lines, Reply
+from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
+from trimtab.client.connection_pool import ConnectionPool, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.clock import Clock, WallClock
 from trimtab.errors import ApiFault, Cause, InputFault, Unauthorized
@@ -26,16 +26,16 @@ PATCH_TYPES: Mapping[PatchType, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-PAGE = 2000
+PAGE_SIZE = 2000
 WATCH_SECONDS = 300
-PATIENCE = 5
-LONGEST_WAIT_SECONDS = 30
-LARGEST_EVENT = 16 << 20
-AT_ONCE = 64
-LINES = 12
+MAX_ATTEMPTS = 5
+MAX_RETRY_SECONDS = 30
+MAX_EVENT_BYTES = 16 << 20
+MAX_SESSION_CONNECTIONS = 64
+MAX_CONNECTIONS = 12
 """Connections shared by requests: more would only add handshakes, and one costs as much as a dozen requests."""
-_PLAIN = "/:@!$&'()*+,;=~"
-WHOLE_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_SAFE_CHARACTERS = "/:@!$&'()*+,;=~"
+AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 _BY_REASON = {
     fault.reason: fault
@@ -45,7 +45,7 @@ _BY_REASON = {
 _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
 
-def fault_of(status: Raw, code: int) -> ApiFault:
+def fault_from_status(status: Raw, code: int) -> ApiFault:
     """The fault that a `Status` object describes."""
     details = status.get("details") or {}
     kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiFault)
@@ -68,31 +68,36 @@ class KubeClient:
         self._clock = clock or WallClock()
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
-        self._lines = Lines(credentials.server, trust=self._ssl, server_name=credentials.server_name, at_once=LINES)
-        self._about_us = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
-        self._session: aiohttp.ClientSession | None = None
-        self._watching: aiohttp.ClientSession | None = None
+        self._pool = ConnectionPool(
+            credentials.server,
+            ssl_context=self._ssl,
+            server_name=credentials.server_name,
+            max_connections=MAX_CONNECTIONS,
+        )
+        self._default_headers = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
+        self._request_session: aiohttp.ClientSession | None = None
+        self._watch_session: aiohttp.ClientSession | None = None
         self.requests = 0
-        self._discovered: tuple[tuple[bytes, ...], Sequence[Resource]] = ((), ())
+        self._last_discovery: tuple[tuple[bytes, ...], Sequence[Resource]] = ((), ())
 
     @property
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = self._connect(AT_ONCE)
-        return self._session
+    def _session_for_requests(self) -> aiohttp.ClientSession:
+        if self._request_session is None:
+            self._request_session = self._new_session(MAX_SESSION_CONNECTIONS)
+        return self._request_session
 
     @property
-    def _open_watches(self) -> aiohttp.ClientSession:
+    def _session_for_watches(self) -> aiohttp.ClientSession:
         """A session without a limit: every watch occupies a connection, and must not block requests."""
-        if self._watching is None:
-            self._watching = self._connect(0)
-        return self._watching
+        if self._watch_session is None:
+            self._watch_session = self._new_session(0)
+        return self._watch_session
 
-    def _connect(self, limit: int) -> aiohttp.ClientSession:
+    def _new_session(self, limit: int) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._ssl if self._ssl is not None else True),
             timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
-            headers=self._about_us,
+            headers=self._default_headers,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -100,7 +105,7 @@ class KubeClient:
     async def _headers(self) -> dict[str, str]:
         try:
             # An exec plugin may be slow and must not block the loop.
-            token = await asyncio.to_thread(self._token) if self._slow_token else self._token()
+            token = await asyncio.to_thread(self._token) if self._token_may_block else self._token()
         except InputFault as error:
             # The plugin may succeed later: report it like any other refusal.
             raise Unauthorized(str(error)) from error
@@ -113,10 +118,10 @@ class KubeClient:
         return self._tokens.current(self._clock.now())
 
     @property
-    def _slow_token(self) -> bool:
+    def _token_may_block(self) -> bool:
         return self._credentials.exec is not None
 
-    def _kwargs(self) -> dict[str, Any]:
+    def _request_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
         if self._credentials.server_name:
             options["server_hostname"] = self._credentials.server_name
@@ -125,9 +130,9 @@ class KubeClient:
         return options
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
-        return self._credentials.server + path + _query(query)
+        return self._credentials.server + path + _query_string(query)
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -138,8 +143,8 @@ class KubeClient:
     ) -> bytes:
         """Send one request; when the server sends Retry-After, wait and retry a few times."""
         encoded = orjson.dumps(body) if body is not None else None
-        target = _target(path, query)
-        for attempt in range(PATIENCE):
+        target = _request_target(path, query)
+        for attempt in range(MAX_ATTEMPTS):
             headers = await self._headers()
             if encoded is not None:
                 headers["Content-Type"] = content
@@ -148,32 +153,34 @@ class KubeClient:
             reply = await self._send(method, target, headers, encoded)
             if reply.status < 400:
                 return reply.body
-            if reply.status == 401 and attempt == 0 and self._tokens.renew():
+            if reply.status == 401 and attempt == 0 and self._tokens.invalidate():
                 continue
-            wait = _wait(reply)
-            if wait is None or attempt == PATIENCE - 1:
-                raise _read_fault(reply)
+            wait = _retry_seconds(reply)
+            if wait is None or attempt == MAX_ATTEMPTS - 1:
+                raise _fault_from_reply(reply)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _send(self, method: str, target: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
         self.requests += 1
         if not self._credentials.proxy:
-            return await self._lines.ask(method, target, {**self._about_us, **headers}, body or b"")
+            return await self._pool.request(method, target, {**self._default_headers, **headers}, body or b"")
         url = URL(self._credentials.server + target, encoded=True)
-        with _plain_faults():
-            async with self._open.request(method, url, data=body, headers=headers, **self._kwargs()) as response:
+        with _as_connection_errors():
+            async with self._session_for_requests.request(
+                method, url, data=body, headers=headers, **self._request_options()
+            ) as response:
                 return Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return _object(await self._ask("GET", resource.path(namespace, name)))
+        return _decode_object(await self._request("GET", resource.path(namespace, name)))
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         items: list[Raw] = []
         token = ""
         while True:
-            query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE, "continue": token}
-            page = _object(await self._ask("GET", resource.path(namespace), query))
+            query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE_SIZE, "continue": token}
+            page = _decode_object(await self._request("GET", resource.path(namespace), query))
             # List items lack apiVersion and kind; callers get complete objects.
             type_of = {"apiVersion": resource.api_version, "kind": resource.kind}
             items.extend(type_of | item for item in page.get("items") or [])
@@ -183,7 +190,7 @@ class KubeClient:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[Change]]:
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
         query: dict[str, str | int] = {
             "watch": "1",
             "resourceVersion": revision,
@@ -194,26 +201,26 @@ class KubeClient:
         }
         self.requests += 1
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
-        with _plain_faults():
-            async with self._open_watches.get(
+        with _as_connection_errors():
+            async with self._session_for_watches.get(
                 self._url(resource.path(namespace), query),
                 headers=await self._headers(),
                 timeout=timeout,
-                **self._kwargs(),
+                **self._request_options(),
             ) as response:
                 if response.status >= 400:
                     if response.status == 401:
-                        self._tokens.renew()
-                    raise _read_fault(
+                        self._tokens.invalidate()
+                    raise _fault_from_reply(
                         Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
                     )
                 rest = b""
                 async for chunk in response.content.iter_any():
                     lines = (rest + chunk).split(b"\n")
                     rest = lines.pop()
-                    if len(rest) > LARGEST_EVENT:
+                    if len(rest) > MAX_EVENT_BYTES:
                         raise ApiFault("the server sent a watch event that is too large")
-                    if changes := [_change(line) for line in lines if line]:
+                    if changes := [_decode_event(line) for line in lines if line]:
                         yield changes
 
     @property
@@ -225,7 +232,7 @@ class KubeClient:
     ) -> Raw:
         query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
         namespace = obj["metadata"].get("namespace", "")
-        return _object(await self._ask("POST", resource.path(namespace), query, obj))
+        return _decode_object(await self._request("POST", resource.path(namespace), query, obj))
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
@@ -242,7 +249,7 @@ class KubeClient:
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         metadata = obj["metadata"]
         path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
-        return _object(await self._ask("PUT", path, {"fieldManager": manager}, obj))
+        return _decode_object(await self._request("PUT", path, {"fieldManager": manager}, obj))
 
     async def patch(
         self,
@@ -259,7 +266,7 @@ class KubeClient:
     ) -> Raw:
         query = {"fieldManager": manager, "force": "true" if force else ""}
         path = resource.path(namespace, name, subresource)
-        return _object(await self._ask("PATCH", path, query, patch, PATCH_TYPES[type]))
+        return _decode_object(await self._request("PATCH", path, query, patch, PATCH_TYPES[type]))
 
     async def delete(
         self,
@@ -278,44 +285,44 @@ class KubeClient:
             options["preconditions"] = preconditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        await self._ask("DELETE", resource.path(namespace, name), body=options)
+        await self._request("DELETE", resource.path(namespace, name), body=options)
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        return _object(await self._ask("POST", resource.path(namespace, name, subresource), body=obj))
+        return _decode_object(await self._request("POST", resource.path(namespace, name, subresource), body=obj))
 
     async def resources(self) -> Sequence[Resource]:
         """Called every few seconds, so a response equal to the last one is not decoded again."""
         responses = (
-            await self._ask("GET", "/api", accept=WHOLE_DISCOVERY),
-            await self._ask("GET", "/apis", accept=WHOLE_DISCOVERY),
+            await self._request("GET", "/api", accept=AGGREGATED_DISCOVERY),
+            await self._request("GET", "/apis", accept=AGGREGATED_DISCOVERY),
         )
-        if responses == self._discovered[0]:
-            return self._discovered[1]
-        core, others = map(_object, responses)
+        if responses == self._last_discovery[0]:
+            return self._last_discovery[1]
+        core, others = map(_decode_object, responses)
         if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
             groups = [*(core.get("items") or []), *(others.get("items") or [])]
-            self._discovered = responses, list(chain.from_iterable(map(_served, groups)))
-            return self._discovered[1]
-        return await self._resources_one_by_one(core["versions"], others["groups"])
+            self._last_discovery = responses, list(chain.from_iterable(map(_resources_in_group, groups)))
+            return self._last_discovery[1]
+        return await self._discover_each_version(core["versions"], others["groups"])
 
-    async def _resources_one_by_one(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
+    async def _discover_each_version(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
         """Discovery for servers without aggregated discovery."""
         found: dict[tuple[str, str], Resource] = {}
         for version in versions:
-            self._take_in(found, "", version, _object(await self._ask("GET", f"/api/{version}")))
+            self._add_resources(found, "", version, _decode_object(await self._request("GET", f"/api/{version}")))
         for group in groups:
             preferred = group["preferredVersion"]["version"]
             versions = sorted((v["version"] for v in group["versions"]), key=lambda v: v != preferred)
             for version in versions:
                 try:
-                    listing = _object(await self._ask("GET", f"/apis/{group['name']}/{version}"))
+                    listing = _decode_object(await self._request("GET", f"/apis/{group['name']}/{version}"))
                 except ApiFault:
                     continue  # an aggregated API may be unavailable; the others still count
-                self._take_in(found, group["name"], version, listing)
+                self._add_resources(found, group["name"], version, listing)
         return list(found.values())
 
     @staticmethod
-    def _take_in(found: dict[tuple[str, str], Resource], group: str, version: str, listing: Raw) -> None:
+    def _add_resources(found: dict[tuple[str, str], Resource], group: str, version: str, listing: Raw) -> None:
         for entry in listing.get("resources") or []:
             if "/" not in entry["name"]:
                 found.setdefault(
@@ -323,9 +330,9 @@ class KubeClient:
                     Resource(group, version, entry["name"], entry["kind"], entry["namespaced"], tuple(entry["verbs"])),
                 )
 
-    async def fetch(self, path: str) -> Answer:
+    async def fetch(self, path: str) -> PlainResponse:
         reply = await self._send("GET", path, await self._headers())
-        return Answer(reply.status, reply.body)
+        return PlainResponse(reply.status, reply.body)
 
     async def forward(
         self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
@@ -333,25 +340,25 @@ class KubeClient:
         """Forward a request unchanged except for our credentials; the caller reads and closes the response."""
         self.requests += 1
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
-        return await self._open.request(
+        return await self._session_for_requests.request(
             method,
             self._url(path, query),
             data=body or None,
             headers=[*headers, *(await self._headers()).items()],
             timeout=timeout,
-            **self._kwargs(),
+            **self._request_options(),
         )
 
     async def close(self) -> None:
-        self._lines.close()
-        for session in (self._session, self._watching):
+        self._pool.close()
+        for session in (self._request_session, self._watch_session):
             if session is not None:
                 await session.close()
-        self._session = self._watching = None
+        self._request_session = self._watch_session = None
 
 
 @contextmanager
-def _plain_faults() -> Iterator[None]:
+def _as_connection_errors() -> Iterator[None]:
     """Raise every connection failure as OSError, whichever library reports it."""
     try:
         yield
@@ -361,7 +368,7 @@ def _plain_faults() -> Iterator[None]:
         raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-def _served(group: Raw) -> Iterator[Resource]:
+def _resources_in_group(group: Raw) -> Iterator[Resource]:
     """The resources of a group in aggregated discovery, each in the first, that is the preferred, version that has it."""
     name, seen = group["metadata"].get("name", ""), set()
     for version in group.get("versions") or []:
@@ -375,7 +382,7 @@ def _served(group: Raw) -> Iterator[Resource]:
                 yield Resource(name, version["version"], entry["resource"], kind, namespaced, verbs)
 
 
-def _object(text: bytes) -> Raw:
+def _decode_object(text: bytes) -> Raw:
     try:
         decoded = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -385,40 +392,40 @@ def _object(text: bytes) -> Raw:
     return decoded
 
 
-def _change(line: bytes) -> Change:
-    event = _object(line)
+def _decode_event(line: bytes) -> WatchEvent:
+    event = _decode_object(line)
     if event["type"] == "ERROR":
-        raise fault_of(event["object"], event["object"].get("code", 500))
-    return Change(event["type"], event["object"])
+        raise fault_from_status(event["object"], event["object"].get("code", 500))
+    return WatchEvent(event["type"], event["object"])
 
 
-def _query(given: Mapping[str, str | int]) -> str:
-    present = tuple([(key, value) for key, value in given.items() if value not in ("", None)])
-    return _encoded(present) if present else ""
+def _query_string(parameters: Mapping[str, str | int]) -> str:
+    present = tuple([(key, value) for key, value in parameters.items() if value not in ("", None)])
+    return _encode_query(present) if present else ""
 
 
 @lru_cache(maxsize=64)
-def _encoded(said: tuple[tuple[str, str | int], ...]) -> str:
-    return "?" + urlencode(said)
+def _encode_query(parameters: tuple[tuple[str, str | int], ...]) -> str:
+    return "?" + urlencode(parameters)
 
 
-def _target(path: str, query: Mapping[str, str | int]) -> str:
+def _request_target(path: str, query: Mapping[str, str | int]) -> str:
     """The request target; object names may have characters that must be escaped."""
-    return quote(path, safe=_PLAIN) + _query(query)
+    return quote(path, safe=_SAFE_CHARACTERS) + _query_string(query)
 
 
-def _wait(reply: Reply) -> int | None:
+def _retry_seconds(reply: Reply) -> int | None:
     """How many seconds an overloaded server asks us to wait before a retry."""
     overloaded = reply.status == 429 or reply.status >= 500
-    return min(LONGEST_WAIT_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
+    return min(MAX_RETRY_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
 
 
-def _read_fault(reply: Reply) -> ApiFault:
+def _fault_from_reply(reply: Reply) -> ApiFault:
     try:
         status = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         status = {"message": reply.body.decode(errors="replace").strip()[:500]}
-    fault = fault_of(status if isinstance(status, dict) else {}, reply.status)
+    fault = fault_from_status(status if isinstance(status, dict) else {}, reply.status)
     if fault.retry_after is None and reply.retry_after.isdigit():
         fault.retry_after = int(reply.retry_after)
     return fault

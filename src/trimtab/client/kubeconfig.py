@@ -20,7 +20,7 @@ EXEC_SECONDS = 60
 TOKEN_FILE_SECONDS = 60
 
 
-class Plugin(NamedTuple):
+class ExecPlugin(NamedTuple):
     """A program that returns credentials."""
 
     command: str
@@ -41,7 +41,7 @@ class Credentials(NamedTuple):
     key: bytes = b""
     token: str = ""
     token_file: str = ""
-    exec: Plugin | None = None
+    exec: ExecPlugin | None = None
     namespace: str = "default"
 
     def __repr__(self) -> str:
@@ -164,20 +164,20 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
         )
     return Credentials(
         server=server,
-        ca=_bytes(cluster, "certificate-authority", cluster_folder),
+        ca=_read_bytes(cluster, "certificate-authority", cluster_folder),
         skip_verify=bool(cluster.get("insecure-skip-tls-verify")),
         server_name=cluster.get("tls-server-name", ""),
         proxy=cluster.get("proxy-url", ""),
-        cert=_bytes(user, "client-certificate", user_folder),
-        key=_bytes(user, "client-key", user_folder),
+        cert=_read_bytes(user, "client-certificate", user_folder),
+        key=_read_bytes(user, "client-key", user_folder),
         token=user.get("token", ""),
         token_file=str(user_folder / user["tokenFile"]) if user.get("tokenFile") else "",
-        exec=_plugin(user["exec"], user_folder) if user.get("exec") else None,
+        exec=_exec_plugin(user["exec"], user_folder) if user.get("exec") else None,
         namespace=names.get("namespace") or "default",
     )
 
 
-def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
+def _read_bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
     if inline := section.get(f"{name}-data"):
         try:
             return base64.b64decode("".join(str(inline).split()), validate=True)
@@ -192,17 +192,17 @@ def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
         raise InputFault(f"{name} {file} cannot be read: {error.strerror}") from error
 
 
-def _plugin(plugin: Any, folder: Path) -> Plugin:
+def _exec_plugin(plugin: Any, folder: Path) -> ExecPlugin:
     """The exec plugin; a relative path is relative to the kubeconfig, as in kubectl."""
     command = plugin.get("command") if isinstance(plugin, dict) else None
     if not isinstance(command, str) or not command:
         raise InputFault("the exec section of the kubeconfig has no command")
     variables = [entry for entry in plugin.get("env") or [] if isinstance(entry, dict)]
-    return Plugin(
+    return ExecPlugin(
         command=str((folder / command).absolute()) if os.sep in command else command,
         args=tuple(str(argument) for argument in plugin.get("args") or []),
         env={str(entry.get("name")): str(entry.get("value", "")) for entry in variables},
-        api_version=plugin.get("apiVersion") or Plugin._field_defaults["api_version"],
+        api_version=plugin.get("apiVersion") or ExecPlugin._field_defaults["api_version"],
     )
 
 
@@ -211,29 +211,29 @@ class TokenSource:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._held = ""
-        self._until: datetime | None = None
+        self._token = ""
+        self._valid_until: datetime | None = None
         self.cert: tuple[bytes, bytes] | None = None
 
     def current(self, now: datetime) -> str:
         credentials = self._credentials
         if credentials.exec is None and not credentials.token_file:
             return credentials.token
-        if self._until is None or now >= self._until:
+        if self._valid_until is None or now >= self._valid_until:
             if credentials.exec is not None:
                 self._run_plugin(credentials.exec)
             else:
-                self._held = _token_in(credentials.token_file)
-                self._until = now + timedelta(seconds=TOKEN_FILE_SECONDS)
-        return self._held
+                self._token = _read_token_file(credentials.token_file)
+                self._valid_until = now + timedelta(seconds=TOKEN_FILE_SECONDS)
+        return self._token
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Drop a token that the server refused; False if there is no other source."""
-        can_be_renewed = self._until is not None
-        self._until = None
+        can_be_renewed = self._valid_until is not None
+        self._valid_until = None
         return can_be_renewed
 
-    def _run_plugin(self, plugin: Plugin) -> None:
+    def _run_plugin(self, plugin: ExecPlugin) -> None:
         info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         try:
             # A list, never a shell: the kubeconfig names a program and its arguments, nothing else.
@@ -247,22 +247,24 @@ class TokenSource:
             )
             status = json.loads(process.stdout)["status"]
             expiry = status.get("expirationTimestamp")
-            self._until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
+            self._valid_until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
         except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputFault(f"the exec plugin {plugin.command!r} returned no credentials: {_why(error)}") from error
-        self._held = status.get("token", "")
+            raise InputFault(
+                f"the exec plugin {plugin.command!r} returned no credentials: {_failure_text(error)}"
+            ) from error
+        self._token = status.get("token", "")
         if status.get("clientCertificateData"):
             self.cert = (status["clientCertificateData"].encode(), status.get("clientKeyData", "").encode())
 
 
-def _token_in(file: str) -> str:
+def _read_token_file(file: str) -> str:
     try:
         return Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputFault(f"the token file {file} cannot be read: {error}") from error
 
 
-def _why(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     """The plugin's own error message, if any; never its arguments, which may be secret."""
     if isinstance(error, subprocess.CalledProcessError):
         lines = error.stderr.decode(errors="replace").strip().splitlines()

@@ -9,7 +9,7 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.errors import InputFault, NotFound
 
 T = TypeVar("T", bound=Object)
-SHORT = {
+SHORT_NAMES = {
     "deploy": "Deployment",
     "sts": "StatefulSet",
     "ds": "DaemonSet",
@@ -25,7 +25,7 @@ SHORT = {
 }
 
 
-async def everything(
+async def list_typed(
     client: Client, type_: type[T], namespace: str = "", *, fields: str = "", if_served: bool = False
 ) -> list[T]:
     """All objects of a type, sorted by namespace and name; `if_served`: empty if the server does not serve the kind."""
@@ -40,20 +40,20 @@ async def everything(
     return sorted(found, key=lambda obj: (obj.namespace, obj.name))
 
 
-def resource_named(word: str, served: Sequence[Resource]) -> Resource:
+def find_resource(word: str, served: Sequence[Resource]) -> Resource:
     """The resource that users mean by `deploy`, `deployment`, `deployments` or `Deployment`."""
-    wanted = SHORT.get(word.lower(), word).lower()
+    wanted = SHORT_NAMES.get(word.lower(), word).lower()
     for resource in served:
         if wanted in (resource.kind.lower(), resource.plural.lower(), resource.id):
             return resource
     raise InputFault(f"the server serves no kind called {word!r}; use for example deploy/web or sts/db")
 
 
-async def reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
+async def workload_reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
     """`deploy/web` as the object reference of a WorkloadRebalancer."""
     word, slash, name = text.partition("/")
     if not slash or not name:
         raise InputFault(f"{text!r} does not name a workload; use for example deploy/web")
-    resource = resource_named(word, await client.resources())
+    resource = find_resource(word, await client.resources())
     ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
     return {**ref, "namespace": namespace} if resource.namespaced else ref

@@ -14,9 +14,9 @@ from trimtab.dryrun.documents import Document, documents
 from trimtab.errors import Cause, InputFault
 from trimtab.registry import discover
 from trimtab.server.apiserver import served_resources_of
-from trimtab.server.registry.cel_rules import rules
-from trimtab.server.registry.object_schema import Fitter
-from trimtab.server.resources import Served
+from trimtab.server.registry.cel_rules import new_rule_evaluator
+from trimtab.server.registry.object_schema import ObjectSchema
+from trimtab.server.resources import ServedResource
 
 T = TypeVar("T", bound=Object)
 OUR_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
@@ -58,7 +58,7 @@ class Intake(NamedTuple):
 def taken_in(files: Iterable[str]) -> Intake:
     """All objects of these files; raises InputError with one line for each error in them."""
     discover(kind_modules)
-    fitter = Fitter(rules())
+    fitter = ObjectSchema(new_rule_evaluator())
     items: dict[tuple[str, str, str, str], Item] = {}
     faults: list[str] = []
     warnings: list[str] = []
@@ -79,11 +79,11 @@ def taken_in(files: Iterable[str]) -> Intake:
 
 
 @cache
-def _served(kind: Kind, api_version: str) -> Served:
+def _served(kind: Kind, api_version: str) -> ServedResource:
     return next(served for served in served_resources_of(kind) if served.api_version == api_version)
 
 
-def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list[str]) -> Item | None:
+def _taken(document: Document, fitter: ObjectSchema, faults: list[str], warnings: list[str]) -> Item | None:
     raw = document.obj
     kind = find_kind(raw["apiVersion"], raw["kind"])
     if kind is None:
@@ -114,11 +114,11 @@ def _at_home(raw: Raw) -> Raw:
     return raw if metadata.get("namespace") else {**raw, "metadata": {**metadata, "namespace": "default"}}
 
 
-def _fitted(item: Item, served: Served, fitter: Fitter, faults: list[str]) -> Item | None:
-    raw, kind = fitter.complete(served, item.raw), served.kind
+def _fitted(item: Item, served: ServedResource, fitter: ObjectSchema, faults: list[str]) -> Item | None:
+    raw, kind = fitter.apply_defaults(served, item.raw), served.kind
     for fill in kind.admission_defaults:
         raw = fill(raw)
-    causes: list[Cause] = list(fitter.complaints(served, raw, None))
+    causes: list[Cause] = list(fitter.validate(served, raw, None))
     for check in kind.admission_validators:
         causes += check(raw, None)
     if causes:

@@ -15,7 +15,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Meta, Object, Raw
 from trimtab.client.client import Client, Resource
-from trimtab.client.lookups import everything
+from trimtab.client.lookups import list_typed
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
@@ -161,7 +161,7 @@ def shares(targets: Iterable[TargetCluster]) -> str:
 
 async def copied(client: Client, supposed: Sequence[Object], now: datetime, profile: Profile) -> Shelf:
     """A view of everything that affects the decisions, including the hypothetical objects."""
-    bindings = [*await everything(client, ResourceBinding), *await everything(client, ClusterResourceBinding)]
+    bindings = [*await list_typed(client, ResourceBinding), *await list_typed(client, ClusterResourceBinding)]
     wanted = {(b.spec.resource.api_version, b.spec.resource.kind) for b in bindings}
     for policy in (one for one in supposed if isinstance(one, Policy)):
         wanted |= {(selector.api_version, selector.kind) for selector in policy.spec.resource_selectors}
@@ -172,9 +172,9 @@ async def copied(client: Client, supposed: Sequence[Object], now: datetime, prof
     more: list[Object] = [
         *supposed,
         *bindings,
-        *await everything(client, Cluster),
-        *await everything(client, DisruptionBudget),
-        *await everything(client, PlacementDecision),
+        *await list_typed(client, Cluster),
+        *await list_typed(client, DisruptionBudget),
+        *await list_typed(client, PlacementDecision),
     ]
     items = [Item(raw, Document(raw, "", 0), None) for raw in templates]
     parts: dict[str, Any] = {}
@@ -189,6 +189,6 @@ async def listed(client: Client, resource: Resource) -> list[Raw]:
 
 async def fleet_of(client: Client, view: Shelf) -> Fleet[Cluster]:
     fleet = Fleet.of(view.all(Cluster), now=view.now)
-    for score in await everything(client, AddOnPlacementScore):
+    for score in await list_typed(client, AddOnPlacementScore):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
     return fleet

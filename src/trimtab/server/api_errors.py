@@ -22,46 +22,52 @@ from trimtab.errors import (
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def qualified(resource: str, group: str) -> str:
+def qualified_resource(resource: str, group: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
 def not_found(resource: str, group: str, name: str) -> NotFound:
-    return NotFound(f'{qualified(resource, group)} "{name}" not found', kind=resource, group=group, name=name)
+    return NotFound(f'{qualified_resource(resource, group)} "{name}" not found', kind=resource, group=group, name=name)
 
 
 def already_exists(resource: str, group: str, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{qualified(resource, group)} "{name}" already exists', kind=resource, group=group, name=name)
+    return AlreadyExists(
+        f'{qualified_resource(resource, group)} "{name}" already exists', kind=resource, group=group, name=name
+    )
 
 
-def conflict(resource: str, group: str, name: str, why: str = MODIFIED) -> Conflict:
+def conflict(resource: str, group: str, name: str, reason: str = MODIFIED) -> Conflict:
     return Conflict(
-        f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}',
+        f'Operation cannot be fulfilled on {qualified_resource(resource, group)} "{name}": {reason}',
         kind=resource,
         group=group,
         name=name,
     )
 
 
-def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
-    subject = f'{qualified(resource, group)} "{name}"' if name else qualified(resource, group)
-    return Forbidden(f"{subject} is forbidden: {why}", kind=resource, group=group, name=name, causes=causes)
+def forbidden(resource: str, group: str, name: str, reason: str, causes: Sequence[Cause] = ()) -> Forbidden:
+    subject = f'{qualified_resource(resource, group)} "{name}"' if name else qualified_resource(resource, group)
+    return Forbidden(f"{subject} is forbidden: {reason}", kind=resource, group=group, name=name, causes=causes)
 
 
-def all_said(causes: Sequence[Cause]) -> str:
+def join_causes(causes: Sequence[Cause]) -> str:
     """The causes as one text, without duplicates."""
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    message = all_said(causes)
+    message = join_causes(causes)
     return Invalid(
-        f'{qualified(kind, group)} "{name}" is invalid: {message}', kind=kind, group=group, name=name, causes=causes
+        f'{qualified_resource(kind, group)} "{name}" is invalid: {message}',
+        kind=kind,
+        group=group,
+        name=name,
+        causes=causes,
     )
 
 
-def bad_options(kind: str, *causes: Cause) -> Invalid:
+def invalid_options(kind: str, *causes: Cause) -> Invalid:
     """Invalid query parameters: `CreateOptions.meta.k8s.io "" is invalid: ...`."""
     return invalid(kind, "meta.k8s.io", "", causes)
 
@@ -78,19 +84,19 @@ def bad_request(message: str) -> BadRequest:
     return BadRequest(message)
 
 
-def plain_error(message: str) -> Unclassified:
+def unclassified_error(message: str) -> Unclassified:
     """A 500 without a reason, as Kubernetes returns it when a library error escapes."""
     return Unclassified(message)
 
 
-def internal(message: str) -> InternalError:
+def internal_error(message: str) -> InternalError:
     """A 500 as Kubernetes wraps it: the message is repeated as a cause."""
     return InternalError(f"Internal error occurred: {message}", causes=[Cause("", message)])
 
 
-def too_large_version(asked: int, current: int) -> TimedOut:
+def version_too_large(requested: int, current: int) -> TimedOut:
     return TimedOut(
-        f"Timeout: Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after=1,
     )
@@ -105,6 +111,6 @@ def status_of(fault: ApiFault) -> dict[str, Any]:
     return status
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value as it appears in an error message: strings in quotes, everything else as JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

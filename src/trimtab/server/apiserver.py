@@ -18,34 +18,34 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock, timestamp
 from trimtab.errors import Expired, Unavailable
 from trimtab.registry import discover
-from trimtab.server.admission.budget_warnings import Doubts
-from trimtab.server.admission.builtin_defaults import Births
-from trimtab.server.admission.chain import Admission, Plugin
-from trimtab.server.admission.pdb_rate_history import Rememberings
-from trimtab.server.admission.priority_order import Priorities
+from trimtab.server.admission.budget_warnings import BudgetWarnings
+from trimtab.server.admission.builtin_defaults import BuiltinDefaults
+from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin
+from trimtab.server.admission.pdb_rate_history import PdbRateHistory
+from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
-from trimtab.server.admission.webhooks import Webhooks
+from trimtab.server.admission.webhooks import WebhookAdmission
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.auth.user import Caller, User
-from trimtab.server.background.bootstrap import first_objects
-from trimtab.server.background.garbage_collector import Collector
+from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.nonresource_paths import NonResourcePaths
-from trimtab.server.registry.cel_rules import rules
-from trimtab.server.registry.crds import CRD, PREFIX, Definitions, complaints
-from trimtab.server.registry.object_schema import Fitter
+from trimtab.server.registry.cel_rules import new_rule_evaluator
+from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_causes
+from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
-from trimtab.server.registry.resource_store import Computed, Verbs
-from trimtab.server.resources import Catalogue, Served
+from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
+from trimtab.server.resources import ResourceCatalogue, ServedResource
 from trimtab.server.storage.uids import random_uid
-from trimtab.server.subresources.dispatch import Output, Subresources
+from trimtab.server.subresources.dispatch import ContainerLogs, Subresources
 from trimtab.store.store import Store
 from trimtab.telemetry import Sample
 
@@ -61,20 +61,20 @@ class ApiServerSettings(NamedTuple):
     clock: Clock = WallClock()
     static_tokens: Mapping[str, User] = {}
     token_key: bytes = b""
-    plugins: Sequence[Plugin] = ()
+    plugins: Sequence[AdmissionPlugin] = ()
     """Further admission plugins, such as policy admission in `trimtab up`."""
-    store_plugins: Sequence[Callable[[Store], Plugin]] = ()
+    store_plugins: Sequence[Callable[[Store], AdmissionPlugin]] = ()
     """Constructors of further admission plugins that read the store."""
     new_uid: Callable[[], str] = random_uid
     garbage_collection: bool = True
     """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
     check_all_budgets: bool = False
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
-    container_logs: Output | None = None
+    container_logs: ContainerLogs | None = None
     """Source of container logs; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
-    computed: Mapping[str, Computed] = {}
+    computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
 
@@ -84,17 +84,17 @@ class ApiServer:
     def __init__(self, store: Store, settings: ApiServerSettings = ApiServerSettings()) -> None:  # noqa: B008 - a frozen value
         discover(kind_modules)
         self.store = store
-        self.catalogue = Catalogue()
-        self.object_schema = Fitter(rules(), {CRD: complaints})
+        self.catalogue = ResourceCatalogue()
+        self.object_schema = ObjectSchema(new_rule_evaluator(), {CRD: schema_causes})
         self.authorizer = Authorizer(store)
-        self.webhooks = Webhooks(store)
-        self.admission = Admission(store.get, self._admission_plugins(settings))
-        self.resource_store = Verbs(
+        self.webhooks = WebhookAdmission(store)
+        self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
+        self.resource_store = ResourceStore(
             store, self.catalogue, settings.clock, self.admission, self.object_schema, new_uid=settings.new_uid
         )
         self.resource_store.computed.update(settings.computed)
-        self.resource_store.after_writes[RBAC_GROUP] = self.authorizer.invalidate
-        self.resource_store.after_writes[WEBHOOK_GROUP] = self.admission.forget
+        self.resource_store.on_group_write[RBAC_GROUP] = self.authorizer.invalidate
+        self.resource_store.on_group_write[WEBHOOK_GROUP] = self.admission.reset_cache
         tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.resource_store)
@@ -108,10 +108,10 @@ class ApiServer:
             self.patcher,
             tokens,
             several_budgets=settings.check_all_budgets,
-            output=settings.container_logs,
+            container_logs=settings.container_logs,
         )
         self.handler = self._request_handler()
-        self.crds = Definitions(self.resource_store, self.object_schema)
+        self.crds = CrdController(self.resource_store, self.object_schema)
         self.app = AsgiApplication(self.handler)
         self._garbage_collection = settings.garbage_collection
         self._background_tasks: list[asyncio.Task[None]] = []
@@ -120,15 +120,15 @@ class ApiServer:
             for served in served_resources_of(kind):
                 self.catalogue.add(served)
 
-    def _admission_plugins(self, settings: ApiServerSettings) -> list[Plugin]:
+    def _admission_plugins(self, settings: ApiServerSettings) -> list[AdmissionPlugin]:
         """All admission plugins in the order in which they run; webhooks come last."""
-        plugins: list[Plugin] = [
-            Births(self.store),
-            Priorities(self.store),
+        plugins: list[AdmissionPlugin] = [
+            BuiltinDefaults(self.store),
+            PriorityOrderCheck(self.store),
             RbacEscalation(self.store, self.authorizer),
         ]
         if settings.check_all_budgets:
-            plugins += [Rememberings(), Doubts(self.store)]
+            plugins += [PdbRateHistory(), BudgetWarnings(self.store)]
         return [*plugins, *(make(self.store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
 
     def _request_handler(self) -> RequestHandler:
@@ -143,7 +143,7 @@ class ApiServer:
         )
 
     def _metrics(self) -> str:
-        counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored()}
+        counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
         further = [sample for source in self.metric_sources for sample in source()]
         return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further)
 
@@ -155,13 +155,13 @@ class ApiServer:
 
     async def start(self) -> None:
         """Write the bootstrap objects and CRDs, then start the background tasks."""
-        await self.resource_store.seed(
-            (*first_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
+        await self.resource_store.create_missing(
+            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
         )
         self.crds.load()
-        self._start_task(self.crds.follow)
+        self._start_task(self.crds.run)
         if self._garbage_collection:
-            self._start_task(Collector(self.resource_store).run)
+            self._start_task(GarbageCollector(self.resource_store).run)
             self._start_task(self._expire_events)
 
     def _kinds_without_crd(self) -> list[Kind]:
@@ -223,21 +223,23 @@ async def _rerun_when_expired(run: Callable[[], Coroutine[Any, Any, None]]) -> N
             return
 
 
-def served_resources_of(kind: Kind) -> list[Served]:
+def served_resources_of(kind: Kind) -> list[ServedResource]:
     """The served resource of every version of a kind."""
     return [_served_resource(kind, version) for version in (kind.version, *kind.other_versions)]
 
 
-def _served_resource(kind: Kind, version: str) -> Served:
+def _served_resource(kind: Kind, version: str) -> ServedResource:
     other = kind.other_versions.get(version, OtherVersion())
     if kind.id == "events.events.k8s.io":  # stored as v1 Events of the core group
-        return Served(kind, version, schema=dict, stored_as="events", outward=to_events_v1, inward=to_core)
-    return Served(
+        return ServedResource(
+            kind, version, schema=dict, stored_as="events", from_stored=to_events_v1, to_stored=to_core
+        )
+    return ServedResource(
         kind,
         version,
         schema=lambda: schema_for(kind, version),
-        outward=other.from_stored,
-        inward=other.to_stored,
+        from_stored=other.from_stored,
+        to_stored=other.to_stored,
     )
 
 

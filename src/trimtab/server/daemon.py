@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.server.admission.chain import Plugin
+from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
@@ -24,7 +24,7 @@ def _ensure_secret(path: Path, size: int = 32) -> bytes:
 class Daemon:
     """Starts and stops one API server over TLS."""
 
-    def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self.directory = directory.absolute()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.kubeconfig = self.directory / "kubeconfig"

@@ -6,25 +6,25 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.client.client import EVENTS, Change, Listing, PatchType, Propagation, Resource
-from trimtab.client.client import Answer as ClientResponse
+from trimtab.client.client import EVENTS, Listing, PatchType, Propagation, Resource, WatchEvent
+from trimtab.client.client import PlainResponse as ClientResponse
 from trimtab.errors import ApiFault
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import SYSTEM, Caller, User
 from trimtab.server.http.asgi import error_response
-from trimtab.server.registry.object_schema import Wanted
-from trimtab.server.registry.patch_requests import JSON_PATCH, KNOWN, MERGE, STRATEGIC
-from trimtab.server.registry.resource_store import Outcome
-from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
-from trimtab.server.registry.watch import seen
+from trimtab.server.registry.object_schema import DesiredObject
+from trimtab.server.registry.patch_requests import JSON_PATCH, MERGE, STRATEGIC, TRUSTED
+from trimtab.server.registry.resource_store import WriteOutcome
+from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
+from trimtab.server.registry.watch import filter_event
 from trimtab.server.request.body_decoding import DecodedBody
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.resources import Served, Where
-from trimtab.server.storage.object_codec import decoded, unpack
-from trimtab.store.records import Event
+from trimtab.server.resources import ObjectPath, ServedResource
+from trimtab.server.storage.object_codec import decode_event, unpack
+from trimtab.store.records import StoreEvent
 
 _PATCH_MEDIA_TYPES = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 
@@ -37,13 +37,15 @@ class LocalClient:
         self._resource_store = server.resource_store
         self._user = user
 
-    def _object_path(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> Where:
+    def _object_path(
+        self, resource: Resource, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> ObjectPath:
         served = self._server.catalogue.find(resource.group, resource.version, resource.plural)
         if served is None:
             raise api_errors.no_such_path()
-        return Where(served, namespace if served.kind.namespaced else "", name, subresource)
+        return ObjectPath(served, namespace if served.kind.namespaced else "", name, subresource)
 
-    def _object_path_of(self, resource: Resource, obj: Raw, subresource: str = "") -> Where:
+    def _object_path_of(self, resource: Resource, obj: Raw, subresource: str = "") -> ObjectPath:
         metadata = obj.get("metadata") or {}
         return self._object_path(resource, metadata.get("namespace") or "", metadata.get("name") or "", subresource)
 
@@ -53,21 +55,21 @@ class LocalClient:
     @property
     def takes_status(self) -> bool:
         """False when webhooks are configured, because they match an object and its status separately."""
-        return not self._server.webhooks.configured
+        return not self._server.webhooks.is_configured
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         return self._resource_store.get(self._object_path(resource, namespace, name)).raw()
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         batch = self._resource_store.list(self._object_path(resource, namespace), ListOptions(labels, fields))
-        return Listing(batch.raws(), str(batch.revision))
+        return Listing(batch.raw_items(), str(batch.revision))
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[Change]]:
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
         where = self._object_path(resource, namespace)
-        choice = choose(where.served, labels, fields)
-        event_batches = self._resource_store.store.watch(where.served.under(where.namespace), int(revision))
+        choice = parse_selectors(where.served, labels, fields)
+        event_batches = self._resource_store.store.watch(where.served.collection_prefix(where.namespace), int(revision))
         async for events in event_batches:
             changes = [
                 change for event in events if (change := _change_for_watcher(event, where.served, choice)) is not None
@@ -82,7 +84,7 @@ class LocalClient:
         where, caller = self._object_path(resource, metadata.get("namespace") or ""), self._caller(manager)
         decoded_object = self._decode_object(where.served, obj, caller, typed=typed)
         options = WriteOptions(manager, dry_run, "Ignore")
-        return _written_object(await self._resource_store.create(where, Wanted(decoded_object), options, caller))
+        return _written_object(await self._resource_store.create(where, DesiredObject(decoded_object), options, caller))
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
@@ -98,17 +100,17 @@ class LocalClient:
             return None
         return [_written_object(outcome) for outcome in outcomes] or None
 
-    def _decode_object(self, served: Served, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
+    def _decode_object(self, served: ServedResource, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
         if typed and not served.message:
             return obj
-        return self._resource_store.fitter.understand(served, DecodedBody(obj, []), "Ignore", caller)
+        return self._resource_store.object_schema.decode(served, DecodedBody(obj, []), "Ignore", caller)
 
     async def record(self, events: Sequence[Raw]) -> None:
-        await self._resource_store.record(self._object_path(EVENTS).served, events, self._caller("trimtab"))
+        await self._resource_store.record_events(self._object_path(EVENTS).served, events, self._caller("trimtab"))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         where, caller = self._object_path_of(resource, obj, subresource), self._caller(manager)
-        decoded_object = self._resource_store.fitter.understand(where.served, DecodedBody(obj, []), "Ignore", caller)
+        decoded_object = self._resource_store.object_schema.decode(where.served, DecodedBody(obj, []), "Ignore", caller)
         return _written_object(await self._resource_store.update(where, decoded_object, WriteOptions(manager), caller))
 
     async def patch(
@@ -126,7 +128,7 @@ class LocalClient:
     ) -> Raw:
         where, caller = self._object_path(resource, namespace, name, subresource), self._caller(manager)
         whole = typed and not subresource and "status" in patch
-        options = WriteOptions(manager, validation=KNOWN if typed else "Ignore", force=force, include_status=whole)
+        options = WriteOptions(manager, validation=TRUSTED if typed else "Ignore", force=force, include_status=whole)
         patcher = self._server.patcher
         if type == "apply":
             outcome = await patcher.apply(where, patch, options, caller)
@@ -136,7 +138,7 @@ class LocalClient:
             )
         else:
             outcome = await patcher.change(
-                where, patcher.applier(_PATCH_MEDIA_TYPES[type], patch, where.served), options, caller
+                where, patcher.patch_function(_PATCH_MEDIA_TYPES[type], patch, where.served), options, caller
             )
         return _written_object(outcome)
 
@@ -170,7 +172,7 @@ class LocalClient:
     async def resources(self) -> Sequence[Resource]:
         resources_found = []
         for served in self._server.catalogue:
-            if self._server.catalogue.preferred(served.group, served.resource) is served:
+            if self._server.catalogue.find_preferred(served.group, served.resource) is served:
                 kind = served.kind
                 resources_found.append(
                     Resource(served.group, served.version, kind.plural, kind.name, kind.namespaced, served.verbs)
@@ -193,17 +195,17 @@ class LocalClient:
         """Nothing to close: the client does not own the server."""
 
 
-def _written_object(outcome: Outcome) -> Raw:
+def _written_object(outcome: WriteOutcome) -> Raw:
     """The object after a write; reuses the decoded form that watchers share."""
-    found = outcome.found
+    found = outcome.stored
     if found.event is None or found.event.entry is None:
         return found.raw()
-    return decoded(found.event, found.served)
+    return decode_event(found.event, found.served)
 
 
-def _change_for_watcher(event: Event, served: Served, choice: Choice) -> Change | None:
+def _change_for_watcher(event: StoreEvent, served: ServedResource, choice: RequestSelector) -> WatchEvent | None:
     """The change for a watcher, None when nothing matches; watchers without a selector share one decoded object."""
-    if choice is EVERYTHING:
-        return Change(event.type, decoded(event, served))
-    found = seen(event, choice)
-    return Change(found.type, unpack(served, found.value, found.revision)) if found is not None else None
+    if choice is MATCH_EVERYTHING:
+        return WatchEvent(event.type, decode_event(event, served))
+    found = filter_event(event, choice)
+    return WatchEvent(found.type, unpack(served, found.value, found.revision)) if found is not None else None

@@ -16,7 +16,7 @@ BUILT_IN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch"
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _NO_COLLECTION_DELETE = {"namespaces", "services"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
-Convert = Callable[[Raw], Raw]
+ConvertObject = Callable[[Raw], Raw]
 
 
 class Subresource(NamedTuple):
@@ -32,7 +32,7 @@ class Subresource(NamedTuple):
 _STATUS = Subresource(("get", "patch", "update"))
 _SCALE = Subresource(("get", "patch", "update"), "Scale", "autoscaling", "v1")
 _CONNECT = ("create", "get")
-SPECIAL: Mapping[str, Mapping[str, Subresource]] = {
+EXTRA_SUBRESOURCES: Mapping[str, Mapping[str, Subresource]] = {
     "pods": {
         "attach": Subresource(_CONNECT, "PodAttachOptions"),
         "binding": Subresource(("create",), "Binding"),
@@ -54,7 +54,7 @@ SPECIAL: Mapping[str, Mapping[str, Subresource]] = {
 """Subresources beyond status and scale."""
 
 
-class Served:
+class ServedResource:
     """One resource in one version: its names, its key prefix in the store, and the start of its wire encoding."""
 
     def __init__(
@@ -65,17 +65,17 @@ class Served:
         schema: Callable[[], Raw],
         stored_as: str = "",
         selectable: Iterable[str] = (),
-        outward: Convert | None = None,
-        inward: Convert | None = None,
+        from_stored: ConvertObject | None = None,
+        to_stored: ConvertObject | None = None,
     ) -> None:
         self.kind = kind
         self.version = version
         self.group = kind.group
         self.resource = kind.plural
         self.selectable = tuple(selectable)
-        self.outward = outward
+        self.from_stored = from_stored
         """Converts from the stored version to this one, if they differ."""
-        self.inward = inward
+        self.to_stored = to_stored
         self._schema = schema
         storage = stored_as or kind.id
         plural, _, group = storage.partition(".")
@@ -102,7 +102,7 @@ class Served:
         return self.kind.custom or self.kind.group == METRICS_GROUP
 
     @cached_property
-    def head(self) -> bytes:
+    def object_head(self) -> bytes:
         """The start of an object on the wire, up to the value of its resourceVersion."""
         name, version = self.kind.name, self.api_version
         type_fields = (
@@ -115,7 +115,7 @@ class Served:
     @cached_property
     def item_head(self) -> bytes:
         """The same for a list item: items of built-in kinds do not repeat kind and apiVersion."""
-        return self.head if self.kind.custom else b'{"metadata":{"resourceVersion":"'
+        return self.object_head if self.kind.custom else b'{"metadata":{"resourceVersion":"'
 
     @cached_property
     def verbs(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Served:
 
     @cached_property
     def subresources(self) -> dict[str, Subresource]:
-        found = dict(SPECIAL.get(self.kind.id, {}))
+        found = dict(EXTRA_SUBRESOURCES.get(self.kind.id, {}))
         if self.kind.scale:
             found["scale"] = _SCALE
         if self.kind.status:
@@ -139,15 +139,15 @@ class Served:
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}" if self.kind.namespaced else f"{self.prefix}{name}"
 
-    def under(self, namespace: str) -> str:
+    def collection_prefix(self, namespace: str) -> str:
         """The key prefix of a collection: one namespace, or all."""
         return f"{self.prefix}{namespace}/" if namespace else self.prefix
 
 
-class Where(Struct, frozen=True):
+class ObjectPath(Struct, frozen=True):
     """One object, or its collection when the name is empty."""
 
-    served: Served
+    served: ServedResource
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -166,15 +166,15 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
     return (stage, -int(match[1]), -int(match[3] or 0), "")
 
 
-class Catalogue:
+class ResourceCatalogue:
     """The served resources by group, version and name."""
 
     def __init__(self) -> None:
-        self._served: dict[tuple[str, str, str], Served] = {}
+        self._served: dict[tuple[str, str, str], ServedResource] = {}
         self.changes = 0
         """Incremented on every change, so that discovery documents can be cached."""
 
-    def add(self, served: Served) -> None:
+    def add(self, served: ServedResource) -> None:
         self._served[served.group, served.version, served.resource] = served
         self.changes += 1
 
@@ -184,17 +184,17 @@ class Catalogue:
             del self._served[key]
         self.changes += bool(removed)
 
-    def find(self, group: str, version: str, resource: str) -> Served | None:
+    def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._served.get((group, version, resource))
 
-    def of_kind(self, api_version: str, kind: str) -> Served | None:
+    def find_kind(self, api_version: str, kind: str) -> ServedResource | None:
         group, _, version = api_version.rpartition("/")
         for served in self._served.values():
             if served.kind.name == kind and served.version == version and served.group == group:
                 return served
         return None
 
-    def preferred(self, group: str, resource: str) -> Served | None:
+    def find_preferred(self, group: str, resource: str) -> ServedResource | None:
         found = [served for (g, _, r), served in self._served.items() if g == group and r == resource]
         return min(found, key=lambda served: version_rank(served.version), default=None)
 
@@ -206,13 +206,13 @@ class Catalogue:
     def versions(self, group: str) -> list[str]:
         return sorted({version for g, version, _ in self._served if g == group}, key=version_rank)
 
-    def resources(self, group: str, version: str) -> list[Served]:
+    def resources(self, group: str, version: str) -> list[ServedResource]:
         found = (served for (g, v, _), served in self._served.items() if (g, v) == (group, version))
         return sorted(found, key=lambda served: served.resource)
 
-    def stored(self) -> list[Served]:
+    def stored_resources(self) -> list[ServedResource]:
         """Each stored resource once, in its preferred version."""
-        best: dict[str, Served] = {}
+        best: dict[str, ServedResource] = {}
         for served in self._served.values():
             if "list" not in served.verbs or served.storage != served.kind.id:
                 continue
@@ -221,5 +221,5 @@ class Catalogue:
                 best[served.storage] = served
         return [best[name] for name in sorted(best)]
 
-    def __iter__(self) -> Iterator[Served]:
+    def __iter__(self) -> Iterator[ServedResource]:
         return iter(tuple(self._served.values()))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from trimtab.api.value import Raw
-from trimtab.client.client import Answer, Change, Client, Listing, PatchType, Propagation, Resource
+from trimtab.client.client import Client, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Line:
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[Change]]:
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
         await self._pass()
         changes = aiter(self._inner.watch(resource, namespace, revision=revision, labels=labels, fields=fields))
         while True:
@@ -100,9 +100,9 @@ class Line:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield [Change(change.type, _lean(change.object)) for change in batch] if self._lean else batch
+            yield [WatchEvent(change.type, _lean(change.object)) for change in batch] if self._lean else batch
 
-    async def _next(self, changes: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
+    async def _next(self, changes: AsyncIterator[Sequence[WatchEvent]]) -> Sequence[WatchEvent]:
         """The next batch of events; raises the fault when the connection is cut while waiting."""
         pending = asyncio.ensure_future(anext(changes))
         self._watches.add(pending)
@@ -192,7 +192,7 @@ class Line:
     async def resources(self) -> Sequence[Resource]:
         return await self.through(self._inner.resources)
 
-    async def fetch(self, path: str) -> Answer:
+    async def fetch(self, path: str) -> PlainResponse:
         return await self.through(lambda: self._inner.fetch(path))
 
     async def close(self) -> None:

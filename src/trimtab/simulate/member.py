@@ -31,12 +31,12 @@ from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
-from trimtab.server.admission.member_budget_defaults import Inside
-from trimtab.server.admission.priority_quota import Quotas
+from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
+from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.local import LocalClient
-from trimtab.server.registry.resource_store import Computed
+from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
@@ -49,10 +49,10 @@ from trimtab.simulate.pod_scheduler import Binder
 from trimtab.simulate.scalable_kinds import follow_scales
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
-from trimtab.store.index import Keep
+from trimtab.store.index import Retention
 from trimtab.store.store import Store
 
-SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
+SHORT_MEMORY = Retention(revisions=4_000, seconds=60.0, superseded_bytes=1024 * 1024, cached_events=32)
 """A fleet in one process cannot afford a long history per member."""
 LOOKED_UP = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
 """Types that controllers read without being triggered by them: their tables are filled before controllers start."""
@@ -268,7 +268,7 @@ class Member:
         return self.manager.is_idle and self.binder.idle and self.kubelets.idle
 
 
-def _in_memory(environment: Ground, computed: Mapping[str, Computed]) -> ApiServer:
+def _in_memory(environment: Ground, computed: Mapping[str, ComputedObjects]) -> ApiServer:
     """An API server without persistence; uids and keys come from the seed, so runs are repeatable."""
     settings = ApiServerSettings(
         clock=environment.clock,
@@ -277,14 +277,14 @@ def _in_memory(environment: Ground, computed: Mapping[str, Computed]) -> ApiServ
         serves=of_a_member,
         check_all_budgets=environment.profile.all_budgets_must_allow,
         container_logs=output,
-        plugins=(Inside(),),
-        store_plugins=(Quotas,),
+        plugins=(MemberBudgetDefaults(),),
+        store_plugins=(PriorityQuotaCheck,),
         computed=computed,
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
 
 
-def _on_disk(environment: Ground, name: str, computed: Mapping[str, Computed]) -> ApiServer:
+def _on_disk(environment: Ground, name: str, computed: Mapping[str, ComputedObjects]) -> ApiServer:
     """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
     directory = cast("Path", environment.directory) / name
     store = Store.open(directory)
@@ -299,8 +299,8 @@ def _on_disk(environment: Ground, name: str, computed: Mapping[str, Computed]) -
             serves=of_a_member,
             check_all_budgets=environment.profile.all_budgets_must_allow,
             container_logs=output,
-            plugins=(Inside(),),
-            store_plugins=(Quotas,),
+            plugins=(MemberBudgetDefaults(),),
+            store_plugins=(PriorityQuotaCheck,),
             computed=computed,
         ),
     )

@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts
 from trimtab.errors import ApiFault
-from trimtab.server.registry.resource_store import Computed
+from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.simulate.kubelet import Kubelets
 from trimtab.simulate.usage import Usage
 
@@ -27,7 +27,7 @@ class Meter:
         self._usage, self._pods, self._kubelets, self._clock = usage, pods, kubelets, clock
         self._task: asyncio.Task[None] | None = None
 
-    def sources(self) -> dict[str, Computed]:
+    def sources(self) -> dict[str, ComputedObjects]:
         """The sources of the resources that the API server serves as `metrics.k8s.io`."""
         return {"nodes.metrics.k8s.io": self.nodes, "pods.metrics.k8s.io": self.pods}
 

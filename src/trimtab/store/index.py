@@ -9,23 +9,23 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from trimtab import errors
-from trimtab.store.records import Entry, Event, Page
+from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 
 FIRST_REVISION = 1  # of the empty store; the first write gets 2, so that 0 and 1 never name an object
 
 revision_of = attrgetter("revision")
 
 
-class Keep(NamedTuple):
+class Retention(NamedTuple):
     """How much history is kept; the limit that is reached first triggers compaction."""
 
     revisions: int = 20_000
     seconds: float = 600.0
-    size: int = 16 * 1024 * 1024  # bytes of values that were replaced by newer ones
-    memos: int = 128  # the latest events keep the encodings that watchers share
+    superseded_bytes: int = 16 * 1024 * 1024  # bytes of values that were replaced by newer ones
+    cached_events: int = 128  # the latest events keep the encodings that watchers share
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One row of the durable log; a row without a value deletes its key."""
 
     revision: int
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     created: int
 
 
-class Mark(NamedTuple):
+class CompactionMark(NamedTuple):
     """A point in the history: everything up to `revision` had happened by `time`."""
 
     time: float
@@ -42,7 +42,7 @@ class Mark(NamedTuple):
     superseded: int
 
 
-def shelf_name(key: str) -> str:
+def resource_prefix(key: str) -> str:
     """`/registry/<group>/<resource>/` of a key; a key or prefix with fewer segments is its own prefix.
 
     No resource prefix is the beginning of a key of another resource, so prefixes in name order hold all keys in order.
@@ -51,19 +51,19 @@ def shelf_name(key: str) -> str:
     return key if len(parts) < 5 else key[: len(key) - len(parts[4])]
 
 
-def too_old(asked: int, compacted: int) -> errors.Expired:
-    return errors.Expired(f"too old resource version: {asked} ({compacted})")
+def too_old_error(requested: int, compacted: int) -> errors.Expired:
+    return errors.Expired(f"too old resource version: {requested} ({compacted})")
 
 
-def too_large(asked: int, current: int) -> errors.TimedOut:
+def too_large_error(requested: int, current: int) -> errors.TimedOut:
     return errors.TimedOut(
-        f"Timeout: Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         causes=[errors.Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after=1,
     )
 
 
-class Shelf:
+class ResourceIndex:
     """The sorted keys of one resource, its kept events, and the watchers that wait for the next event."""
 
     __slots__ = ("events", "keys", "name", "trimmed", "waiters")
@@ -71,7 +71,7 @@ class Shelf:
     def __init__(self, name: str, trimmed: int) -> None:
         self.name = name
         self.keys: list[str] = []
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.trimmed = trimmed  # events up to this revision may have been dropped
         self.waiters: dict[
             asyncio.Future[bool], None
@@ -83,16 +83,16 @@ class Shelf:
         first = bisect_left(self.keys, prefix)
         return first, bisect_right(self.keys, prefix, first, key=lambda key: key[:size])
 
-    def under(self, prefix: str, start_after: str | None = None) -> list[str]:
+    def keys_under(self, prefix: str, start_after: str | None = None) -> list[str]:
         first, last = self.span(prefix)
         if start_after is not None:
             first = max(first, bisect_right(self.keys, start_after))
         return self.keys[first:last]
 
-    def since(self, revision: int) -> list[Event]:
+    def events_since(self, revision: int) -> list[StoreEvent]:
         return self.events[bisect_right(self.events, revision, key=revision_of) :]
 
-    def drop_until(self, revision: int) -> list[Event]:
+    def drop_events_until(self, revision: int) -> list[StoreEvent]:
         count = bisect_right(self.events, revision, key=revision_of)
         dropped = self.events[:count]
         if dropped:
@@ -100,74 +100,74 @@ class Shelf:
             self.trimmed = dropped[-1].revision
         return dropped
 
-    def wake(self) -> None:
+    def wake_waiters(self) -> None:
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(True)
 
 
-class Index:
+class MemoryIndex:
     """All entries by key, sorted keys per resource, and the kept history. It contains only durable writes."""
 
-    def __init__(self, keep: Keep) -> None:
-        self.entries: dict[str, Entry] = {}
+    def __init__(self, retention: Retention) -> None:
+        self.entries: dict[str, StoredEntry] = {}
         self.revision = FIRST_REVISION
         self.compacted = FIRST_REVISION
         self.closed = False
-        self._keep = keep
-        self._shelves: dict[str, Shelf] = {}
-        self._broad = Shelf("", 0)  # waiters of watches that cover more than one resource
-        self._marks: deque[Mark] = deque()
+        self._retention = retention
+        self._resources: dict[str, ResourceIndex] = {}
+        self._all_resources = ResourceIndex("", 0)  # waiters of watches that cover more than one resource
+        self._marks: deque[CompactionMark] = deque()
         self._superseded = 0
-        self._latest: deque[Event] = deque()  # events of all resources whose memo is kept
+        self._latest: deque[StoreEvent] = deque()  # events of all resources whose memo is kept
 
-    def restore(self, rows: Iterable[Row], compacted: int) -> None:
+    def restore(self, rows: Iterable[LogRow], compacted: int) -> None:
         """Replay the durable log; rows up to `compacted` only restore state, later ones are also history."""
         self.revision = self.compacted = max(compacted, FIRST_REVISION)
         for row in rows:
             event = self._replay(row)
             if row.revision > self.compacted:
-                self._remember(self._shelf(event.key), event)
-                self._set_mark(0.0)
+                self._append_history(self._resource_index(event.key), event)
+                self._add_mark(0.0)
         for key in self.entries:
-            self._shelf(key).keys.append(key)
-        for resource in self._shelves.values():
+            self._resource_index(key).keys.append(key)
+        for resource in self._resources.values():
             resource.keys.sort()
 
-    def apply(self, events: Iterable[Event]) -> None:
+    def apply(self, events: Iterable[StoreEvent]) -> None:
         """Make durable events visible and wake the watches that wait for them."""
-        touched: dict[str, Shelf] = {}
+        touched: dict[str, ResourceIndex] = {}
         for event in events:
-            resource = self._shelf(event.key)
-            self._place(resource, event)
-            self._remember(resource, event)
+            resource = self._resource_index(event.key)
+            self._update_entries(resource, event)
+            self._append_history(resource, event)
             touched[resource.name] = resource
-        self._broad.wake()
+        self._all_resources.wake_waiters()
         for resource in touched.values():
-            resource.wake()
+            resource.wake_waiters()
 
-    def page(self, prefix: str, start_after: str | None, limit: int | None, at_revision: int | None) -> Page:
+    def page(self, prefix: str, start_after: str | None, limit: int | None, at_revision: int | None) -> EntryPage:
         revision = self.revision if at_revision is None else at_revision
         if revision > self.revision:
-            raise too_large(revision, self.revision)
+            raise too_large_error(revision, self.revision)
         if revision < self.compacted:
-            raise too_old(revision, self.compacted)
-        found: list[Entry] = []
+            raise too_old_error(revision, self.compacted)
+        found: list[StoredEntry] = []
         remaining = 0
-        for resource in self._shelves_under(prefix):
+        for resource in self._resources_under(prefix):
             missing = limit - len(found) if limit else None
-            entries, further = self._part(resource, prefix, start_after, missing, revision)
+            entries, further = self._page_of(resource, prefix, start_after, missing, revision)
             found += entries
             remaining += further
-        return Page(found, revision, remaining)
+        return EntryPage(found, revision, remaining)
 
     def count(self, prefix: str) -> int:
         if prefix.count("/") == 4 and prefix.endswith("/"):  # one whole resource
-            whole = self._shelves.get(prefix)
+            whole = self._resources.get(prefix)
             return len(whole.keys) if whole is not None else 0
-        return sum(len(range(*resource.span(prefix))) for resource in self._shelves_under(prefix))
+        return sum(len(range(*resource.span(prefix))) for resource in self._resources_under(prefix))
 
-    def since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[Event], int]:
+    def events_since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[StoreEvent], int]:
         """The events after `revision`, at most `limit`, and the revision up to which they are complete."""
         found = self._events_after(prefix, revision)
         if len(found) > limit:
@@ -176,15 +176,15 @@ class Index:
 
     def waiters(self, prefix: str) -> dict[asyncio.Future[bool], None]:
         """The futures to set when something under `prefix` may have changed; a caller adds its own."""
-        return (self._shelf(prefix) if prefix.count("/") >= 4 else self._broad).waiters
+        return (self._resource_index(prefix) if prefix.count("/") >= 4 else self._all_resources).waiters
 
     def trim(self, now: float) -> list[int]:
         """Compact the history that the limits no longer keep; returns the revisions of log rows that can be deleted."""
-        self._set_mark(now)
-        target = self.revision - self._keep.revisions
-        if target - self.compacted < self._keep.revisions // 16:
+        self._add_mark(now)
+        target = self.revision - self._retention.revisions
+        if target - self.compacted < self._retention.revisions // 16:
             target = 0  # compact in larger steps, so that few writes pay for it
-        while self._marks and self._outlived(self._marks[0], now):
+        while self._marks and self._is_expired(self._marks[0], now):
             target = max(target, self._marks.popleft().revision)
         return self.compact(target)
 
@@ -193,35 +193,35 @@ class Index:
             return []
         self.compacted = min(revision, self.revision)
         stale: list[int] = []
-        for resource in list(self._shelves.values()):
-            for event in resource.drop_until(self.compacted):
+        for resource in list(self._resources.values()):
+            for event in resource.drop_events_until(self.compacted):
                 if event.previous is not None:
                     stale.append(event.previous.mod_revision)
                 if event.entry is None:
                     stale.append(event.revision)
             if not (resource.keys or resource.events or resource.waiters):
-                del self._shelves[resource.name]
+                del self._resources[resource.name]
         return stale
 
     def close(self) -> None:
         self.closed = True
-        for resource in (self._broad, *self._shelves.values()):
-            resource.wake()
+        for resource in (self._all_resources, *self._resources.values()):
+            resource.wake_waiters()
 
-    def _shelf(self, key: str) -> Shelf:
-        name = shelf_name(key)
-        resource = self._shelves.get(name)
+    def _resource_index(self, key: str) -> ResourceIndex:
+        name = resource_prefix(key)
+        resource = self._resources.get(name)
         if resource is None:
-            resource = self._shelves[name] = Shelf(name, self.compacted)
+            resource = self._resources[name] = ResourceIndex(name, self.compacted)
         return resource
 
-    def _shelves_under(self, prefix: str) -> Iterator[Shelf]:
+    def _resources_under(self, prefix: str) -> Iterator[ResourceIndex]:
         if prefix.count("/") >= 4:
-            resource = self._shelves.get(shelf_name(prefix))
+            resource = self._resources.get(resource_prefix(prefix))
             return iter(()) if resource is None else iter((resource,))
-        return (self._shelves[name] for name in sorted(self._shelves) if name.startswith(prefix))
+        return (self._resources[name] for name in sorted(self._resources) if name.startswith(prefix))
 
-    def _replay(self, row: Row) -> Event:
+    def _replay(self, row: LogRow) -> StoreEvent:
         previous = self.entries.pop(row.key, None)
         if row.value is None and previous is None:
             raise LookupError(f"revision {row.revision} deletes {row.key}, which does not exist")
@@ -230,75 +230,80 @@ class Index:
         )  # share one string per key, however often the key was written
         entry = None
         if row.value is not None:
-            entry = self.entries[key] = Entry(key, row.value, row.revision, row.created)
-        return Event(key, row.revision, entry, previous)
+            entry = self.entries[key] = StoredEntry(key, row.value, row.revision, row.created)
+        return StoreEvent(key, row.revision, entry, previous)
 
-    def _place(self, shelf: Shelf, event: Event) -> None:
+    def _update_entries(self, resource: ResourceIndex, event: StoreEvent) -> None:
         if event.entry is None:
             del self.entries[event.key]
-            del shelf.keys[bisect_left(shelf.keys, event.key)]
+            del resource.keys[bisect_left(resource.keys, event.key)]
             return
         self.entries[event.key] = event.entry
         if event.previous is None:
-            insort(shelf.keys, event.key)
+            insort(resource.keys, event.key)
 
-    def _remember(self, shelf: Shelf, event: Event) -> None:
-        shelf.events.append(event)
+    def _append_history(self, resource: ResourceIndex, event: StoreEvent) -> None:
+        resource.events.append(event)
         self.revision = event.revision
         if event.previous is not None:
             self._superseded += len(event.previous.value)
         self._latest.append(event)
-        if len(self._latest) > self._keep.memos:
+        if len(self._latest) > self._retention.cached_events:
             self._latest.popleft().memo = None
 
-    def _part(
-        self, shelf: Shelf, prefix: str, start_after: str | None, room: int | None, revision: int
-    ) -> tuple[Sequence[Entry], int]:
-        keys = shelf.under(prefix, start_after)
-        before = self._as_of(shelf, prefix, start_after, revision)
+    def _page_of(
+        self, resource: ResourceIndex, prefix: str, start_after: str | None, limit: int | None, revision: int
+    ) -> tuple[Sequence[StoredEntry], int]:
+        keys = resource.keys_under(prefix, start_after)
+        before = self._entries_at(resource, prefix, start_after, revision)
         if before:
             kept = [key for key in keys if key not in before]
             keys = sorted(kept + [key for key, entry in before.items() if entry is not None])
-        page = keys if room is None else keys[:room]
+        page = keys if limit is None else keys[:limit]
         entries = self.entries
         return [before.get(key) or entries[key] for key in page], len(keys) - len(page)
 
-    def _as_of(self, shelf: Shelf, prefix: str, start_after: str | None, revision: int) -> dict[str, Entry | None]:
+    def _entries_at(
+        self, resource: ResourceIndex, prefix: str, start_after: str | None, revision: int
+    ) -> dict[str, StoredEntry | None]:
         """The values at `revision` of the keys that changed after it."""
-        before: dict[str, Entry | None] = {}
-        for event in shelf.since(revision):
+        before: dict[str, StoredEntry | None] = {}
+        for event in resource.events_since(revision):
             if event.key.startswith(prefix) and (start_after is None or event.key > start_after):
                 before.setdefault(event.key, event.previous)
         return before
 
-    def _events_after(self, prefix: str, revision: int) -> Sequence[Event]:
+    def _events_after(self, prefix: str, revision: int) -> Sequence[StoreEvent]:
         if prefix.count("/") >= 4:
-            name = shelf_name(prefix)
-            resource = self._shelves.get(name)
+            name = resource_prefix(prefix)
+            resource = self._resources.get(name)
             if resource is None:
                 return ()
             # Nothing was dropped from this resource since then, so a slow watch of it misses nothing.
             if revision < resource.trimmed:
-                raise too_old(revision, self.compacted)
-            events = resource.since(revision)
+                raise too_old_error(revision, self.compacted)
+            events = resource.events_since(revision)
             return events if name == prefix else [event for event in events if event.key.startswith(prefix)]
         if revision < self.compacted:
-            raise too_old(revision, self.compacted)
+            raise too_old_error(revision, self.compacted)
         if (
             self._latest and self._latest[0].revision <= revision + 1
         ):  # a watch that keeps up need not read every resource
             latest = takewhile(lambda event: event.revision > revision, reversed(self._latest))
             return [event for event in latest if event.key.startswith(prefix)][::-1]
-        resources = (resource for name, resource in self._shelves.items() if name.startswith(prefix))
-        return sorted((event for resource in resources for event in resource.since(revision)), key=revision_of)
+        resources = (resource for name, resource in self._resources.items() if name.startswith(prefix))
+        return sorted((event for resource in resources for event in resource.events_since(revision)), key=revision_of)
 
-    def _set_mark(self, now: float) -> None:
+    def _add_mark(self, now: float) -> None:
         if self._marks:
             last = self._marks[-1]
-            has_grown = self._superseded - last.superseded >= self._keep.size / 16
-            if not has_grown and now - last.time < self._keep.seconds / 64:
+            has_grown = self._superseded - last.superseded >= self._retention.superseded_bytes / 16
+            if not has_grown and now - last.time < self._retention.seconds / 64:
                 return
-        self._marks.append(Mark(now, self.revision, self._superseded))
+        self._marks.append(CompactionMark(now, self.revision, self._superseded))
 
-    def _outlived(self, mark: Mark, now: float) -> bool:
-        return now - mark.time > self._keep.seconds or self._superseded - mark.superseded > self._keep.size
+    def _is_expired(self, mark: CompactionMark, now: float) -> bool:
+        return (
+            now - mark.time > self._retention.seconds
+            or self._superseded - mark.superseded > self._retention.superseded_bytes
+        )

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 
-class Entry(Struct, frozen=True, gc=False):
+class StoredEntry(Struct, frozen=True, gc=False):
     """The value of a key and its revisions. The revisions are not part of the stored bytes."""
 
     key: str
@@ -14,13 +14,13 @@ class Entry(Struct, frozen=True, gc=False):
     create_revision: int
 
 
-class Event(Struct, eq=False, gc=False):
+class StoreEvent(Struct, eq=False, gc=False):
     """One change of one key, shared by all its watchers."""
 
     key: str
     revision: int
-    entry: Entry | None
-    previous: Entry | None
+    entry: StoredEntry | None
+    previous: StoredEntry | None
     memo: Any = None  # encodings that watchers share; dropped after a number of newer events
 
     @property
@@ -34,7 +34,7 @@ class Event(Struct, eq=False, gc=False):
         return self.entry.value if self.entry else None
 
     @property
-    def shown(self) -> bytes:
+    def last_value(self) -> bytes:
         """The current value, or the last one of a deleted key."""
         entry = self.entry or self.previous
         return entry.value if entry else b""
@@ -44,9 +44,9 @@ class Event(Struct, eq=False, gc=False):
         return self.previous.value if self.previous else None
 
 
-class Page(NamedTuple):
+class EntryPage(NamedTuple):
     """Part of a list: `revision` is the state it was read at, `remaining` the number of entries that follow."""
 
-    entries: list[Entry]
+    entries: list[StoredEntry]
     revision: int
     remaining: int

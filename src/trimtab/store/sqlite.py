@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trimtab import errors
-from trimtab.store.index import Row
-from trimtab.store.records import Event
+from trimtab.store.index import LogRow
+from trimtab.store.records import StoreEvent
 
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
@@ -34,10 +34,10 @@ SCHEMA = (
 )
 
 
-class Batch(NamedTuple):
+class CommitBatch(NamedTuple):
     """One group commit: new events, rows to delete, and the compacted revision."""
 
-    events: Sequence[Event]
+    events: Sequence[StoreEvent]
     stale: Sequence[int]
     compacted: int
 
@@ -47,45 +47,45 @@ class Journal:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-        _prepare(directory, self.path)
+        _prepare_file(directory, self.path)
         try:
             # SQLite's own lock ends with the process, however that ends, and no child inherits it.
             self._connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
-            raise fault(self.path, error) from error
+            raise fault_from(self.path, error) from error
         try:
             self._open()
         except sqlite3.Error as error:
             self._connection.close()
-            raise fault(self.path, error) from error
+            raise fault_from(self.path, error) from error
         except errors.StoreFault:
             self._connection.close()
             raise
 
     def compacted(self) -> int:
-        with self._faults():
+        with self._translate_errors():
             (compacted,) = self._connection.execute("SELECT compacted FROM mark").fetchone()
             return int(compacted)
 
-    def rows(self) -> Iterator[Row]:
-        with self._faults():
+    def rows(self) -> Iterator[LogRow]:
+        with self._translate_errors():
             for revision, key, value, created, checksum in self._connection.execute(
                 "SELECT revision, key, value, created, checksum FROM log ORDER BY revision"
             ):
                 if checksum != _checksum(revision, key, value, created):
-                    raise damaged(self.path, f"the checksum of revision {revision} does not match")
-                yield Row(revision, key, value, created)
+                    raise damaged_fault(self.path, f"the checksum of revision {revision} does not match")
+                yield LogRow(revision, key, value, created)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: CommitBatch) -> None:
         """Make the batch durable, or raise and leave the file unchanged."""
-        with self._faults():
+        with self._translate_errors():
             try:
                 self._write(batch)
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             if batch.stale:
-                self._shrink()
+                self._vacuum()
 
     def close(self) -> None:
         self._connection.close()
@@ -93,7 +93,7 @@ class Journal:
     def _open(self) -> None:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")
-        is_new = self._recognise()
+        is_new = self._is_new_file()
         if is_new:
             execute(f"PRAGMA page_size = {PAGE_SIZE}")
             execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -110,9 +110,9 @@ class Journal:
             _sync_directory(self.path.parent)
         (result,) = execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
-            raise damaged(self.path, result)
+            raise damaged_fault(self.path, result)
 
-    def _recognise(self) -> bool:
+    def _is_new_file(self) -> bool:
         """Whether the file is new; a file of another program is refused before anything in it is changed."""
         execute = self._connection.execute
         (application,) = execute("PRAGMA application_id").fetchone()
@@ -126,14 +126,14 @@ class Journal:
             )
         (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application or version or tables:
-            raise _foreign(self.path, "it is a SQLite file of another program")
+            raise _foreign_file_fault(self.path, "it is a SQLite file of another program")
         return True
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: CommitBatch) -> None:
         execute = self._connection.execute
         if not batch.stale and len(batch.events) <= ROWS_PER_STATEMENT:
             # One statement is its own transaction, and one call that releases the interpreter lock while it syncs.
-            execute(_insert(len(batch.events)), _parameters(batch.events))
+            execute(_insert_statement(len(batch.events)), _parameters(batch.events))
             return
         execute("BEGIN IMMEDIATE")
         if batch.stale:  # deleted first, so that the new rows can reuse their pages
@@ -142,10 +142,10 @@ class Journal:
             execute("UPDATE mark SET compacted = ?", (batch.compacted,))
         for start in range(0, len(batch.events), ROWS_PER_STATEMENT):
             chunk = batch.events[start : start + ROWS_PER_STATEMENT]
-            execute(_insert(len(chunk)), _parameters(chunk))
+            execute(_insert_statement(len(chunk)), _parameters(chunk))
         execute("COMMIT")
 
-    def _shrink(self) -> None:
+    def _vacuum(self) -> None:
         """Return free pages to the file system, a limited number at a time."""
         execute = self._connection.execute
         (free,) = execute("PRAGMA freelist_count").fetchone()
@@ -157,14 +157,14 @@ class Journal:
                 self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_VACUUM})")
 
     @contextlib.contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise fault(self.path, error) from error
+            raise fault_from(self.path, error) from error
 
 
-def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
+def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreFault:
     """The SQLite error as a message that says what to do."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -172,16 +172,16 @@ def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
                 f"{path} is in use by another process: stop that one, or choose another data directory"
             )
         case sqlite3.SQLITE_NOTADB:
-            return _foreign(path, "it is not a SQLite file")
+            return _foreign_file_fault(path, "it is not a SQLite file")
         case sqlite3.SQLITE_CORRUPT:
-            return damaged(path, str(error))
+            return damaged_fault(path, str(error))
         case sqlite3.SQLITE_FULL:
             return errors.StoreFault(
                 f"no space left to write {path} (the disk or a quota is full): free some space; "
                 "until then reads work, writes are refused and no acknowledged write is lost"
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _unwritable(path, str(error))
+            return _unwritable_fault(path, str(error))
         case _:
             return errors.StoreFault(
                 f"{path} could not be used ({error}): check the disk and its free space; "
@@ -189,27 +189,27 @@ def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
             )
 
 
-def damaged(path: Path, detail: str) -> errors.StoreFault:
+def damaged_fault(path: Path, detail: str) -> errors.StoreFault:
     return errors.StoreFault(
         f"{path} is damaged ({detail}): restore a copy of the data directory, or move it away to start empty; "
         "nothing was changed"
     )
 
 
-def _foreign(path: Path, detail: str) -> errors.StoreFault:
+def _foreign_file_fault(path: Path, detail: str) -> errors.StoreFault:
     return errors.StoreFault(
         f"{path} is not a Trimtab store ({detail}): move it away, or choose another data directory; nothing was changed"
     )
 
 
-def _unwritable(path: Path, detail: str) -> errors.StoreFault:
+def _unwritable_fault(path: Path, detail: str) -> errors.StoreFault:
     return errors.StoreFault(
         f"{path} cannot be opened for writing ({detail}): "
         "make its directory writable for this user, or choose another data directory"
     )
 
 
-def _prepare(directory: Path, path: Path) -> None:
+def _prepare_file(directory: Path, path: Path) -> None:
     """Create the directory and an empty file, readable only by this user; SQLite copies the mode to its side files."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -217,19 +217,19 @@ def _prepare(directory: Path, path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
-        _look_at_size(path)
+        _check_size(path)
     except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
+        raise _unwritable_fault(path, error.strerror or str(error)) from error
 
 
-def _look_at_size(path: Path) -> None:
+def _check_size(path: Path) -> None:
     """Refuse a file that SQLite would take for a new one and overwrite."""
     size = path.stat().st_size
     log = path.with_name(path.name + "-wal")
     if size == 0 and log.exists() and log.stat().st_size:
-        raise damaged(path, f"it is empty, but its log {log.name} is not")
+        raise damaged_fault(path, f"it is empty, but its log {log.name} is not")
     if 0 < size < HEADER_SIZE:
-        raise _foreign(path, "it is not a SQLite file")
+        raise _foreign_file_fault(path, "it is not a SQLite file")
 
 
 def _sync_directory(directory: Path) -> None:
@@ -242,11 +242,11 @@ def _sync_directory(directory: Path) -> None:
             os.close(descriptor)
 
 
-def _insert(rows: int) -> str:
+def _insert_statement(rows: int) -> str:
     return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?)'] * rows)}"  # noqa: S608 - only the number of placeholders varies
 
 
-def _parameters(events: Sequence[Event]) -> list[int | str | bytes | None]:
+def _parameters(events: Sequence[StoreEvent]) -> list[int | str | bytes | None]:
     parameters: list[int | str | bytes | None] = []
     for event in events:
         value, created = (event.entry.value, event.entry.create_revision) if event.entry else (None, 0)

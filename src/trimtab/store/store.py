@@ -31,21 +31,21 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from trimtab import errors
-from trimtab.store.index import Index, Keep, too_old
-from trimtab.store.records import Entry, Event, Page
-from trimtab.store.sqlite import Batch, Journal, damaged
-from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Proposal, Put, Unsettled, Written
-from trimtab.store.watch import Watch
-from trimtab.store.writer_thread import Scribe
+from trimtab.store.index import MemoryIndex, Retention, too_old_error
+from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
+from trimtab.store.sqlite import CommitBatch, Journal, damaged_fault
+from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult, UnsettledWrite
+from trimtab.store.watch import StoreWatch
+from trimtab.store.writer_thread import WriterThread
 
-TURNS_TO_JOIN = 4
+LOOP_TURNS_TO_JOIN = 4
 
 
-class _Waiting(NamedTuple):
+class _QueuedTransaction(NamedTuple):
     """A queued transaction and the future of its result."""
 
     propose: Proposal
-    outcome: "asyncio.Future[Written]"
+    outcome: "asyncio.Future[TransactionResult]"
 
 
 class Store:
@@ -54,28 +54,28 @@ class Store:
     Without a journal everything is in memory and a commit ends without waiting, also in virtual time.
     """
 
-    def __init__(self, keep: Keep = Keep(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
+    def __init__(self, retention: Retention = Retention(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
         self.fault: errors.StoreFault | None = None  # why the last write failed; None again after a successful one
-        self._index = Index(keep)
+        self._index = MemoryIndex(retention)
         self._journal = journal
-        self._scribe = Scribe() if journal else None
-        self._queue: list[_Waiting] = []
+        self._writer = WriterThread() if journal else None
+        self._queue: list[_QueuedTransaction] = []
         self._stale: list[int] = []
         self._busy = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
-        self._born: float | None = None
+        self._first_write_at: float | None = None
 
     @classmethod
-    def open(cls, directory: Path, keep: Keep = Keep()) -> Self:  # noqa: B008 - a frozen value
+    def open(cls, directory: Path, retention: Retention = Retention()) -> Self:  # noqa: B008 - a frozen value
         """The store in a data directory, created if it does not exist; `errors.StoreFault` if it cannot be used."""
         journal = Journal(directory)
-        store = cls(keep, journal)
+        store = cls(retention, journal)
         try:
             store._index.restore(journal.rows(), journal.compacted())
         except LookupError as error:
             journal.close()
-            raise damaged(journal.path, str(error)) from error
+            raise damaged_fault(journal.path, str(error)) from error
         except errors.StoreFault:
             journal.close()
             raise
@@ -89,31 +89,31 @@ class Store:
     def compacted(self) -> int:
         return self._index.compacted
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredEntry | None:
         return self._index.entries.get(key)
 
     def list(
         self, prefix: str, *, start_after: str | None = None, limit: int | None = None, at_revision: int | None = None
-    ) -> Page:
+    ) -> EntryPage:
         """Entries in key order; no limit (or 0) means all, no revision means the current one."""
         return self._index.page(prefix, start_after, limit, at_revision)
 
     def count(self, prefix: str) -> int:
         return self._index.count(prefix)
 
-    def watch(self, prefix: str, from_revision: int | None = None, *, limit: int = 1000) -> Watch:
+    def watch(self, prefix: str, from_revision: int | None = None, *, limit: int = 1000) -> StoreWatch:
         """Events after `from_revision` (default: the current revision), at most `limit` at a time."""
         revision = self.revision if from_revision is None else from_revision
         if revision < self.compacted:
-            raise too_old(revision, self.compacted)
-        return Watch(self._index, prefix, revision, limit)
+            raise too_old_error(revision, self.compacted)
+        return StoreWatch(self._index, prefix, revision, limit)
 
-    def commit(self, operations: Iterable[Operation]) -> Coroutine[Any, Any, Written]:
+    def commit(self, operations: Iterable[Operation]) -> Coroutine[Any, Any, TransactionResult]:
         """All operations or none; raises `RevisionMismatch` when a condition does not hold."""
         staged = tuple(operations)
         return self.transact(lambda _: staged)
 
-    async def transact(self, propose: Proposal) -> Written:
+    async def transact(self, propose: Proposal) -> TransactionResult:
         """Commit the operations that `propose` derives from the newest state; no other write comes between.
 
         It may be called more than once, must not block, and may raise to refuse.
@@ -125,20 +125,20 @@ class Store:
             written = draft.run(propose)
             self._apply(draft.events)
             return written
-        outcome: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(propose, outcome))
-        self._kick()
+        outcome: asyncio.Future[TransactionResult] = asyncio.get_running_loop().create_future()
+        self._queue.append(_QueuedTransaction(propose, outcome))
+        self._start_group_commit()
         return await outcome
 
-    async def create(self, key: str, value: bytes) -> Entry:
-        return _entry(await self.commit([Put(key, value, ABSENT)]))
+    async def create(self, key: str, value: bytes) -> StoredEntry:
+        return _written_entry(await self.commit([PutKey(key, value, ABSENT)]))
 
-    async def update(self, key: str, value: bytes, expected: int) -> Entry:
-        return _entry(await self.commit([Put(key, value, expected)]))
+    async def update(self, key: str, value: bytes, expected: int) -> StoredEntry:
+        return _written_entry(await self.commit([PutKey(key, value, expected)]))
 
-    async def delete(self, key: str, expected: int | None = None) -> Event | None:
+    async def delete(self, key: str, expected: int | None = None) -> StoreEvent | None:
         """The deletion, or None if the key did not exist."""
-        written = await self.commit([Delete(key, expected)])
+        written = await self.commit([DeleteKey(key, expected)])
         return written.events[0] if written.events else None
 
     def compact(self, revision: int) -> None:
@@ -147,68 +147,73 @@ class Store:
         if self._journal is None:
             self._stale.clear()
         elif self._stale and not self._closing:
-            self._kick()
+            self._start_group_commit()
 
     async def close(self) -> None:
         """Finish accepted transactions, refuse new ones, end all watches."""
         if self._closing:
             return
         self._closing = True
-        if self._journal and self._scribe:
+        if self._journal and self._writer:
             if self._busy:
                 self._idle = asyncio.get_running_loop().create_future()
                 await self._idle
-            await self._scribe.done(self._journal.close)
-            self._scribe.stop()
+            await self._writer.run(self._journal.close)
+            self._writer.stop()
         self._index.close()
 
-    def _kick(self) -> None:
+    def _start_group_commit(self) -> None:
         """Start a group commit, unless one is in progress."""
         if not self._busy:
             self._busy = True
-            self._gather(TURNS_TO_JOIN)
+            self._wait_for_joiners(LOOP_TURNS_TO_JOIN)
 
-    def _gather(self, turns: int) -> None:
+    def _wait_for_joiners(self, turns: int) -> None:
         """Let the loop run a few turns before the group is written, so that concurrent writers join it.
 
         In a busy loop a turn takes long and many writers join; in an idle loop the turns take no time.
         """
         if turns:
-            asyncio.get_running_loop().call_soon(self._gather, turns - 1)
+            asyncio.get_running_loop().call_soon(self._wait_for_joiners, turns - 1)
         else:
-            self._dispatch()
+            self._write_group()
 
-    def _dispatch(self) -> None:
+    def _write_group(self) -> None:
         draft = Draft(self._index)
-        group = self._judge(draft)
+        group = self._stage_queue(draft)
         if not draft.events and not self._stale:
-            self._settle(group, ())
+            self._acknowledge(group, ())
             return
-        batch = Batch(draft.events, self._stale, self._index.compacted)
+        batch = CommitBatch(draft.events, self._stale, self._index.compacted)
         self._stale = []
         assert self._journal is not None
-        assert self._scribe is not None
-        self._scribe.do(partial(self._journal.write, batch), partial(self._finish, group, batch))
+        assert self._writer is not None
+        self._writer.submit(partial(self._journal.write, batch), partial(self._on_written, group, batch))
 
-    def _judge(self, draft: Draft) -> Sequence[tuple[_Waiting, Written]]:
+    def _stage_queue(self, draft: Draft) -> Sequence[tuple[_QueuedTransaction, TransactionResult]]:
         """Stage the queue in order; refuse at once what the durable state refuses."""
         queued, self._queue = self._queue, []
-        group: list[tuple[_Waiting, Written]] = []
+        group: list[tuple[_QueuedTransaction, TransactionResult]] = []
         for transaction in queued:
             if transaction.outcome.done():
                 continue  # the caller was cancelled
             try:
                 group.append((transaction, draft.run(transaction.propose)))
-            except Unsettled:
+            except UnsettledWrite:
                 self._queue.append(transaction)
             except Exception as error:  # noqa: BLE001 - raised to the caller of the transaction
                 transaction.outcome.set_exception(error)
         return group
 
-    def _finish(self, group: Sequence[tuple[_Waiting, Written]], batch: Batch, failure: Exception | None) -> None:
+    def _on_written(
+        self,
+        group: Sequence[tuple[_QueuedTransaction, TransactionResult]],
+        batch: CommitBatch,
+        failure: Exception | None,
+    ) -> None:
         if failure is None:
             self.fault = None
-            self._settle(group, batch.events)
+            self._acknowledge(group, batch.events)
             return
         if isinstance(failure, errors.StoreFault):
             self.fault = failure
@@ -216,38 +221,40 @@ class Store:
         for transaction, _ in group:
             if not transaction.outcome.done():
                 transaction.outcome.set_exception(failure)
-        self._rest()
+        self._start_next_group()
 
-    def _settle(self, group: Sequence[tuple[_Waiting, Written]], events: Iterable[Event]) -> None:
+    def _acknowledge(
+        self, group: Sequence[tuple[_QueuedTransaction, TransactionResult]], events: Iterable[StoreEvent]
+    ) -> None:
         self._apply(events)
         for transaction, written in group:
             if not transaction.outcome.done():
                 transaction.outcome.set_result(written)
-        self._rest()
+        self._start_next_group()
 
-    def _apply(self, events: Iterable[Event]) -> None:
+    def _apply(self, events: Iterable[StoreEvent]) -> None:
         self._index.apply(events)
         stale = self._index.trim(self._now())
         if self._journal:
             self._stale += stale
 
-    def _rest(self) -> None:
+    def _start_next_group(self) -> None:
         """Start the next group, after the callers just answered had a turn to join it."""
         self._busy = False
         if self._queue:
-            self._kick()
+            self._start_group_commit()
         elif self._idle and not self._idle.done():
             self._idle.set_result(None)
 
     def _now(self) -> float:
         """Seconds since the first write after opening; history found on disk counts as that old."""
         now = asyncio.get_running_loop().time()
-        if self._born is None:
-            self._born = now
-        return now - self._born
+        if self._first_write_at is None:
+            self._first_write_at = now
+        return now - self._first_write_at
 
 
-def _entry(written: Written) -> Entry:
+def _written_entry(written: TransactionResult) -> StoredEntry:
     entry = written.events[0].entry
     assert entry is not None
     return entry

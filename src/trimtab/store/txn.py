@@ -6,13 +6,13 @@ from typing import Any
 from msgspec import Struct
 
 from trimtab import errors
-from trimtab.store.index import Index
-from trimtab.store.records import Entry, Event
+from trimtab.store.index import MemoryIndex
+from trimtab.store.records import StoredEntry, StoreEvent
 
 ABSENT = 0  # as an expected revision: the key must not exist
 
 
-class Put(Struct, frozen=True):
+class PutKey(Struct, frozen=True):
     """Write a key; `expected` is the required mod_revision, `ABSENT`, or None for any."""
 
     key: str
@@ -22,34 +22,34 @@ class Put(Struct, frozen=True):
     """Encodings of the value that the writer already has, for watchers."""
 
 
-class Delete(Struct, frozen=True):
+class DeleteKey(Struct, frozen=True):
     """Delete a key; a key that does not exist takes no revision, and is an error only if a revision was expected."""
 
     key: str
     expected: int | None = None
 
 
-class Check(Struct, frozen=True):
+class CheckKey(Struct, frozen=True):
     """Fail the transaction unless the key still has this mod_revision (or is `ABSENT`)."""
 
     key: str
     expected: int
 
 
-Operation = Put | Delete | Check
+Operation = PutKey | DeleteKey | CheckKey
 
 
-class Written(Struct, frozen=True):
+class TransactionResult(Struct, frozen=True):
     """The events of a transaction in the order of its operations, and the store's revision after it."""
 
     revision: int
-    events: tuple[Event, ...]
+    events: tuple[StoreEvent, ...]
 
 
-class Mismatch(errors.Conflict):
+class RevisionMismatch(errors.Conflict):
     """A condition did not hold; `current` is the current entry of the key."""
 
-    def __init__(self, key: str, expected: int, current: Entry | None) -> None:
+    def __init__(self, key: str, expected: int, current: StoredEntry | None) -> None:
         required = f"at revision {expected}" if expected else "absent"
         found = f"it is at revision {current.mod_revision}" if current else "it does not exist"
         super().__init__(f"{key} was expected {required}, but {found}")
@@ -58,7 +58,7 @@ class Mismatch(errors.Conflict):
         self.current = current
 
 
-class Unsettled(Exception):
+class UnsettledWrite(Exception):
     """A refusal that depends on a write which is not durable yet: retry when that write has ended."""
 
 
@@ -69,49 +69,49 @@ class Draft:
     not be refused because of one: a caller must not learn of a write that may still fail.
     """
 
-    def __init__(self, index: Index) -> None:
-        self.events: list[Event] = []
+    def __init__(self, index: MemoryIndex) -> None:
+        self.events: list[StoreEvent] = []
         self._index = index
-        self._pending: dict[str, Entry | None] = {}
+        self._pending: dict[str, StoredEntry | None] = {}
         self._revision = index.revision
-        self._leans = False
+        self._read_pending = False
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredEntry | None:
         if key in self._pending:
-            self._leans = True
+            self._read_pending = True
             return self._pending[key]
         return self._index.entries.get(key)
 
-    def list(self, prefix: str) -> list[Entry]:
+    def list(self, prefix: str) -> list[StoredEntry]:
         found = {entry.key: entry for entry in self._index.page(prefix, None, None, None).entries}
         for key, entry in self._pending.items():
             if key.startswith(prefix):
-                self._leans = True
+                self._read_pending = True
                 found.pop(key, None)
                 if entry is not None:
                     found[key] = entry
         return [found[key] for key in sorted(found)]
 
-    def run(self, propose: "Proposal") -> Written:
+    def run(self, propose: "Proposal") -> TransactionResult:
         """Check and stage one transaction; a refused transaction leaves nothing behind."""
-        self._leans = False
+        self._read_pending = False
         try:
             operations = tuple(propose(self))
-            self._judge(operations)
+            self._check_conditions(operations)
         except Exception as refusal:
-            if self._leans:
-                raise Unsettled from refusal
+            if self._read_pending:
+                raise UnsettledWrite from refusal
             raise
         events = [event for operation in operations if (event := self._stage(operation))]
         self.events += events
-        return Written(self._revision, tuple(events))
+        return TransactionResult(self._revision, tuple(events))
 
-    def _judge(self, operations: Sequence[Operation]) -> None:
+    def _check_conditions(self, operations: Sequence[Operation]) -> None:
         if len(operations) > 1:
-            _refuse_twins(operations)
+            _refuse_duplicate_keys(operations)
         for operation in operations:
             key, expected = operation.key, operation.expected
-            if isinstance(operation, Put) and type(operation.value) is not bytes:
+            if isinstance(operation, PutKey) and type(operation.value) is not bytes:
                 raise TypeError(f"the value of {key} is {type(operation.value).__name__}, not bytes")
             if not key.isascii():
                 key.encode()  # a lone surrogate must fail its own transaction, not the whole group
@@ -119,27 +119,27 @@ class Draft:
                 continue
             current = self.get(key)
             if expected != (current.mod_revision if current else ABSENT):
-                raise Mismatch(key, expected, current)
+                raise RevisionMismatch(key, expected, current)
 
-    def _stage(self, operation: Operation) -> Event | None:
-        if isinstance(operation, Check):
+    def _stage(self, operation: Operation) -> StoreEvent | None:
+        if isinstance(operation, CheckKey):
             return None
         key, previous, revision = operation.key, self.get(operation.key), self._revision + 1
         entry, memo = None, None
-        if isinstance(operation, Put):
+        if isinstance(operation, PutKey):
             memo = operation.memo
             key = (
                 key if previous is None else previous.key
             )  # share one string per key, however often the key is written
-            entry = Entry(key, operation.value, revision, previous.create_revision if previous else revision)
+            entry = StoredEntry(key, operation.value, revision, previous.create_revision if previous else revision)
         elif previous is None:
             return None
         self._revision = revision
         self._pending[key] = entry
-        return Event(key, revision, entry, previous, memo)
+        return StoreEvent(key, revision, entry, previous, memo)
 
 
-def _refuse_twins(operations: Sequence[Operation]) -> None:
+def _refuse_duplicate_keys(operations: Sequence[Operation]) -> None:
     seen: set[str] = set()
     for operation in operations:
         if operation.key in seen:

@@ -11,7 +11,7 @@ from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client
 from trimtab.clock import Clock, LoopClock
 from trimtab.errors import ApiFault, InputFault
-from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.member import seeded_uids
@@ -75,9 +75,7 @@ def new_fleet(story: Story, clock: Clock, **options: Any) -> EmbeddedFleet:
     """A host in memory and the members of the story; start the host first. `options` are those of Embedded."""
     rng = random.Random(f"{story.seed}/host")  # noqa: S311 - a story must be repeatable
     uids = seeded_uids(rng)
-    settings = ApiServerSettings(
-        clock=clock, plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=rng.randbytes(32)
-    )
+    settings = ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids)], new_uid=uids, token_key=rng.randbytes(32))
     host = ApiServer(Store(), settings)
     return EmbeddedFleet(
         story.plan,

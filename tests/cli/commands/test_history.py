@@ -9,7 +9,7 @@ from cli.scenarios import place_four_replicas_in_m1
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.commands.history import command, concerns, row
 from trimtab.cli.commands.rebalance import created, followed
-from trimtab.client.lookups import everything, reference
+from trimtab.client.lookups import list_typed, workload_reference
 
 
 def test_help_lists_the_kubeconfig_option() -> None:
@@ -54,9 +54,9 @@ def test_move_of_another_workload_is_not_found(name: str) -> None:
 def test_move_of_a_rebalance_is_in_the_history() -> None:
     async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
-        spec = {"workloads": [await reference(scene.client, "deployment/web", "default")]}
+        spec = {"workloads": [await workload_reference(scene.client, "deployment/web", "default")]}
         assert await followed(scene.client, await created(scene.client, "now", spec), 120) == 0
-        (recorded,) = await everything(scene.client, Move)
+        (recorded,) = await list_typed(scene.client, Move)
         assert row(recorded)[1:6] == ("default/web", "Rebalance", "m1", "m2:2", "2")
         assert concerns(recorded, "web-deployment")
         assert not concerns(recorded, "other")

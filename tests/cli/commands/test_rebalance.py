@@ -6,7 +6,7 @@ from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_four_replicas_in_m1
 from trimtab.cli.commands.rebalance import command, created, followed, selected
-from trimtab.client.lookups import reference
+from trimtab.client.lookups import workload_reference
 from trimtab.errors import InputFault
 
 
@@ -42,7 +42,7 @@ def test_invalid_selector_is_refused() -> None:
 def test_rebalance_is_reported_until_it_has_finished(capsys) -> None:
     async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)
-        spec = {"workloads": [await reference(scene.client, "deployment/web", "default")]}
+        spec = {"workloads": [await workload_reference(scene.client, "deployment/web", "default")]}
         name = await created(scene.client, "now", spec)
         assert await followed(scene.client, name, 120) == 0
         assert await scene.placement_of() == {"m1": 2, "m2": 2}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.admission.builtin_defaults import quality
+from trimtab.server.admission.builtin_defaults import qos_class
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICES = "/api/v1/namespaces/default/services"
@@ -80,4 +80,4 @@ def test_new_node_is_tainted_as_not_ready() -> None:
     ],
 )
 def test_qos_class_follows_from_requests_and_limits(resources: dict, expected: str) -> None:
-    assert quality({"containers": [{"resources": resources}]}) == expected
+    assert qos_class({"containers": [{"resources": resources}]}) == expected

@@ -5,7 +5,7 @@ import pytest
 
 from server.asgi import AsgiClient
 from trimtab.errors import Forbidden
-from trimtab.server.admission.priority_quota import Quotas
+from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.store.store import Store
 
@@ -21,7 +21,7 @@ def pod(name: str) -> dict[str, object]:
 def test_concurrent_pods_never_exceed_the_quota(on_disk: bool, tmp_path: Path) -> None:
     async def scenario() -> tuple[list[int], int]:
         store = Store.open(tmp_path) if on_disk else Store()
-        server = ApiServer(store, ApiServerSettings(garbage_collection=False, store_plugins=(Quotas,)))
+        server = ApiServer(store, ApiServerSettings(garbage_collection=False, store_plugins=(PriorityQuotaCheck,)))
         await server.start()
         wire = AsgiClient(server)
         assert (

@@ -2,11 +2,11 @@
 
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.discovery.openapi_paths import ResourcePaths
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 from trimtab.store.store import Store
 
 
-def served(group: str, version: str, resource: str) -> Served:
+def served(group: str, version: str, resource: str) -> ServedResource:
     found = ApiServer(Store(), ApiServerSettings()).catalogue.find(group, version, resource)
     assert found is not None
     return found

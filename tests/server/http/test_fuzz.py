@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 
 KEYS = [
     "metadata",
@@ -146,7 +146,7 @@ class RequestGenerator:
             return [self.value(depth + 1) for _ in range(self.rng.randint(0, 3))]
         return {self.rng.choice(KEYS): self.value(depth + 1) for _ in range(self.rng.randint(0, 5))}
 
-    def object_of(self, served: Served) -> dict:
+    def object_of(self, served: ServedResource) -> dict:
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         spec = {
             "replicas": 1,
@@ -183,7 +183,7 @@ class RequestGenerator:
     def query(self) -> str:
         return "&".join(f"{key}={self.rng.choice(v)}" for key, v in QUERIES.items() if self.rng.random() < 0.12)
 
-    def request(self, served: Served) -> tuple[str, str, bytes | None, str]:
+    def request(self, served: ServedResource) -> tuple[str, str, bytes | None, str]:
         root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
         place = "/namespaces/default" if served.kind.namespaced and self.rng.random() < 0.93 else ""
         path = f"{root}{place}/{served.resource}"
@@ -195,7 +195,7 @@ class RequestGenerator:
         media, body = self.body(method, served)
         return method, f"{path}?{self.query()}", body, media
 
-    def body(self, method: str, served: Served) -> tuple[str, bytes | None]:
+    def body(self, method: str, served: ServedResource) -> tuple[str, bytes | None]:
         if method in {"POST", "PUT"}:
             media = self.rng.choice(["json"] * 8 + ["yaml", "vnd.kubernetes.protobuf"])
             sent = self.object_of(served) if self.rng.random() < 0.9 else self.value()
@@ -207,7 +207,7 @@ class RequestGenerator:
             return "application/json", self.encode({"kind": "DeleteOptions", self.rng.choice(KEYS): self.value()})
         return "application/json", None
 
-    def patch(self, media: str, served: Served) -> Any:
+    def patch(self, media: str, served: ServedResource) -> Any:
         if self.rng.random() < 0.1:
             return self.value()
         if media != "json-patch+json":

@@ -10,13 +10,13 @@ from trimtab.api.kind import Column
 from trimtab.errors import BadRequest
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.printers.table import TablePrinter, partial_metadata, validate_include_object
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 from trimtab.store.store import Store
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def served(group: str, version: str, resource: str) -> Served:
+def served(group: str, version: str, resource: str) -> ServedResource:
     found = ApiServer(Store(), ApiServerSettings()).catalogue.find(group, version, resource)
     assert found is not None
     return found
@@ -29,7 +29,7 @@ def test_cells_of_custom_columns_have_the_declared_type() -> None:
         Column("Free", ".spec.free"),
         Column("Flag", ".spec.flag", "boolean"),
     )
-    printer = TablePrinter(Served(kind, "v1alpha1", schema=dict))
+    printer = TablePrinter(ServedResource(kind, "v1alpha1", schema=dict))
     spec = {"count": 2.0, "free": {"a": 1}, "flag": "yes"}
     value = orjson.dumps({"metadata": {"name": "w"}, "spec": spec})
     assert printer.row(value, 1, NOON, "None", "v1") == {"cells": ["w", 2, '{"a":1}', None], "object": None}

@@ -10,13 +10,13 @@ from trimtab.api.value import Object
 from trimtab.errors import Forbidden
 from trimtab.server.registry.deletion import plan_deletion
 from trimtab.server.request.options import DeleteOptions
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def served(plural: str) -> Served:
-    return Served(Kind(Object, group="", version="v1", name="Any", plural=plural), "v1", schema=dict)
+def served(plural: str) -> ServedResource:
+    return ServedResource(Kind(Object, group="", version="v1", name="Any", plural=plural), "v1", schema=dict)
 
 
 def obj(**metadata: Any) -> dict[str, Any]:
@@ -24,15 +24,15 @@ def obj(**metadata: Any) -> dict[str, Any]:
 
 
 def test_object_without_finalizers_is_removed_at_once() -> None:
-    assert plan_deletion(served("configmaps"), obj(), DeleteOptions(), NOW).gone
+    assert plan_deletion(served("configmaps"), obj(), DeleteOptions(), NOW).removed
 
 
 def test_object_with_finalizers_is_marked_and_stays() -> None:
     plan = plan_deletion(served("configmaps"), obj(finalizers=["a.io/b"]), DeleteOptions(), NOW)
-    assert not plan.gone
+    assert not plan.removed
     assert plan.obj["metadata"]["deletionTimestamp"] == "2030-01-01T12:00:00Z"
     again = plan_deletion(served("configmaps"), plan.obj, DeleteOptions(), NOW)
-    assert (again.gone, again.unchanged) == (False, True)
+    assert (again.removed, again.unchanged) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,24 @@ def test_object_with_finalizers_is_marked_and_stays() -> None:
 def test_propagation_policy_becomes_a_finalizer(policy: str, finalizers: list[str] | None) -> None:
     plan = plan_deletion(served("configmaps"), obj(), DeleteOptions(policy), NOW)
     assert plan.obj["metadata"].get("finalizers") == finalizers
-    assert plan.gone == (finalizers is None)
+    assert plan.removed == (finalizers is None)
 
 
 def test_pod_on_a_node_gets_its_grace_period_and_zero_removes_it() -> None:
     pod = {**obj(), "spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}}
     plan = plan_deletion(served("pods"), pod, DeleteOptions(), NOW)
-    assert not plan.gone
+    assert not plan.removed
     assert plan.obj["metadata"]["deletionTimestamp"] == "2030-01-01T12:00:30Z"
     shorter = plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=10), NOW)
     assert shorter.obj["metadata"]["deletionTimestamp"] == "2030-01-01T12:00:10Z"
-    assert plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=0), NOW).gone
-    assert plan_deletion(served("pods"), {**pod, "spec": {}}, DeleteOptions(), NOW).gone
+    assert plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=0), NOW).removed
+    assert plan_deletion(served("pods"), {**pod, "spec": {}}, DeleteOptions(), NOW).removed
 
 
 def test_namespace_terminates_until_it_is_finalized_and_default_cannot_be_deleted() -> None:
     namespace = {"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}
     plan = plan_deletion(served("namespaces"), namespace, DeleteOptions(), NOW)
-    assert (plan.gone, plan.obj["status"]) == (False, {"phase": "Terminating"})
-    assert plan_deletion(served("namespaces"), {**plan.obj, "spec": {}}, DeleteOptions(), NOW).gone
+    assert (plan.removed, plan.obj["status"]) == (False, {"phase": "Terminating"})
+    assert plan_deletion(served("namespaces"), {**plan.obj, "spec": {}}, DeleteOptions(), NOW).removed
     with pytest.raises(Forbidden, match="may not be deleted"):
         plan_deletion(served("namespaces"), {"metadata": {"name": "default"}}, DeleteOptions(), NOW)

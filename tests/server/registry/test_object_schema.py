@@ -13,8 +13,8 @@ from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.server.local import LocalClient
-from trimtab.server.registry.object_schema import Fitter
-from trimtab.server.resources import Catalogue
+from trimtab.server.registry.object_schema import ObjectSchema
+from trimtab.server.resources import ResourceCatalogue
 from trimtab.store.store import Store
 
 DEFINITIONS = list(definitions())
@@ -63,7 +63,7 @@ def test_complete_object_of_every_kind_is_accepted() -> None:
 
 def test_typed_objects_have_only_fields_of_their_schema() -> None:
     """A server in the same process relies on it and does not look for unknown fields."""
-    object_schema, served = Fitter(), {(found.api_version, found.kind.name): found for found in full_catalogue()}
+    object_schema, served = ObjectSchema(), {(found.api_version, found.kind.name): found for found in full_catalogue()}
     for definition in DEFINITIONS:
         for case in full(definition):
             resource = served[case.obj["apiVersion"], case.obj["kind"]]
@@ -71,7 +71,7 @@ def test_typed_objects_have_only_fields_of_their_schema() -> None:
             assert object_schema.read(resource, written) == (written, []), case.said
 
 
-def full_catalogue() -> Catalogue:
+def full_catalogue() -> ResourceCatalogue:
     load_declarations()
     return ApiServer(Store(), ApiServerSettings()).catalogue
 

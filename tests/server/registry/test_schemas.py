@@ -24,7 +24,7 @@ DOCUMENTS = [
 ]
 
 
-class Served:
+class ServerThread:
     """A server on its own socket, in its own thread."""
 
     def __init__(self) -> None:
@@ -54,14 +54,14 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    running = Served()
+def served() -> Iterator[ServerThread]:
+    running = ServerThread()
     yield running
     running.stop()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_no_request_generated_from_openapi_documents_fails_the_server(document: str, served: Served) -> None:
+def test_no_request_generated_from_openapi_documents_fails_the_server(document: str, served: ServerThread) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     base = f"http://127.0.0.1:{served.port}"
     schema = schemathesis.openapi.from_url(f"{base}/openapi/v3/{document}", headers=headers)

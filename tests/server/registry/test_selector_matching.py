@@ -5,14 +5,16 @@ import pytest
 from trimtab.api.kind import Kind
 from trimtab.api.value import Object
 from trimtab.errors import BadRequest
-from trimtab.server.registry.selector_matching import EVERYTHING, choose
-from trimtab.server.resources import Served
+from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, parse_selectors
+from trimtab.server.resources import ServedResource
 
 POD = b'{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}'
 
 
-def pods() -> Served:
-    return Served(Kind(Object, group="", version="v1", name="Pod", plural="pods", custom=False), "v1", schema=dict)
+def pods() -> ServedResource:
+    return ServedResource(
+        Kind(Object, group="", version="v1", name="Pod", plural="pods", custom=False), "v1", schema=dict
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,13 @@ def pods() -> Served:
     ],
 )
 def test_both_selectors_must_match(labels: str, fields: str, matches: bool) -> None:
-    assert choose(pods(), labels, fields).takes(POD) == matches
+    assert parse_selectors(pods(), labels, fields).matches(POD) == matches
 
 
 def test_name_of_a_field_selector_is_known() -> None:
-    assert choose(pods(), "", "metadata.name=web").single == "web"
-    assert choose(pods(), "", "metadata.name!=web").single == ""
-    assert choose(pods(), "", "") is EVERYTHING
+    assert parse_selectors(pods(), "", "metadata.name=web").single_name == "web"
+    assert parse_selectors(pods(), "", "metadata.name!=web").single_name == ""
+    assert parse_selectors(pods(), "", "") is MATCH_EVERYTHING
 
 
 @pytest.mark.parametrize(
@@ -46,5 +48,5 @@ def test_name_of_a_field_selector_is_known() -> None:
 )
 def test_invalid_selectors_are_refused_in_the_words_of_kubernetes(labels: str, fields: str, message: str) -> None:
     with pytest.raises(BadRequest) as refusal:
-        choose(pods(), labels, fields)
+        parse_selectors(pods(), labels, fields)
     assert refusal.value.message == message

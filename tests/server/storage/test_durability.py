@@ -19,7 +19,7 @@ CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 LOST = (OSError, TimeoutError, asyncio.IncompleteReadError)
 
 
-class Server:
+class ApiServerProcess:
     """`trimtab apiserver` in its own process, killed with SIGKILL and restarted on the same data."""
 
     def __init__(self, directory: Path) -> None:
@@ -54,7 +54,7 @@ class Server:
         await self.client.close()
 
 
-class Ledger:
+class WriteLog:
     """The responses to the writers, and the events of the watch."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Ledger:
         self.revision = ""
 
 
-async def write(client: KubeClient, log: Ledger, writer: int, turn: int) -> None:
+async def write(client: KubeClient, log: WriteLog, writer: int, turn: int) -> None:
     """Create objects and change them, as fast as the server allows; each object has its value twice."""
     count = 0
     while True:
@@ -84,7 +84,7 @@ async def write(client: KubeClient, log: Ledger, writer: int, turn: int) -> None
         count += 1
 
 
-async def watch(client: KubeClient, log: Ledger) -> None:
+async def watch(client: KubeClient, log: WriteLog) -> None:
     async for changes in client.watch(CONFIGS, revision=log.revision):
         for change in changes:
             log.revision = change.object["metadata"]["resourceVersion"]
@@ -98,7 +98,7 @@ async def until_killed(work, *arguments) -> None:
         await work(*arguments)
 
 
-async def state(client: KubeClient) -> dict[str, str]:
+async def stored_values(client: KubeClient) -> dict[str, str]:
     found = {}
     for obj in (await client.list(CONFIGS, "default")).items:
         data = obj.get("data") or {}
@@ -108,7 +108,7 @@ async def state(client: KubeClient) -> dict[str, str]:
     return found
 
 
-def check(log: Ledger, found: dict[str, str]) -> None:
+def check(log: WriteLog, found: dict[str, str]) -> None:
     for name, value in log.acknowledged.items():
         allowed = {value, log.unacknowledged.get(name, value)}
         assert found.get(name) in allowed, f"{name} was acknowledged as {value} and is {found.get(name)}"
@@ -116,7 +116,7 @@ def check(log: Ledger, found: dict[str, str]) -> None:
         assert found[name] == log.unacknowledged[name]
 
 
-async def catch_up(client: KubeClient, log: Ledger, found: dict[str, str]) -> None:
+async def catch_up(client: KubeClient, log: WriteLog, found: dict[str, str]) -> None:
     """Resume the watch until it has returned every change."""
     watching = asyncio.ensure_future(watch(client, log))
     try:
@@ -134,11 +134,11 @@ def test_no_acknowledged_write_is_lost_when_the_server_is_killed(tmp_path) -> No
     rng = random.Random(20260301)
 
     async def scenario() -> None:
-        log = Ledger()
+        log = WriteLog()
         for turn in range(ROUNDS):
-            server = Server(tmp_path / "data")
+            server = ApiServerProcess(tmp_path / "data")
             async with server as client:
-                found = await state(client)
+                found = await stored_values(client)
                 check(log, found)
                 log.acknowledged, log.unacknowledged = dict(found), {}
                 if not log.revision:

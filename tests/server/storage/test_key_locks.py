@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 
-from trimtab.server.storage.key_locks import Turns
+from trimtab.server.storage.key_locks import KeyLocks
 
 
 def test_only_users_of_the_same_key_wait_for_each_other() -> None:
     async def scenario() -> list[str]:
-        locks, steps = Turns(), list[str]()
+        locks, steps = KeyLocks(), list[str]()
 
         async def use(key: str, name: str) -> None:
-            async with locks.of(key):
+            async with locks.lock(key):
                 steps.append(f"{name} enters")
                 await asyncio.sleep(0)
                 steps.append(f"{name} leaves")
@@ -27,11 +27,11 @@ def test_only_users_of_the_same_key_wait_for_each_other() -> None:
 
 def test_lock_is_released_after_an_error() -> None:
     async def scenario() -> str:
-        locks = Turns()
+        locks = KeyLocks()
         with contextlib.suppress(LookupError):
-            async with locks.of("a"):
+            async with locks.lock("a"):
                 raise LookupError
-        async with locks.of("a"):
+        async with locks.lock("a"):
             return "locked again"
 
     assert asyncio.run(scenario()) == "locked again"

@@ -8,9 +8,9 @@ from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS, create_config_maps
 from trimtab.api.kind import Kind
 from trimtab.api.value import Object
-from trimtab.server.resources import Served
-from trimtab.server.storage.object_codec import dress, dress_item, labels_of, pack, unpack
-from trimtab.store.records import Entry
+from trimtab.server.resources import ServedResource
+from trimtab.server.storage.object_codec import encode_item, encode_object, labels_of, pack, unpack
+from trimtab.store.records import StoredEntry
 
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
 GIZMO = {
@@ -21,8 +21,10 @@ GIZMO = {
 }
 
 
-def gizmos() -> Served:
-    return Served(Kind(Object, group="example.com", version="v1", name="Gizmo", plural="gizmos"), "v1", schema=dict)
+def gizmos() -> ServedResource:
+    return ServedResource(
+        Kind(Object, group="example.com", version="v1", name="Gizmo", plural="gizmos"), "v1", schema=dict
+    )
 
 
 def test_stored_form_omits_type_and_version_and_starts_with_metadata() -> None:
@@ -34,8 +36,8 @@ def test_stored_form_omits_type_and_version_and_starts_with_metadata() -> None:
 def test_stored_object_is_sent_with_type_and_version() -> None:
     served, stored = gizmos(), pack(GIZMO)
     assert unpack(served, stored, 7) == GIZMO
-    assert orjson.loads(dress(served, stored, 7)) == GIZMO
-    assert orjson.loads(dress_item(served, Entry("/k", stored, 7, 7))) == GIZMO
+    assert orjson.loads(encode_object(served, stored, 7)) == GIZMO
+    assert orjson.loads(encode_item(served, StoredEntry("/k", stored, 7, 7))) == GIZMO
 
 
 def test_labels_are_read_without_the_rest() -> None:

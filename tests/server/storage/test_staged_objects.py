@@ -8,9 +8,9 @@ import pytest
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.server.storage.object_codec import pack
-from trimtab.server.storage.staged_objects import Desk
+from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.store.store import Store
-from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Put
+from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, PutKey
 
 PODS = "/registry/core/pods/default/"
 
@@ -19,7 +19,7 @@ def pod(name: str, **status: object) -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {}, "status": status}
 
 
-def stage(change: Callable[[Desk], None]) -> list[Operation]:
+def stage(change: Callable[[StagedObjects], None]) -> list[Operation]:
     """The operations of a change in a store with the pods a (revision 2) and b (revision 3)."""
     found: list[Operation] = []
 
@@ -29,7 +29,7 @@ def stage(change: Callable[[Desk], None]) -> list[Operation]:
             await store.create(f"{PODS}{name}", pack(pod(name, phase="Running", restarts=2)))
 
         def propose(draft: Draft) -> list[Operation]:
-            staged = Desk(draft)
+            staged = StagedObjects(draft)
             change(staged)
             found.extend(staged.operations())
             return []
@@ -41,31 +41,31 @@ def stage(change: Callable[[Desk], None]) -> list[Operation]:
 
 
 def test_only_changed_objects_are_written_and_only_at_their_revision() -> None:
-    def change(staged: Desk) -> None:
-        assert [key for key, _ in staged.all(Pod, PODS)] == [f"{PODS}a", f"{PODS}b"]
+    def change(staged: StagedObjects) -> None:
+        assert [key for key, _ in staged.list_typed(Pod, PODS)] == [f"{PODS}a", f"{PODS}b"]
         staged.put(f"{PODS}a", pod("a", phase="Failed"))
 
     (operation,) = stage(change)
-    assert isinstance(operation, Put)
+    assert isinstance(operation, PutKey)
     assert (operation.key, operation.expected) == (f"{PODS}a", 2)
     assert orjson.loads(operation.value)["status"] == {"phase": "Failed"}
 
 
 def test_deleted_object_is_no_longer_visible() -> None:
-    def change(staged: Desk) -> None:
+    def change(staged: StagedObjects) -> None:
         assert staged.get(f"{PODS}b") is not None
         staged.put(f"{PODS}b", None)
         assert staged.get(f"{PODS}b") is None
-        assert [key for key, _ in staged.all(Pod, PODS)] == [f"{PODS}a"]
-        assert len(list(staged.entries(PODS))) == 2
+        assert [key for key, _ in staged.list_typed(Pod, PODS)] == [f"{PODS}a"]
+        assert len(list(staged.stored_entries(PODS))) == 2
 
-    assert stage(change) == [Delete(f"{PODS}b", 3)]
+    assert stage(change) == [DeleteKey(f"{PODS}b", 3)]
 
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_absent_object_is_written_only_if_it_is_changed(changed: bool) -> None:
-    def change(staged: Desk) -> None:
-        staged.lay_out(f"{PODS}c", pod("c"))
+    def change(staged: StagedObjects) -> None:
+        staged.stage_absent(f"{PODS}c", pod("c"))
         if changed:
             staged.put(f"{PODS}c", pod("c", phase="Pending"))
 
@@ -73,11 +73,11 @@ def test_absent_object_is_written_only_if_it_is_changed(changed: bool) -> None:
 
 
 def test_typed_status_replaces_the_stored_one_and_keeps_zeros() -> None:
-    def change(staged: Desk) -> None:
-        found = staged.typed(Pod, f"{PODS}a")
+    def change(staged: StagedObjects) -> None:
+        found = staged.get_typed(Pod, f"{PODS}a")
         assert found is not None
         staged.put_status(f"{PODS}a", found.but(status=found.status.but(phase="Succeeded")))
 
     (operation,) = stage(change)
-    assert isinstance(operation, Put)
+    assert isinstance(operation, PutKey)
     assert orjson.loads(operation.value)["status"] == {"phase": "Succeeded", "restarts": 0}

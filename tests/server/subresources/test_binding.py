@@ -1,5 +1,5 @@
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.subresources.binding import BINDER, SEEN
+from trimtab.server.subresources.binding import BIND_GENERATION, BINDER
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -7,7 +7,7 @@ PODS = "/api/v1/namespaces/default/pods"
 async def bind(wire: AsgiClient, name: str, seen: int | None = None, binder: str = "", node: str = "a"):
     pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
     assert (await wire("POST", PODS, pod)).status == 201
-    annotations = {SEEN: str(seen), BINDER: binder} if seen is not None else {}
+    annotations = {BIND_GENERATION: str(seen), BINDER: binder} if seen is not None else {}
     body = {"metadata": {"name": name, "annotations": annotations}, "target": {"kind": "Node", "name": node}}
     return await wire("POST", f"{PODS}/{name}/binding", body)
 

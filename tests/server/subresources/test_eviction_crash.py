@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from server.storage.test_durability import Server
+from server.storage.test_durability import ApiServerProcess
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.errors import ApiFault
@@ -51,7 +51,7 @@ def test_killed_server_has_debited_exactly_the_evicted_pods(tmp_path: Path) -> N
     async def scenario() -> None:
         rng = random.Random(7)
         granted: set[str] = set()
-        server = Server(tmp_path)
+        server = ApiServerProcess(tmp_path)
         async with server as client:
             await create_pods_and_budget(client)
         for _ in range(ROUNDS):

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from trimtab.server.subresources.eviction_events import Subject, event, subject_of
+from trimtab.server.subresources.eviction_events import EventSubject, build_event, subject_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 POD = subject_of({"metadata": {"name": "web-0", "namespace": "shop", "uid": "u"}}, "v1", "Pod")
 
 
 def test_event_is_stored_in_the_namespace_of_its_object() -> None:
-    key, obj = event(POD, "Evicted", "evicted", NOW)
+    key, obj = build_event(POD, "Evicted", "evicted", NOW)
     assert key == f"/registry/core/events/shop/{obj['metadata']['name']}"
     assert obj["metadata"]["name"].startswith("web-0.")
     assert obj["involvedObject"] == {
@@ -24,8 +24,8 @@ def test_event_is_stored_in_the_namespace_of_its_object() -> None:
 
 
 def test_event_of_a_cluster_scoped_object_is_stored_in_default() -> None:
-    node = Subject("v1", "Node", "", "a", "n")
-    key, obj = event(node, "AvoidListFull", "full", NOW, kind="Warning", related=POD)
+    node = EventSubject("v1", "Node", "", "a", "n")
+    key, obj = build_event(node, "AvoidListFull", "full", NOW, kind="Warning", related=POD)
     assert key.startswith("/registry/core/events/default/a.")
     assert "namespace" not in obj["involvedObject"]
     assert (obj["type"], obj["related"]["name"]) == ("Warning", "web-0")
@@ -33,7 +33,7 @@ def test_event_of_a_cluster_scoped_object_is_stored_in_default() -> None:
 
 def test_same_event_has_the_same_name_and_another_has_another() -> None:
     names = [
-        event(POD, reason, message, NOW + timedelta(seconds=seconds))[0]
+        build_event(POD, reason, message, NOW + timedelta(seconds=seconds))[0]
         for reason, message, seconds in (("A", "a", 0), ("A", "a", 0), ("B", "a", 0), ("A", "b", 0), ("A", "a", 1))
     ]
     assert names[0] == names[1]
@@ -41,4 +41,4 @@ def test_same_event_has_the_same_name_and_another_has_another() -> None:
 
 
 def test_long_message_is_cut() -> None:
-    assert len(event(POD, "Evicted", "x" * 5000, NOW)[1]["message"]) == 1024
+    assert len(build_event(POD, "Evicted", "x" * 5000, NOW)[1]["message"]) == 1024

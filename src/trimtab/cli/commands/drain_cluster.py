@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.progress_bar import Bar
 from trimtab.client.client import Client, resource_of
-from trimtab.client.lookups import everything
+from trimtab.client.lookups import list_typed
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
@@ -222,8 +222,8 @@ async def is_wanted(client: Client, name: str) -> bool:
 async def inhabitants(client: Client, cluster: str) -> list[Binding]:
     """Bindings that are present in the cluster; dependencies of other bindings leave with those."""
     found: list[Binding] = [
-        *await everything(client, ResourceBinding),
-        *await everything(client, ClusterResourceBinding),
+        *await list_typed(client, ResourceBinding),
+        *await list_typed(client, ClusterResourceBinding),
     ]
     return [binding for binding in found if binding.spec.placement is not None and lives_in(binding, cluster)]
 

@@ -17,7 +17,7 @@ from trimtab.cli.support.drain_report import cluster_explained
 from trimtab.cli.support.placement_report import placement_explained
 from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Client, resource_of
-from trimtab.client.lookups import everything, resource_named
+from trimtab.client.lookups import find_resource, list_typed
 from trimtab.clock import WallClock
 from trimtab.decide.explain import ClusterExplanation, Explanation, explain
 from trimtab.decide.fleet import Fleet
@@ -102,7 +102,7 @@ async def bound(client: Client, target: str, namespace: str) -> Binding:
     word, slash, name = target.partition("/")
     if not slash or not name:
         raise InputFault(f"{target!r}: expected KIND/NAME, such as deploy/web")
-    resource = resource_named(word, await client.resources())
+    resource = find_resource(word, await client.resources())
     if resource.kind in ("ResourceBinding", "ClusterResourceBinding"):
         wanted = name
         type_: type[Object] = ResourceBinding if resource.namespaced else ClusterResourceBinding
@@ -148,8 +148,8 @@ async def remembered(client: Client, binding: Binding) -> Explanation | None:
 async def decided_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
     """Decide with the objects in the API and the rules of the scheduler."""
     load_declarations()
-    fleet = Fleet.of(await everything(client, Cluster, if_served=True)).at(WallClock().now())
-    for score in await everything(client, AddOnPlacementScore, if_served=True):
+    fleet = Fleet.of(await list_typed(client, Cluster, if_served=True)).at(WallClock().now())
+    for score in await list_typed(client, AddOnPlacementScore, if_served=True):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
     ask = placement_request_of(binding, candidates=await candidates(client, binding))
     return explain(decide(ask, fleet, profile))
@@ -161,7 +161,7 @@ async def candidates(client: Client, binding: Binding) -> list[str] | None:
     if ref is None:
         return None
     found = []
-    for page in await everything(client, PlacementDecision, if_served=True):
+    for page in await list_typed(client, PlacementDecision, if_served=True):
         belongs = (
             page.namespace == (ref.namespace or binding.namespace) and page.metadata.labels.get(PLACEMENT) == ref.name
         )

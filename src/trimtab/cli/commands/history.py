@@ -7,7 +7,7 @@ import click
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
-from trimtab.client.lookups import SHORT, everything
+from trimtab.client.lookups import SHORT_NAMES, list_typed
 from trimtab.interpret.names import binding_name
 from trimtab.tables import table
 
@@ -27,7 +27,7 @@ def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: 
     """List the moves of all workloads, or of one workload (deploy/web) or binding."""
 
     async def work(client: Client) -> list[Move]:
-        return await everything(client, Move, namespace)
+        return await list_typed(client, Move, namespace)
 
     found = [move for move in with_client(kubeconfig, context, work) if concerns(move, binding)]
     if not found:
@@ -42,7 +42,7 @@ def concerns(move: Move, name: str) -> bool:
     about = move.spec.object
     word, slash, own = name.rpartition("/")
     if slash and word.lower() not in ("rb", "crb", *BINDINGS):
-        kind = SHORT.get(word.lower(), word).lower()
+        kind = SHORT_NAMES.get(word.lower(), word).lower()
         return own == about.name and kind in (about.kind.lower(), f"{about.kind.lower()}s")
     return not own or own in (about.name, binding_name(about.kind, about.name))
 

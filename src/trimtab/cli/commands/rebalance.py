@@ -11,7 +11,7 @@ from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, par
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.client.lookups import reference, resource_named
+from trimtab.client.lookups import find_resource, workload_reference
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
 from trimtab.dryrun.preview import forecast, shares
@@ -79,7 +79,7 @@ def command(
         if selector:
             spec["selectors"] = [await selected(client, kind_, "" if all_namespaces else namespace, selector)]
         else:
-            spec["workloads"] = [await reference(client, text, namespace) for text in workloads]
+            spec["workloads"] = [await workload_reference(client, text, namespace) for text in workloads]
         if dry_run:
             click.echo(await forecast(client, spec, WallClock().now()))
             return 0
@@ -92,7 +92,7 @@ def command(
 
 async def selected(client: Client, kind: str, namespace: str, selector: str) -> Raw:
     """The selector in the form of a WorkloadRebalancer; an empty namespace selects all namespaces."""
-    resource = resource_named(kind, await client.resources())
+    resource = find_resource(kind, await client.resources())
     try:
         rules = parse_selector(selector).rules
     except InvalidSelector as fault:

@@ -18,7 +18,7 @@ from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Object
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.client.lookups import everything
+from trimtab.client.lookups import list_typed
 from trimtab.clock import Clock, WallClock
 from trimtab.decide.ocm.score_provider import (
     ScoreProvider,
@@ -160,10 +160,10 @@ class Round:
 
     async def _scores(self, client: Client) -> list[AddOnPlacementScore]:
         clusters = provider_clusters(
-            await everything(client, Cluster, if_served=True), await everything(client, ManagedCluster, if_served=True)
+            await list_typed(client, Cluster, if_served=True), await list_typed(client, ManagedCluster, if_served=True)
         )
         given = list(run_provider(self._provide, clusters, options_of(self._settings)))
-        before = await everything(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}", if_served=True)
+        before = await list_typed(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}", if_served=True)
         by_cluster = {score.namespace: score for score in before if score.name == self._resource}
         return list(placement_scores(self._resource, given, by_cluster, self._clock.now(), self._validity))
 

@@ -10,7 +10,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.client.client import Client
-from trimtab.client.lookups import everything
+from trimtab.client.lookups import list_typed
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
@@ -34,15 +34,15 @@ class Scene(NamedTuple):
 
 async def cluster_explained(client: Client, name: str, profile: Profile, now: datetime) -> str:
     load_declarations()
-    clusters = await everything(client, Cluster, if_served=True)
+    clusters = await list_typed(client, Cluster, if_served=True)
     cluster = next((found for found in clusters if found.name == name), None)
     if cluster is None:
         known = ", ".join(sorted(found.name for found in clusters)) or "none"
         raise InputFault(f"there is no cluster {name}; the fleet has: {known}")
-    bindings: list[Binding] = [*await everything(client, ResourceBinding, if_served=True)]
-    bindings += await everything(client, ClusterResourceBinding, if_served=True)
+    bindings: list[Binding] = [*await list_typed(client, ResourceBinding, if_served=True)]
+    bindings += await list_typed(client, ClusterResourceBinding, if_served=True)
     policy = next(
-        (found for found in await everything(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
+        (found for found in await list_typed(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
     storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
     return "\n".join(lines(cluster, Scene(clusters, bindings, storm, now), profile))

@@ -18,23 +18,23 @@ _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
     "disruptionbudgets.trimtab.dev": DisruptionBudget,
 }
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
-NEVER = "it never allows an eviction, and nodes with its pods cannot be drained"
+NEVER_EVICTS = "it never allows an eviction, and nodes with its pods cannot be drained"
 
 
-class Doubts:
+class BudgetWarnings:
     """An admission plugin that only warns."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id in _BUDGETS
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         type_ = _BUDGETS.get(attributes.where.served.kind.id)
         if obj is None or type_ is None or attributes.where.subresource:
             return
-        if (rate := _rate(obj)) is not None and rate != _rate(old) and parse_rate(rate) is None:
+        if (rate := _rate_annotation(obj)) is not None and rate != _rate_annotation(old) and parse_rate(rate) is None:
             name = obj["metadata"].get("name", "")
             problem = f"the annotation {RATE_ANNOTATION} cannot be parsed: {rate}; use for example 1/1h (1 to 1000 per duration)"
             attributes.caller.warn(f"{name}: {problem}; until then it allows no eviction")
@@ -46,26 +46,26 @@ class Doubts:
         ):
             return
         limit = BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable)
-        count = self._matched(attributes.where.namespace, budget.spec.selector)
+        count = self._count_matching_pods(attributes.where.namespace, budget.spec.selector)
         if limit != BudgetLimit() and limit.desired_healthy(100) >= 100 and limit.follows_scale:
-            attributes.caller.warn(f"{budget.name}: {self._never()}")
+            attributes.caller.warn(f"{budget.name}: {self._never_evicts_text()}")
         elif isinstance(limit.min_available, int) and 0 < count <= limit.min_available:
             attributes.caller.warn(
-                f"{budget.name}: {limit.min_available} pods must be available and {count} exist; {self._never()}"
+                f"{budget.name}: {limit.min_available} pods must be available and {count} exist; {self._never_evicts_text()}"
             )
 
-    def _never(self) -> str:
+    def _never_evicts_text(self) -> str:
         entry = self._store.get(_POLICY)
         has_floors = entry is not None and b'"minMaxUnavailable"' in entry.value
-        return NEVER + (", unless a floor of the DisruptionPolicy allows more" if has_floors else "")
+        return NEVER_EVICTS + (", unless a floor of the DisruptionPolicy allows more" if has_floors else "")
 
-    def _matched(self, namespace: str, selector: LabelSelector | None) -> int:
+    def _count_matching_pods(self, namespace: str, selector: LabelSelector | None) -> int:
         if selector is None:
             return 0
         pods = self._store.list(f"/registry/core/pods/{namespace}/").entries
         return sum(selector.matches(labels_of(entry.value)) for entry in pods)
 
 
-def _rate(budget: Raw | None) -> str | None:
+def _rate_annotation(budget: Raw | None) -> str | None:
     """The rate annotation of a PodDisruptionBudget."""
     return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE_ANNOTATION)

@@ -20,35 +20,35 @@ _CLASSES = "/registry/scheduling.k8s.io/priorityclasses/"
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 _SERVICES = "/registry/core/services/"
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-_ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
+_CLUSTER_IPS = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
-_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
-_COMPLETED = {"services", "pods", "nodes", "jobs.batch"}
+_DEFAULTED_KINDS = {"services", "pods", "nodes", "jobs.batch"}
 
 
-class Births:
+class BuiltinDefaults:
     """An admission plugin for native kinds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
-        return kind.id in _COMPLETED
+    def handles(self, kind: Kind, operation: str) -> bool:
+        return kind.id in _DEFAULTED_KINDS
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         kind = attributes.where.served.kind.id
         if kind == "services" and attributes.where.subresource == "":
-            return self._service(obj, old)
+            return self._default_service(obj, old)
         if attributes.operation != "CREATE":
             return obj
         if kind == "pods":
-            return self._pod(attributes, obj)
+            return self._default_pod(attributes, obj)
         if kind == "nodes":
-            return _node(obj)
+            return _default_node(obj)
         return with_job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
 
-    def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
+    def _default_pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}
         given = spec.get("priorityClassName") or ""
         class_name = given or self._class_by_rule(attributes, obj)
@@ -57,12 +57,12 @@ class Births:
                 f"a rule of the DisruptionPolicy default gives it the PriorityClass {class_name}, which does not exist"
             )
             raise api_errors.forbidden("pods", "", attributes.where.name, why)
-        spec |= self._priority(attributes, {**spec, "priorityClassName": class_name})
-        spec["tolerations"] = _tolerating(spec.get("tolerations") or [])
-        status = {"phase": "Pending", **obj.get("status", {}), "qosClass": quality(spec)}
+        spec |= self._priority_fields(attributes, {**spec, "priorityClassName": class_name})
+        spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
+        status = {"phase": "Pending", **obj.get("status", {}), "qosClass": qos_class(spec)}
         return {**obj, "spec": spec, "status": status}
 
-    def _priority(self, attributes: Attributes, spec: Raw) -> Raw:
+    def _priority_fields(self, attributes: Attributes, spec: Raw) -> Raw:
         """The priority of the pod's class, or of the global default class."""
         name = spec.get("priorityClassName") or ""
         if name:
@@ -105,7 +105,7 @@ class Births:
             if b'"globalDefault":true' in entry.value:
                 yield orjson.loads(entry.value)
 
-    def _service(self, obj: Raw, old: Raw | None) -> Raw:
+    def _default_service(self, obj: Raw, old: Raw | None) -> Raw:
         """Assign cluster IPs and node ports of a service, and keep the ones it has."""
         spec: Raw = {**obj.get("spec", {})}
         if spec.get("type") == "ExternalName":
@@ -120,18 +120,18 @@ class Births:
             spec["ports"] = self._with_node_ports(spec, before)
         return {**obj, "spec": spec}
 
-    def _specs(self) -> Iterator[Raw]:
+    def _service_specs(self) -> Iterator[Raw]:
         for entry in self._store.list(_SERVICES).entries:
             yield orjson.loads(entry.value).get("spec") or {}
 
     def _free_address(self) -> str:
-        taken = {spec.get("clusterIP") for spec in self._specs()}
-        first = int(_ADDRESSES.network_address)
-        free = (str(ipaddress.IPv4Address(first + n)) for n in range(10, _ADDRESSES.num_addresses - 1))
+        taken = {spec.get("clusterIP") for spec in self._service_specs()}
+        first = int(_CLUSTER_IPS.network_address)
+        free = (str(ipaddress.IPv4Address(first + n)) for n in range(10, _CLUSTER_IPS.num_addresses - 1))
         return next(address for address in free if address not in taken)
 
     def _with_node_ports(self, spec: Raw, before: Raw) -> list[Raw]:
-        taken = {port.get("nodePort") for other in self._specs() for port in other.get("ports") or ()}
+        taken = {port.get("nodePort") for other in self._service_specs() for port in other.get("ports") or ()}
         previous = {
             (port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()
         }
@@ -147,10 +147,10 @@ class Births:
         ]
 
 
-def _tolerating(tolerations: list[Raw]) -> list[Raw]:
+def _with_default_tolerations(tolerations: list[Raw]) -> list[Raw]:
     """Every pod tolerates a not-ready or unreachable node for a while."""
     added = list(tolerations)
-    for key in _TOLERATED:
+    for key in _TOLERATED_TAINTS:
         covered = any(t.get("key", "") in {key, ""} and t.get("effect", "") in {"NoExecute", ""} for t in tolerations)
         if not covered:
             added.append(
@@ -159,7 +159,7 @@ def _tolerating(tolerations: list[Raw]) -> list[Raw]:
     return added
 
 
-def _node(obj: Raw) -> Raw:
+def _default_node(obj: Raw) -> Raw:
     spec = obj.get("spec") or {}
     taints = list(spec.get("taints") or ())
     if not any(taint.get("key") == _NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
@@ -167,12 +167,12 @@ def _node(obj: Raw) -> Raw:
     return {**obj, "spec": {**spec, "taints": taints}}
 
 
-def quality(spec: Raw) -> str:
+def qos_class(spec: Raw) -> str:
     """The QoS class that follows from a pod's requests and limits."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     resources = [container.get("resources") or {} for container in containers]
-    requests = [_counted(amounts.get("requests")) for amounts in resources]
-    limits = [_counted(amounts.get("limits")) for amounts in resources]
+    requests = [_nonzero_amounts(amounts.get("requests")) for amounts in resources]
+    limits = [_nonzero_amounts(amounts.get("limits")) for amounts in resources]
     if not any(requests) and not any(limits):
         return "BestEffort"
     if all(
@@ -183,6 +183,6 @@ def quality(spec: Raw) -> str:
     return "Burstable"
 
 
-def _counted(amounts: Raw | None) -> dict[str, object]:
+def _nonzero_amounts(amounts: Raw | None) -> dict[str, object]:
     parsed = {key: parse_quantity(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
     return {key: value for key, value in parsed.items() if value}

@@ -10,8 +10,8 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.resources import Where
-from trimtab.store.records import Entry
+from trimtab.server.resources import ObjectPath
+from trimtab.store.records import StoredEntry
 from trimtab.store.txn import Proposal
 
 
@@ -20,59 +20,59 @@ class Attributes(Struct, frozen=True):
 
     operation: str
     """CREATE, UPDATE, DELETE or CONNECT."""
-    where: Where
+    where: ObjectPath
     caller: Caller
     dry_run: bool = False
 
 
 @runtime_checkable
-class Mutating(Protocol):
+class MutatingPlugin(Protocol):
     """A plugin that may change the object."""
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw: ...
 
 
 @runtime_checkable
-class Validating(Protocol):
+class ValidatingPlugin(Protocol):
     """A plugin that may refuse the object."""
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None: ...
 
 
-Plugin = Mutating | Validating
+AdmissionPlugin = MutatingPlugin | ValidatingPlugin
 
 
 @runtime_checkable
-class Conditional(Protocol):
+class TransactionalPlugin(Protocol):
     """A plugin whose decision depends on other stored objects: it checks again in the transaction that writes."""
 
-    def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None: ...
+    def transaction_check(self, attributes: Attributes, obj: Raw) -> Proposal | None: ...
 
 
 @runtime_checkable
-class Selective(Protocol):
+class SelectivePlugin(Protocol):
     """A plugin for some kinds or operations only; other writes skip it."""
 
-    def concerns(self, kind: Kind, operation: str) -> bool: ...
+    def handles(self, kind: Kind, operation: str) -> bool: ...
 
 
-class _Links(NamedTuple):
+class _KindPlugins(NamedTuple):
     """The plugins for one operation on one kind."""
 
-    mutating: Sequence[Mutating]
-    validating: Sequence[Validating]
+    mutating: Sequence[MutatingPlugin]
+    validating: Sequence[ValidatingPlugin]
 
 
-class Admission:
+class AdmissionChain:
     """All plugins in order, after the check that every server has: the namespace exists and is not terminating."""
 
-    def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, lookup: Callable[[str], StoredEntry | None], plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self._lookup = lookup
         self._plugins = plugins
-        self._links: dict[tuple[str, str], _Links] = {}
-        self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
+        self._by_kind: dict[tuple[str, str], _KindPlugins] = {}
+        self._transactional = [plugin for plugin in plugins if isinstance(plugin, TransactionalPlugin)]
 
-    def check_place(self, attributes: Attributes) -> None:
+    def check_namespace(self, attributes: Attributes) -> None:
         """Refuse to create in a namespace that is missing or terminating."""
         served, namespace, name = attributes.where.served, attributes.where.namespace, attributes.where.name
         if not served.kind.namespaced or "list" not in served.verbs:
@@ -85,34 +85,34 @@ class Admission:
             cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
             raise api_errors.forbidden(served.resource, served.group, name, message, [cause])
 
-    def _about(self, attributes: Attributes) -> _Links:
+    def _plugins_for(self, attributes: Attributes) -> _KindPlugins:
         kind, operation = attributes.where.served.kind, attributes.operation
-        plugins = self._links.get((kind.id, operation))
+        plugins = self._by_kind.get((kind.id, operation))
         if plugins is None:
             handling = [
                 plugin
                 for plugin in self._plugins
-                if not isinstance(plugin, Selective) or plugin.concerns(kind, operation)
+                if not isinstance(plugin, SelectivePlugin) or plugin.handles(kind, operation)
             ]
-            plugins = self._links[kind.id, operation] = _Links(
-                [plugin for plugin in handling if isinstance(plugin, Mutating)],
-                [plugin for plugin in handling if isinstance(plugin, Validating)],
+            plugins = self._by_kind[kind.id, operation] = _KindPlugins(
+                [plugin for plugin in handling if isinstance(plugin, MutatingPlugin)],
+                [plugin for plugin in handling if isinstance(plugin, ValidatingPlugin)],
             )
         return plugins
 
-    def forget(self) -> None:
+    def reset_cache(self) -> None:
         """Forget which plugins handle which kinds, because that may have changed."""
-        self._links.clear()
+        self._by_kind.clear()
 
-    def mutating(self, attributes: Attributes) -> Sequence[Mutating]:
+    def mutating_plugins(self, attributes: Attributes) -> Sequence[MutatingPlugin]:
         """The plugins that may change this write, in order; most writes have none."""
-        return self._about(attributes).mutating
+        return self._plugins_for(attributes).mutating
 
-    def validating(self, attributes: Attributes) -> Sequence[Validating]:
+    def validating_plugins(self, attributes: Attributes) -> Sequence[ValidatingPlugin]:
         """The plugins that may refuse this write."""
-        return self._about(attributes).validating
+        return self._plugins_for(attributes).validating
 
-    def provisos(self, attributes: Attributes, obj: Raw) -> list[Proposal]:
+    def transaction_checks(self, attributes: Attributes, obj: Raw) -> list[Proposal]:
         """The checks to repeat in the transaction that writes the object."""
-        checks = (plugin.proviso(attributes, obj) for plugin in self._conditional)
+        checks = (plugin.transaction_check(attributes, obj) for plugin in self._transactional)
         return [check for check in checks if check is not None]

@@ -6,10 +6,10 @@ from trimtab.api.value import Raw
 from trimtab.server.admission.chain import Attributes
 
 
-class Inside:
+class MemberBudgetDefaults:
     """An admission plugin: in a member cluster a budget targets pods by default."""
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id == "disruptionbudgets.trimtab.dev"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

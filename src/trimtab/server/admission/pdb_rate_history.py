@@ -6,10 +6,10 @@ from trimtab.decide.pods.budgets.pod_budgets import RECENT_ANNOTATION
 from trimtab.server.admission.chain import Attributes
 
 
-class Rememberings:
+class PdbRateHistory:
     """An admission plugin: an update of a PodDisruptionBudget does not delete its annotation of recent disruptions."""
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id == "poddisruptionbudgets.policy"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

@@ -6,11 +6,11 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.api_errors import all_said
+from trimtab.server.api_errors import join_causes
 from trimtab.server.storage.uids import random_uid
 
-PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
-PROTECTION = "resourcedeletionprotection.karmada.io"
+PROTECTED_LABEL = "resourcetemplate.karmada.io/deletion-protected"
+PROTECTION_WEBHOOK = "resourcedeletionprotection.karmada.io"
 PERMANENT_IDS = {
     "propagationpolicies.policy.karmada.io": (
         "propagationpolicy.karmada.io/permanent-id",
@@ -24,13 +24,13 @@ PERMANENT_IDS = {
 """Policies get a permanent-id label and a finalizer."""
 
 
-class PolicyAdmission:
+class PeerWebhooks:
     """An admission plugin; `trimtab up` has it, a bare `trimtab apiserver` does not."""
 
     def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
         self._new_id = new_id
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         has_rules = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
         return bool(has_rules) or operation == "DELETE"
 
@@ -41,10 +41,10 @@ class PolicyAdmission:
         for fill in kind.admission_defaults:
             obj = fill(obj)
         if attributes.operation == "CREATE" and kind.id in PERMANENT_IDS:
-            obj = self._introduced(obj, *PERMANENT_IDS[kind.id])
+            obj = self._with_permanent_id(obj, *PERMANENT_IDS[kind.id])
         return obj
 
-    def _introduced(self, obj: Raw, label: str, finalizer: str) -> Raw:
+    def _with_permanent_id(self, obj: Raw, label: str, finalizer: str) -> Raw:
         metadata = obj["metadata"]
         labels = {**(metadata.get("labels") or {}), label: self._new_id()}
         finalizers = list(dict.fromkeys((*(metadata.get("finalizers") or ()), finalizer)))
@@ -53,9 +53,11 @@ class PolicyAdmission:
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         served, subresource = attributes.where.served, attributes.where.subresource
         if attributes.operation == "DELETE":
-            if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED) == "Always":
-                message = f"This resource is protected, please make sure to remove the label: {PROTECTED}"
-                raise Forbidden(f'admission webhook "{PROTECTION}" denied the request: {message}', details=False)
+            if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED_LABEL) == "Always":
+                message = f"This resource is protected, please make sure to remove the label: {PROTECTED_LABEL}"
+                raise Forbidden(
+                    f'admission webhook "{PROTECTION_WEBHOOK}" denied the request: {message}', details=False
+                )
             return
         if obj is None or subresource or obj["metadata"].get("deletionTimestamp"):
             return
@@ -63,10 +65,10 @@ class PolicyAdmission:
         for check in served.kind.admission_validators:
             causes += check(obj, old)
         if causes:
-            raise denied(served.kind.singular, served.group, causes)
+            raise webhook_denial(served.kind.singular, served.group, causes)
 
 
-def denied(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:
+def webhook_denial(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:
     """The refusal in the words of an upstream webhook."""
     webhook = f"{singular}.karmada.io" if group.endswith("karmada.io") else f"{singular}.{group}"
-    return Forbidden(f'admission webhook "{webhook}" denied the request: {all_said(causes)}', details=False)
+    return Forbidden(f'admission webhook "{webhook}" denied the request: {join_causes(causes)}', details=False)

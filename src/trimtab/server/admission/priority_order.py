@@ -17,13 +17,13 @@ _CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/tr
 _PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorders.trimtab.dev"
 
 
-class Priorities:
+class PriorityOrderCheck:
     """An admission plugin for PriorityOrders and for the classes they name."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id in (_ORDERS, _PRIORITY_CLASSES)
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
@@ -33,39 +33,43 @@ class Priorities:
             return
         if kind == _ORDERS:
             names = (obj.get("spec") or {}).get("names") or ()
-            self._refuse(attributes, [_misplaced(*pair) for pair in _contradictions(names, self._values())])
+            self._raise_invalid(
+                attributes, [_order_cause(*pair) for pair in _contradictions(names, self._class_values())]
+            )
         elif kind == _PRIORITY_CLASSES and (order := self._store.get(_ORDER)) is not None:
             names, own = (orjson.loads(order.value).get("spec") or {}).get("names") or (), obj["metadata"]["name"]
-            found = _contradictions(names, {**self._values(), own: obj.get("value", 0)})
-            self._refuse(attributes, [_misvalued(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)])
+            found = _contradictions(names, {**self._class_values(), own: obj.get("value", 0)})
+            self._raise_invalid(
+                attributes, [_value_cause(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)]
+            )
 
-    def _values(self) -> dict[str, int]:
+    def _class_values(self) -> dict[str, int]:
         classes = [orjson.loads(entry.value) for entry in self._store.list(_CLASSES).entries]
         return {obj["metadata"]["name"]: obj.get("value", 0) for obj in classes}
 
-    def _refuse(self, attributes: Attributes, causes: Sequence[Cause]) -> None:
+    def _raise_invalid(self, attributes: Attributes, causes: Sequence[Cause]) -> None:
         if causes:
             served = attributes.where.served
             raise api_errors.invalid(served.kind.name, served.group, attributes.where.name, causes)
 
 
-class _Level(NamedTuple):
+class _RankedClass(NamedTuple):
     name: str
     value: int
 
 
-def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_Level, _Level]]:
+def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_RankedClass, _RankedClass]]:
     """Neighbours of which the higher one has the lower value."""
-    known = [_Level(name, values[name]) for name in names if name in values]
+    known = [_RankedClass(name, values[name]) for name in names if name in values]
     return [(higher, lower) for higher, lower in pairwise(known) if higher.value < lower.value]
 
 
-def _misplaced(higher: _Level, lower: _Level) -> Cause:
+def _order_cause(higher: _RankedClass, lower: _RankedClass) -> Cause:
     message = f"is above {lower.name} in the order, but its value {higher.value} is lower than {lower.value}"
-    return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quoted(higher.name)}: {message}", "spec.names")
+    return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quote_value(higher.name)}: {message}", "spec.names")
 
 
-def _misvalued(own: str, higher: _Level, lower: _Level) -> Cause:
+def _value_cause(own: str, higher: _RankedClass, lower: _RankedClass) -> Cause:
     """The order was there first: the class must fit into it, or the order must change."""
     value, bound = (
         (higher.value, f"at least {lower.value}") if own == higher.name else (lower.value, f"at most {higher.value}")

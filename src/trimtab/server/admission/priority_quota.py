@@ -12,7 +12,7 @@ from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.priority_quota import quota_applies_to, quota_excess
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.storage.staged_objects import Desk
+from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.store.store import Store
 from trimtab.store.txn import Draft, Operation, Proposal
 
@@ -20,7 +20,7 @@ _QUOTAS, _PODS = "/registry/core/resourcequotas/", "/registry/core/pods/"
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 
 
-class Quotas:
+class PriorityQuotaCheck:
     """An admission plugin that counts stored pods, so that it does not depend on the quota status.
 
     It counts in the transaction that writes the pod, so only one of two concurrent pods gets the last place.
@@ -29,36 +29,38 @@ class Quotas:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id == "pods"
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        if attributes.dry_run and obj is not None and (check := self.proviso(attributes, obj)) is not None:
+        if attributes.dry_run and obj is not None and (check := self.transaction_check(attributes, obj)) is not None:
             await self._store.transact(check)
 
-    def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None:
+    def transaction_check(self, attributes: Attributes, obj: Raw) -> Proposal | None:
         where = attributes.where
         if attributes.operation != "CREATE" or where.served.kind.id != "pods" or where.subresource:
             return None
         pod = msgspec.convert(obj, Pod, strict=False)
 
         def check(draft: Draft) -> Sequence[Operation]:
-            _check(Desk(draft), pod, where.name)
+            _check_quotas(StagedObjects(draft), pod, where.name)
             return ()
 
         return check
 
 
-def _check(desk: Desk, pod: Pod, name: str) -> None:
+def _check_quotas(staged: StagedObjects, pod: Pod, name: str) -> None:
     quotas = [
-        quota for _, quota in desk.all(ResourceQuota, f"{_QUOTAS}{pod.namespace}/") if quota_applies_to(quota, pod)
+        quota
+        for _, quota in staged.list_typed(ResourceQuota, f"{_QUOTAS}{pod.namespace}/")
+        if quota_applies_to(quota, pod)
     ]
-    policy = desk.typed(DisruptionPolicy, _POLICY)
+    policy = staged.get_typed(DisruptionPolicy, _POLICY)
     limited = policy.spec.limited_priorities if policy is not None else ()
     if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
         why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
         raise api_errors.forbidden("pods", "", name, why)
-    pods = [other for _, other in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
+    pods = [other for _, other in staged.list_typed(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
     for quota in quotas:
         if (found := quota_excess(quota, pod, pods)) is not None:
             raise api_errors.forbidden("pods", "", name, found.message)

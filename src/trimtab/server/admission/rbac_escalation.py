@@ -24,7 +24,7 @@ class RbacEscalation:
         self._store = store
         self._authorizer = authorizer
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         return kind.group == GROUP
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:

@@ -25,35 +25,35 @@ _MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"
 _VALIDATING = f"{_PREFIX}validatingwebhookconfigurations/"
 GROUP = "admissionregistration.k8s.io"
 _FAULTS = {kind.code: kind for kind in reversed(ApiFault.__subclasses__())}
-_LIMIT = 8 * 1024 * 1024
+_MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 
 
-class _Failed(Exception):
+class _CallFailed(Exception):
     """The webhook could not be called; the text says why."""
 
 
-class Hook(NamedTuple):
+class RegisteredWebhook(NamedTuple):
     """One webhook of one configuration."""
 
     name: str
     spec: Raw
 
-    def concerns(self, attributes: Attributes) -> bool:
+    def matches_rules(self, attributes: Attributes) -> bool:
         served, sub = attributes.where.served, attributes.where.subresource
         resource = f"{served.resource}/{sub}" if sub else served.resource
         return any(
-            _covers(rule, attributes.operation, served.group, served.version, resource)
-            for rule in self._rules(attributes)
+            _rule_matches(rule, attributes.operation, served.group, served.version, resource)
+            for rule in self._rules_in_scope(attributes)
         )
 
-    def _rules(self, attributes: Attributes) -> Iterator[Raw]:
+    def _rules_in_scope(self, attributes: Attributes) -> Iterator[Raw]:
         scope = "Namespaced" if attributes.where.served.kind.namespaced else "Cluster"
         for rule in self.spec.get("rules") or ():
             if rule.get("scope", "*") in {"*", scope}:
                 yield rule
 
 
-def _covers(rule: Raw, operation: str, group: str, version: str, resource: str) -> bool:
+def _rule_matches(rule: Raw, operation: str, group: str, version: str, resource: str) -> bool:
     resources = rule.get("resources") or ()
     parent, _, sub = resource.partition("/")
     patterns = {resource, "*/*", f"{parent}/*", f"*/{sub}"} if sub else {resource, "*", "*/*"}
@@ -65,7 +65,7 @@ def _covers(rule: Raw, operation: str, group: str, version: str, resource: str) 
     )
 
 
-def _selects(selector: Raw | None, labels: Raw) -> bool:
+def _selector_matches(selector: Raw | None, labels: Raw) -> bool:
     if not selector:
         return True
     rules = tuple(
@@ -75,84 +75,90 @@ def _selects(selector: Raw | None, labels: Raw) -> bool:
     return LabelSelector(match_labels=selector.get("matchLabels") or {}, match_expressions=rules).matches(labels)
 
 
-class Webhooks:
+class WebhookAdmission:
     """An admission plugin that calls every matching webhook."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind, operation: str) -> bool:
+    def handles(self, kind: Kind, operation: str) -> bool:
         """Nothing while no webhook is configured, and never the configurations, so that each can be deleted."""
-        return kind.group != GROUP and self.configured
+        return kind.group != GROUP and self.is_configured
 
     @property
-    def configured(self) -> bool:
+    def is_configured(self) -> bool:
         return bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
 
-    def _hooks(self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Iterator[Hook]:
+    def _matching_webhooks(
+        self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None
+    ) -> Iterator[RegisteredWebhook]:
         for entry in self._store.list(prefix).entries:
             for spec in orjson.loads(entry.value).get("webhooks") or ():
-                hook = Hook(spec.get("name", ""), spec)
-                if hook.concerns(attributes) and self._in_scope(hook, attributes, obj or old or {}):
+                hook = RegisteredWebhook(spec.get("name", ""), spec)
+                if hook.matches_rules(attributes) and self._is_in_scope(hook, attributes, obj or old or {}):
                     yield hook
 
-    def _in_scope(self, hook: Hook, attributes: Attributes, obj: Raw) -> bool:
+    def _is_in_scope(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw) -> bool:
         labels = (obj.get("metadata") or {}).get("labels") or {}
-        if not _selects(hook.spec.get("objectSelector"), labels):
+        if not _selector_matches(hook.spec.get("objectSelector"), labels):
             return False
         where = attributes.where
         if not hook.spec.get("namespaceSelector"):
             return True
         if where.served.storage == "namespaces":
-            return _selects(hook.spec["namespaceSelector"], labels)
+            return _selector_matches(hook.spec["namespaceSelector"], labels)
         if not where.namespace:
             return True
         entry = self._store.get(f"/registry/core/namespaces/{where.namespace}")
-        return _selects(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
+        return _selector_matches(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for hook in self._hooks(_MUTATING, attributes, obj, old):
-            response = await self._ask(hook, attributes, obj, old)
+        for hook in self._matching_webhooks(_MUTATING, attributes, obj, old):
+            response = await self._admit(hook, attributes, obj, old)
             if response is not None and response.get("patch"):
-                obj = _patched(hook, obj, response)
+                obj = _apply_webhook_patch(hook, obj, response)
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        hooks = list(self._hooks(_VALIDATING, attributes, obj, old))
+        hooks = list(self._matching_webhooks(_VALIDATING, attributes, obj, old))
         if hooks:
-            await asyncio.gather(*(self._ask(hook, attributes, obj, old) for hook in hooks))
+            await asyncio.gather(*(self._admit(hook, attributes, obj, old) for hook in hooks))
 
-    async def _ask(self, hook: Hook, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw | None:
+    async def _admit(
+        self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw | None, old: Raw | None
+    ) -> Raw | None:
         """The response of a webhook that allows; None when it could not be called and its failurePolicy is Ignore."""
         if attributes.dry_run and hook.spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run: its side effects are unknown')
-        review = _review(attributes, obj, old)
+        review = _admission_review(attributes, obj, old)
         try:
             response = await self._call(hook, review)
-        except _Failed as error:
+        except _CallFailed as error:
             if hook.spec.get("failurePolicy", "Fail") == "Ignore":
                 return None
-            raise api_errors.internal(f'failed calling webhook "{hook.name}": {error}') from None
+            raise api_errors.internal_error(f'failed calling webhook "{hook.name}": {error}') from None
         for text in response.get("warnings") or ():
             attributes.caller.warn(str(text))
         if not response.get("allowed"):
-            raise _denied(hook.name, response.get("status") or {})
+            raise _denial(hook.name, response.get("status") or {})
         return response
 
-    async def _call(self, hook: Hook, review: Raw) -> Raw:
+    async def _call(self, hook: RegisteredWebhook, review: Raw) -> Raw:
         seconds = hook.spec.get("timeoutSeconds") or 10
         url = self._url(hook.spec.get("clientConfig") or {})
         try:
             async with asyncio.timeout(seconds):
-                body = await _post(f"{url}{'&' if '?' in url else '?'}timeout={seconds}s", review, _trust(hook))
+                body = await _post(f"{url}{'&' if '?' in url else '?'}timeout={seconds}s", review, _ssl_context(hook))
         except TimeoutError:
-            raise _Failed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
+            raise _CallFailed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
         try:
             response = orjson.loads(body)["response"]
         except (ValueError, KeyError, TypeError):
-            raise _Failed("received invalid webhook response: it is not an AdmissionReview with a response") from None
+            raise _CallFailed(
+                "received invalid webhook response: it is not an AdmissionReview with a response"
+            ) from None
         if not isinstance(response, dict) or response.get("uid") != review["request"]["uid"]:
-            raise _Failed("received invalid webhook response: expected response.uid to be that of the request")
+            raise _CallFailed("received invalid webhook response: expected response.uid to be that of the request")
         return response
 
     def _url(self, client: Raw) -> str:
@@ -161,19 +167,19 @@ class Webhooks:
         service = client.get("service") or {}
         entry = self._store.get(f"/registry/core/services/{service.get('namespace')}/{service.get('name')}")
         if entry is None:
-            raise _Failed(f'failed to call webhook: service "{service.get("name")}" not found')
+            raise _CallFailed(f'failed to call webhook: service "{service.get("name")}" not found')
         spec = orjson.loads(entry.value).get("spec") or {}
         host = spec.get("externalName") or spec.get("clusterIP") or ""
         return f"https://{host}:{service.get('port', 443)}{service.get('path') or '/'}"
 
 
-def _trust(hook: Hook) -> ssl.SSLContext:
+def _ssl_context(hook: RegisteredWebhook) -> ssl.SSLContext:
     bundle = (hook.spec.get("clientConfig") or {}).get("caBundle")
     try:
         text = base64.b64decode(bundle).decode() if bundle else None
         return ssl.create_default_context(cadata=text)
     except (ValueError, ssl.SSLError) as error:
-        raise _Failed(f"unable to load root certificates: {error}") from None
+        raise _CallFailed(f"unable to load root certificates: {error}") from None
 
 
 async def _post(url: str, body: Raw, context: ssl.SSLContext) -> bytes:
@@ -185,15 +191,15 @@ async def _post(url: str, body: Raw, context: ssl.SSLContext) -> bytes:
                 url, data=orjson.dumps(body), ssl=context, headers={"Content-Type": "application/json"}
             ) as response,
         ):
-            content: bytes = await response.content.read(_LIMIT)
+            content: bytes = await response.content.read(_MAX_RESPONSE_BYTES)
             if response.status != 200:
-                raise _Failed(f"failed to call webhook: the server responded with status {response.status}")
+                raise _CallFailed(f"failed to call webhook: the server responded with status {response.status}")
             return content
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise _Failed(f'failed to call webhook: Post "{url}": {error}') from None
+        raise _CallFailed(f'failed to call webhook: Post "{url}": {error}') from None
 
 
-def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
+def _admission_review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
     where = attributes.where
     served, namespace, name, subresource = where.served, where.namespace, where.name, where.subresource
     kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
@@ -217,20 +223,20 @@ def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 
 
-def _patched(hook: Hook, obj: Raw, response: Raw) -> Raw:
+def _apply_webhook_patch(hook: RegisteredWebhook, obj: Raw, response: Raw) -> Raw:
     try:
         patch: Any = orjson.loads(base64.b64decode(response["patch"]))
         patched = apply_json_patch(obj, patch)
     except (ValueError, BadRequest, Invalid) as error:
-        raise api_errors.internal(
+        raise api_errors.internal_error(
             f'admission webhook "{hook.name}" sent a patch that does not apply: {error}'
         ) from None
     if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
-        raise api_errors.internal(f'admission webhook "{hook.name}" sent a patch that leaves no object')
+        raise api_errors.internal_error(f'admission webhook "{hook.name}" sent a patch that leaves no object')
     return patched
 
 
-def _denied(name: str, status: Raw) -> ApiFault:
+def _denial(name: str, status: Raw) -> ApiFault:
     message = f'admission webhook "{name}" denied the request'
     why = status.get("message") or status.get("reason")
     kind = _FAULTS.get(status.get("code") or 400, BadRequest)

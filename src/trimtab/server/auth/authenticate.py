@@ -13,11 +13,11 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
-from trimtab.store.records import Entry
+from trimtab.store.records import StoredEntry
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 ANONYMOUS_USER = User(ANONYMOUS, (UNAUTHENTICATED,))
-GetEntry = Callable[[str], Entry | None]
+GetEntry = Callable[[str], StoredEntry | None]
 
 
 def _base64_encode(content: bytes) -> str:

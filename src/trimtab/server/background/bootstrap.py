@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
-_LABEL = "kubernetes.io/bootstrapping"
+_BOOTSTRAP_LABEL = "kubernetes.io/bootstrapping"
 _HEALTH = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
 _DISCOVERY = [
     "/api",
@@ -96,8 +96,8 @@ def _admin_rules() -> list[Raw]:
     ]
 
 
-def _role(name: str, rules: list[Raw], *, label: str = "", gathers: str = "") -> Raw:
-    labels = {_LABEL: "rbac-defaults"}
+def _role(name: str, rules: list[Raw], *, label: str = "", aggregates: str = "") -> Raw:
+    labels = {_BOOTSTRAP_LABEL: "rbac-defaults"}
     if label:
         labels[f"{_RBAC}/aggregate-to-{label}"] = "true"
     role: Raw = {
@@ -106,8 +106,8 @@ def _role(name: str, rules: list[Raw], *, label: str = "", gathers: str = "") ->
         "metadata": {"name": name, "labels": labels, "annotations": {f"{_RBAC}/autoupdate": "true"}},
         "rules": rules,
     }
-    if gathers:
-        selector = {"matchLabels": {f"{_RBAC}/aggregate-to-{gathers}": "true"}}
+    if aggregates:
+        selector = {"matchLabels": {f"{_RBAC}/aggregate-to-{aggregates}": "true"}}
         role["aggregationRule"] = {"clusterRoleSelectors": [selector]}
     return role
 
@@ -116,17 +116,21 @@ def _binding(name: str, *groups: str) -> Raw:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": name, "labels": {_LABEL: "rbac-defaults"}, "annotations": {f"{_RBAC}/autoupdate": "true"}},
+        "metadata": {
+            "name": name,
+            "labels": {_BOOTSTRAP_LABEL: "rbac-defaults"},
+            "annotations": {f"{_RBAC}/autoupdate": "true"},
+        },
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups],
     }
 
 
-def _plain(urls: list[str]) -> list[Raw]:
-    return [{"verbs": ["get"], "nonResourceURLs": urls}]
+def _nonresource_rules(paths: list[str]) -> list[Raw]:
+    return [{"verbs": ["get"], "nonResourceURLs": paths}]
 
 
-def _priority(name: str, value: int, text: str) -> Raw:
+def _priority_class(name: str, value: int, text: str) -> Raw:
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -140,20 +144,20 @@ def _priority(name: str, value: int, text: str) -> Raw:
 def _roles() -> Iterator[Raw]:
     everything: Any = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
     yield _role("cluster-admin", [everything, {"verbs": ["*"], "nonResourceURLs": ["*"]}])
-    yield _role("admin", [], gathers="admin")
-    yield _role("edit", [], gathers="edit", label="admin")
-    yield _role("view", [], gathers="view", label="edit")
+    yield _role("admin", [], aggregates="admin")
+    yield _role("edit", [], aggregates="edit", label="admin")
+    yield _role("view", [], aggregates="view", label="edit")
     yield _role("system:aggregate-to-admin", [*_admin_rules(), *_edit_rules(), *_view_rules()], label="admin")
     yield _role("system:aggregate-to-edit", [*_edit_rules(), *_view_rules()], label="edit")
     yield _role("system:aggregate-to-view", _view_rules(), label="view")
-    yield _role("system:discovery", _plain(_DISCOVERY))
-    yield _role("system:public-info-viewer", _plain(_HEALTH))
+    yield _role("system:discovery", _nonresource_rules(_DISCOVERY))
+    yield _role("system:public-info-viewer", _nonresource_rules(_HEALTH))
     reviews = _rule(["create"], "authorization.k8s.io", ["selfsubjectaccessreviews", "selfsubjectrulesreviews"])
     yield _role("system:basic-user", [reviews, _rule(["create"], "authentication.k8s.io", ["selfsubjectreviews"])])
-    yield _role("system:monitoring", _plain(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]))
+    yield _role("system:monitoring", _nonresource_rules(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]))
 
 
-def first_objects() -> Iterator[Raw]:
+def bootstrap_objects() -> Iterator[Raw]:
     """All initial objects, in an order in which they can be created."""
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -167,4 +171,4 @@ def first_objects() -> Iterator[Raw]:
         ("system-cluster-critical", 2_000_000_000, "cluster"),
         ("system-node-critical", 2_000_001_000, "node"),
     ):
-        yield _priority(name, value, f"For pods without which the {role} does not work.")
+        yield _priority_class(name, value, f"For pods without which the {role} does not work.")

@@ -11,19 +11,19 @@ from msgspec.structs import replace
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, Conflict, NotFound
 from trimtab.server.auth.user import Caller
-from trimtab.server.registry.object_schema import Wanted
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.object_schema import DesiredObject
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.resources import Catalogue, Served, Where
-from trimtab.store.records import Event
+from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
+from trimtab.store.records import StoreEvent
 
 log = logging.getLogger("trimtab.garbage_collector")
 
 ROOT = "/registry/"
 _NAMESPACES = "/registry/core/namespaces/"
 _RETRY_SECONDS = 1.0
-_TOGETHER = 32
-Change = Callable[[Raw], Raw]
+_PARALLEL_TASKS = 32
+ChangeObject = Callable[[Raw], Raw]
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
 
@@ -35,7 +35,7 @@ class _Owner(msgspec.Struct, rename="camel"):
     block_owner_deletion: bool | None = None
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _ObjectMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     uid: str = ""
     namespace: str = ""
@@ -44,100 +44,100 @@ class _Meta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _Seen(msgspec.Struct):
-    metadata: _Meta
+class _PartialMetadata(msgspec.Struct):
+    metadata: _ObjectMeta
 
 
-_decoder = msgspec.json.Decoder(_Seen)
+_decoder = msgspec.json.Decoder(_PartialMetadata)
 
 
-def _meta(value: bytes) -> _Meta:
+def _decode_metadata(value: bytes) -> _ObjectMeta:
     return _decoder.decode(value).metadata
 
 
-class Task(NamedTuple):
+class CollectorTask(NamedTuple):
     """An object to check."""
 
-    what: str
+    action: str
     """`dependent`, `owner` or `namespace`."""
     key: str
 
 
-class Collector:
+class GarbageCollector:
     """Watches all changes; tasks that cannot be done yet are retried."""
 
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
-        self._catalogue: Catalogue = verbs.catalogue
+    def __init__(self, resource_store: ResourceStore) -> None:
+        self._resource_store = resource_store
+        self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._dependents: dict[str, set[str]] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
-        self._awaited: set[str] = set()
+        self._waiting_owner_uids: set[str] = set()
         """Uids of owners in deletion that wait for their dependents."""
         self._caller = Caller(user_agent="kube-controller-manager")
 
     async def run(self) -> None:
-        store = self._verbs.store
-        for cache in (self._dependents, self._owners, self._awaited):
+        store = self._resource_store.store
+        for cache in (self._dependents, self._owners, self._waiting_owner_uids):
             cache.clear()  # after a restart the deletion of an owner may have been missed
         watch = store.watch(ROOT, store.revision)
-        tasks = dict.fromkeys(self._first_look())
+        tasks = dict.fromkeys(self._initial_tasks())
         while True:
-            tasks = dict.fromkeys(await self._undone(list(tasks)))
+            tasks = dict.fromkeys(await self._process(list(tasks)))
             for event in await watch.next(_RETRY_SECONDS if tasks else None):
-                if self._matters(event):
-                    tasks.update(dict.fromkeys(self._noticed(event)))
+                if self._needs_tasks(event):
+                    tasks.update(dict.fromkeys(self._tasks_for_event(event)))
 
-    async def _undone(self, tasks: list[Task]) -> list[Task]:
+    async def _process(self, tasks: list[CollectorTask]) -> list[CollectorTask]:
         """Process the tasks concurrently, so that they share commits; returns those to retry."""
         # Nearly every dependent is new and has its owner: check that here, without a task for each.
-        tasks = [task for task in tasks if task.what != "dependent" or self._end_of(task.key) is not None]
+        tasks = [task for task in tasks if task.action != "dependent" or self._deletion_options(task.key) is not None]
         done: list[bool] = []
-        for start in range(0, len(tasks), _TOGETHER):
-            done += await asyncio.gather(*map(self._done, tasks[start : start + _TOGETHER]))
+        for start in range(0, len(tasks), _PARALLEL_TASKS):
+            done += await asyncio.gather(*map(self._process_task, tasks[start : start + _PARALLEL_TASKS]))
         return [task for task, is_done in zip(tasks, done, strict=True) if not is_done]
 
-    def _first_look(self) -> Iterator[Task]:
-        for entry in self._verbs.store.list(ROOT).entries:
+    def _initial_tasks(self) -> Iterator[CollectorTask]:
+        for entry in self._resource_store.store.list(ROOT).entries:
             if b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value:
-                yield from self._about(entry.key, _meta(entry.value))
+                yield from self._tasks_for_object(entry.key, _decode_metadata(entry.value))
 
-    def _matters(self, event: Event) -> bool:
+    def _needs_tasks(self, event: StoreEvent) -> bool:
         """Whether an event may need work: for most events a look at the bytes says no."""
         entry = event.entry
         return entry is None or (
             b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value or event.key in self._owners
         )
 
-    def _noticed(self, event: Event) -> Iterator[Task]:
+    def _tasks_for_event(self, event: StoreEvent) -> Iterator[CollectorTask]:
         value = event.value
         if value is None:
-            deleted = _meta(event.prev_value or b"")
+            deleted = _decode_metadata(event.prev_value or b"")
             yield from self._waiting_owners(event)
             self._forget(event.key)
-            self._awaited.discard(deleted.uid)
+            self._waiting_owner_uids.discard(deleted.uid)
             for key in sorted(self._dependents.get(deleted.uid, ())):
-                yield Task("dependent", key)
+                yield CollectorTask("dependent", key)
             if deleted.namespace:
-                yield from self._ending(deleted.namespace)
+                yield from self._namespace_tasks(deleted.namespace)
             return
         yield from self._waiting_owners(event)
-        yield from self._about(event.key, _meta(value))
+        yield from self._tasks_for_object(event.key, _decode_metadata(value))
 
-    def _about(self, key: str, meta: _Meta) -> Iterator[Task]:
+    def _tasks_for_object(self, key: str, meta: _ObjectMeta) -> Iterator[CollectorTask]:
         owners = tuple(owner.uid for owner in meta.owner_references or ())
         if owners != self._owners.get(key, ()):  # the deletion of a former owner has its own event
             self._forget(key)
             if owners:
                 self._owners[key] = owners
-                yield Task("dependent", key)
+                yield CollectorTask("dependent", key)
             for uid in owners:
                 self._dependents.setdefault(uid, set()).add(key)
         if meta.deletion_timestamp:
             if {_FOREGROUND, _ORPHAN} & set(meta.finalizers or ()):
-                self._awaited.add(meta.uid)
-                yield Task("owner", key)
+                self._waiting_owner_uids.add(meta.uid)
+                yield CollectorTask("owner", key)
             if key.startswith(_NAMESPACES):
-                yield Task("namespace", key)
+                yield CollectorTask("namespace", key)
 
     def _forget(self, key: str) -> None:
         for uid in self._owners.pop(key, ()):
@@ -147,51 +147,55 @@ class Collector:
                 if not dependents:
                     del self._dependents[uid]
 
-    def _waiting_owners(self, event: Event) -> Iterator[Task]:
+    def _waiting_owners(self, event: StoreEvent) -> Iterator[CollectorTask]:
         """Owners in foreground deletion are checked again when a dependent changed or was deleted."""
         before = event.prev_value
-        if before is None or self._awaited.isdisjoint(self._owners.get(event.key, ())):
+        if before is None or self._waiting_owner_uids.isdisjoint(self._owners.get(event.key, ())):
             return
-        meta = _meta(before)
+        meta = _decode_metadata(before)
         for owner in meta.owner_references or ():
-            found = self._find(owner, meta.namespace)
+            found = self._find_owner(owner, meta.namespace)
             if found is not None and b'"deletionTimestamp":' in found[1]:
-                yield Task("owner", found[0].key)
+                yield CollectorTask("owner", found[0].key)
 
-    def _ending(self, namespace: str) -> Iterator[Task]:
-        entry = self._verbs.store.get(f"{_NAMESPACES}{namespace}")
+    def _namespace_tasks(self, namespace: str) -> Iterator[CollectorTask]:
+        entry = self._resource_store.store.get(f"{_NAMESPACES}{namespace}")
         if entry is not None and b'"deletionTimestamp":' in entry.value:
-            yield Task("namespace", entry.key)
+            yield CollectorTask("namespace", entry.key)
 
-    def _find(self, owner: _Owner, namespace: str) -> tuple[Where, bytes] | None:
+    def _find_owner(self, owner: _Owner, namespace: str) -> tuple[ObjectPath, bytes] | None:
         """The owner, if an object with its name and uid exists."""
-        served = self._served(owner)
+        served = self._resource_of_owner(owner)
         if served is None:
             return None
-        where = Where(served, namespace if served.kind.namespaced else "", owner.name)
-        entry = self._verbs.store.get(where.key)
-        if entry is None or _meta(entry.value).uid != owner.uid:
+        where = ObjectPath(served, namespace if served.kind.namespaced else "", owner.name)
+        entry = self._resource_store.store.get(where.key)
+        if entry is None or _decode_metadata(entry.value).uid != owner.uid:
             return None
         return where, entry.value
 
-    def _served(self, owner: _Owner) -> Served | None:
+    def _resource_of_owner(self, owner: _Owner) -> ServedResource | None:
         """The kind of an owner, in the version of the reference or in another."""
-        if (found := self._catalogue.of_kind(owner.api_version, owner.kind)) is not None:
+        if (found := self._catalogue.find_kind(owner.api_version, owner.kind)) is not None:
             return found
         group = owner.api_version.rpartition("/")[0]
         return next((s for s in self._catalogue if s.group == group and s.kind.name == owner.kind), None)
 
-    def _where(self, key: str) -> Where | None:
+    def _path_of(self, key: str) -> ObjectPath | None:
         _, _, group, resource, rest = key.split("/", 4)
-        served = self._catalogue.preferred("" if group == "core" else group, resource)
+        served = self._catalogue.find_preferred("" if group == "core" else group, resource)
         if served is None:
             return None
         namespace, _, name = rest.rpartition("/")
-        return Where(served, namespace, name)
+        return ObjectPath(served, namespace, name)
 
-    async def _done(self, task: Task) -> bool:
+    async def _process_task(self, task: CollectorTask) -> bool:
         """Process a task; False to retry later."""
-        handler = {"dependent": self._dependent, "owner": self._owner, "namespace": self._namespace}[task.what]
+        handler = {
+            "dependent": self._collect_dependent,
+            "owner": self._release_owner,
+            "namespace": self._empty_namespace,
+        }[task.action]
         try:
             return await handler(task.key)
         except NotFound:
@@ -202,24 +206,24 @@ class Collector:
             log.warning("garbage collection failed and will be retried", extra={"key": task.key, "why": fault.message})
             return False
 
-    async def _dependent(self, key: str) -> bool:
+    async def _collect_dependent(self, key: str) -> bool:
         """Delete an object if none of its owners exists."""
-        where, options = self._where(key), self._end_of(key)
+        where, options = self._path_of(key), self._deletion_options(key)
         if where is not None and options is not None:
-            await self._verbs.delete(where, options, self._caller)
+            await self._resource_store.delete(where, options, self._caller)
         return True
 
-    def _end_of(self, key: str) -> DeleteOptions | None:
+    def _deletion_options(self, key: str) -> DeleteOptions | None:
         """The delete options for an object without owners; None if it has one."""
-        entry = self._verbs.store.get(key)
+        entry = self._resource_store.store.get(key)
         if entry is None:
             return None
-        meta = _meta(entry.value)
+        meta = _decode_metadata(entry.value)
         if meta.deletion_timestamp or not meta.owner_references:
             return None
-        if any(self._served(owner) is None for owner in meta.owner_references):
+        if any(self._resource_of_owner(owner) is None for owner in meta.owner_references):
             return None  # an owner of a kind that is not served may still exist
-        found = [self._find(owner, meta.namespace) for owner in meta.owner_references]
+        found = [self._find_owner(owner, meta.namespace) for owner in meta.owner_references]
         existing = [owner for owner in found if owner is not None]
         ending = [owner for owner in existing if self._in_foreground(owner[1])]
         if existing and len(ending) < len(existing):
@@ -228,72 +232,78 @@ class Collector:
 
     @staticmethod
     def _in_foreground(value: bytes) -> bool:
-        meta = _meta(value)
+        meta = _decode_metadata(value)
         return bool(meta.deletion_timestamp) and _FOREGROUND in (meta.finalizers or ())
 
-    async def _owner(self, key: str) -> bool:
+    async def _release_owner(self, key: str) -> bool:
         """Remove the finalizer of an owner when its dependents are deleted or orphaned."""
-        entry, where = self._verbs.store.get(key), self._where(key)
+        entry, where = self._resource_store.store.get(key), self._path_of(key)
         if entry is None or where is None:
             return True
-        meta = _meta(entry.value)
+        meta = _decode_metadata(entry.value)
         finalizers = meta.finalizers or []
         if _ORPHAN in finalizers:
             await self._orphan(meta.uid)
             await self._drop_finalizer(where, _ORPHAN)
         elif _FOREGROUND in finalizers:
-            if any([not await self._dependent(child) for child in sorted(self._dependents.get(meta.uid, ()))]):
+            if any([not await self._collect_dependent(child) for child in sorted(self._dependents.get(meta.uid, ()))]):
                 return False
-            if not self._blocked(meta.uid):
+            if not self._is_blocked(meta.uid):
                 await self._drop_finalizer(where, _FOREGROUND)
         return True
 
-    def _blocked(self, uid: str) -> bool:
+    def _is_blocked(self, uid: str) -> bool:
         for key in self._dependents.get(uid, ()):
-            entry = self._verbs.store.get(key)
+            entry = self._resource_store.store.get(key)
             if entry is None:
                 continue
-            owners = _meta(entry.value).owner_references or ()
+            owners = _decode_metadata(entry.value).owner_references or ()
             if any(owner.uid == uid and owner.block_owner_deletion for owner in owners):
                 return True
         return False
 
     async def _orphan(self, uid: str) -> None:
         for key in sorted(self._dependents.get(uid, ())):
-            where = self._where(key)
+            where = self._path_of(key)
             if where is not None:
                 await self._change(where, lambda old: _without_owner(old, uid))
 
-    async def _drop_finalizer(self, where: Where, finalizer: str) -> None:
+    async def _drop_finalizer(self, where: ObjectPath, finalizer: str) -> None:
         def without_finalizer(old: Raw) -> Raw:
             rest = [name for name in old["metadata"].get("finalizers") or () if name != finalizer]
             return {**old, "metadata": {**old["metadata"], "finalizers": rest}}
 
         await self._change(where, without_finalizer)
 
-    async def _change(self, where: Where, change: Change) -> None:
-        def desired(old: Raw) -> Wanted:
-            return Wanted(change(old))
+    async def _change(self, where: ObjectPath, change: ChangeObject) -> None:
+        def desired(old: Raw) -> DesiredObject:
+            return DesiredObject(change(old))
 
-        await self._verbs.change(where, desired, WriteOptions(field_manager=self._caller.user_agent), self._caller)
+        await self._resource_store.change(
+            where, desired, WriteOptions(field_manager=self._caller.user_agent), self._caller
+        )
 
-    def _untold(self, prefix: str) -> bool:
+    def _has_undeleted(self, prefix: str) -> bool:
         """Whether an object there is not in deletion yet; checked whenever an object of the namespace is deleted."""
-        return any(b'"deletionTimestamp":' not in entry.value for entry in self._verbs.store.list(prefix).entries)
+        return any(
+            b'"deletionTimestamp":' not in entry.value for entry in self._resource_store.store.list(prefix).entries
+        )
 
-    async def _namespace(self, key: str) -> bool:
+    async def _empty_namespace(self, key: str) -> bool:
         """Delete the contents of a terminating namespace, then finalize it."""
-        entry, where = self._verbs.store.get(key), self._where(key)
-        if entry is None or where is None or not _meta(entry.value).deletion_timestamp:
+        entry, where = self._resource_store.store.get(key), self._path_of(key)
+        if entry is None or where is None or not _decode_metadata(entry.value).deletion_timestamp:
             return True
         name = where.name
         remaining = 0
-        for served in self._catalogue.stored():
-            if served.kind.namespaced and self._verbs.store.count(served.under(name)):
-                if self._untold(served.under(name)):
+        for served in self._catalogue.stored_resources():
+            if served.kind.namespaced and self._resource_store.store.count(served.collection_prefix(name)):
+                if self._has_undeleted(served.collection_prefix(name)):
                     options = DeleteOptions("Background")
-                    await self._verbs.delete_collection(Where(served, name), ListOptions(), options, self._caller)
-                remaining += self._verbs.store.count(served.under(name))
+                    await self._resource_store.delete_collection(
+                        ObjectPath(served, name), ListOptions(), options, self._caller
+                    )
+                remaining += self._resource_store.store.count(served.collection_prefix(name))
         if remaining:
             return True  # deletion of the last object triggers this again
         await self._change(replace(where, subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})

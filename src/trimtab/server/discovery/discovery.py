@@ -8,17 +8,17 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.resources import Catalogue, Served, Subresource
+from trimtab.server.resources import ResourceCatalogue, ServedResource, Subresource
 
 AGGREGATED = "{};g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
-def _storage_hash(served: Served) -> str:
+def _storage_hash(served: ServedResource) -> str:
     text = f"{served.group}/{served.kind.version}/{served.kind.name}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
-def _resource_entry(served: Served) -> Raw:
+def _resource_entry(served: ServedResource) -> Raw:
     kind = served.kind
     entry: Raw = {
         "name": kind.plural,
@@ -36,14 +36,14 @@ def _resource_entry(served: Served) -> Raw:
     return entry
 
 
-def _subresource_entry(served: Served, name: str, sub: Subresource) -> Raw:
+def _subresource_entry(served: ServedResource, name: str, sub: Subresource) -> Raw:
     entry: Raw = {"name": f"{served.resource}/{name}", "singularName": "", "namespaced": served.kind.namespaced}
     if sub.version:
         entry |= {"group": sub.group, "version": sub.version}
     return {**entry, "kind": sub.kind or served.kind.name, "verbs": list(sub.verbs)}
 
 
-def _aggregated_entry(served: Served) -> Raw:
+def _aggregated_entry(served: ServedResource) -> Raw:
     kind = served.kind
     group, version = (served.group, served.version) if kind.custom else ("", "")
     entry: Raw = {
@@ -76,7 +76,7 @@ def _aggregated_entry(served: Served) -> Raw:
 class Discovery:
     """The discovery documents, cached until the catalogue changes."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
         self._documents: dict[str, Any] = {}
         self._documents_version = -1

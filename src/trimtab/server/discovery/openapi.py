@@ -11,7 +11,7 @@ from trimtab.api.value import Raw
 from trimtab.server.discovery.openapi_paths import META, REF, ResourcePaths, schema_name
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON, parse_accept
-from trimtab.server.resources import Catalogue, Served
+from trimtab.server.resources import ResourceCatalogue, ServedResource
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -28,7 +28,7 @@ class OpenApiDocument(NamedTuple):
     hash: str
 
 
-def _custom_schema(served: Served) -> Raw:
+def _custom_schema(served: ServedResource) -> Raw:
     """The schema of a custom resource, with standard metadata and its group, version and kind."""
     schema = served.schema
     properties: Raw = {**(schema.get("properties") or {})}
@@ -42,7 +42,7 @@ def _custom_schema(served: Served) -> Raw:
     return {**schema, "type": "object", "properties": properties, "x-kubernetes-group-version-kind": [kind]}
 
 
-def _custom_list(served: Served, name: str) -> Raw:
+def _custom_list(served: ServedResource, name: str) -> Raw:
     kind = {"group": served.group, "version": served.version, "kind": f"{served.kind.name}List"}
     return {
         "description": f"A list of {served.kind.name} objects.",
@@ -58,7 +58,7 @@ def _custom_list(served: Served, name: str) -> Raw:
     }
 
 
-def _schemas(resources: list[Served]) -> dict[str, Raw]:
+def _schemas(resources: list[ServedResource]) -> dict[str, Raw]:
     custom: dict[str, Raw] = {}
     wanted = [f"{META}{name}" for name in _COMMON_SCHEMAS if name != "Patch"]
     for served in resources:
@@ -83,7 +83,7 @@ def _has_native_schema(name: str) -> bool:
     return True
 
 
-def _info(resources: list[Served]) -> Raw:
+def _info(resources: list[ServedResource]) -> Raw:
     if all(served.kind.custom for served in resources):
         return {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
     return {"title": "Kubernetes", "version": "1.32"}
@@ -92,9 +92,9 @@ def _info(resources: list[Served]) -> Raw:
 class OpenApi:
     """The OpenAPI documents, built on the first request and again after the catalogue changes."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
-        self._documents: dict[str, tuple[tuple[Served, ...], OpenApiDocument]] = {}
+        self._documents: dict[str, tuple[tuple[ServedResource, ...], OpenApiDocument]] = {}
         self._index: tuple[int, bytes] = (-1, b"")
         self._swagger: tuple[int, OpenApiDocument] | None = None
 
@@ -111,7 +111,7 @@ class OpenApi:
         groups = [f"apis/{group}/{v}" for group in self._catalogue.groups() for v in self._catalogue.versions(group)]
         return [f"api/{version}" for version in self._catalogue.versions("")] + groups
 
-    def _resources(self, name: str) -> list[Served]:
+    def _resources(self, name: str) -> list[ServedResource]:
         parts = name.split("/")
         if len(parts) == 2 and parts[0] == "api":
             return self._catalogue.resources("", parts[1])
@@ -182,7 +182,7 @@ class OpenApi:
         }
 
 
-def _build_document(resources: list[Served]) -> Raw:
+def _build_document(resources: list[ServedResource]) -> Raw:
     paths: dict[str, Raw] = {}
     for served in resources:
         paths |= ResourcePaths(served).paths()

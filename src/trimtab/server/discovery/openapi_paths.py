@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from trimtab.api.kinds.native import openapi as native
 from trimtab.api.value import Raw
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -64,7 +64,7 @@ def _content(media_types: Iterable[str], schema: str) -> Raw:
     return {"content": {kind: {"schema": {"$ref": f"{REF}{schema}"}} for kind in media_types}}
 
 
-def schema_name(served: Served) -> str:
+def schema_name(served: ServedResource) -> str:
     """The name of the component schema of a resource."""
     if not served.kind.custom and not served.group.endswith(".karmada.io"):
         return native.schema_name(served.api_version, served.kind.name)
@@ -74,7 +74,7 @@ def schema_name(served: Served) -> str:
 class ResourcePaths:
     """The paths of one resource."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResource) -> None:
         self._served = served
         self._kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
         self._media_types = _CUSTOM_MEDIA if served.kind.custom else _BUILT_IN_MEDIA

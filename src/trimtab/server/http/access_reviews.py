@@ -10,30 +10,30 @@ from trimtab.server.auth.authenticate import ISSUER, Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.user import User
 from trimtab.server.printers.responses import raw_response, response_format
-from trimtab.server.registry.object_schema import Fitter
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.object_schema import ObjectSchema
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.request.options import parse_write_options
-from trimtab.server.resources import Where
+from trimtab.server.resources import ObjectPath
 
 
 class AccessReviews:
     """Handles every kind of review; reviews are not stored."""
 
-    def __init__(self, resource_store: Verbs, authenticator: Authenticator, authorizer: Authorizer) -> None:
+    def __init__(self, resource_store: ResourceStore, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._resource_store = resource_store
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    async def handle(self, request: Request, where: Where) -> Response:
+    async def handle(self, request: Request, where: ObjectPath) -> Response:
         served = where.served
         options = parse_write_options("CreateOptions", request.query)
         media = media_type_of(request.headers.get("content-type", ""))
         body = decode_body(media, request.body, served.api_version, served.kind.name)
-        fitter: Fitter = self._resource_store.fitter
-        obj = fitter.understand(served, body, options.validation, request.caller)
+        fitter: ObjectSchema = self._resource_store.object_schema
+        obj = fitter.decode(served, body, options.validation, request.caller)
         obj.setdefault("metadata", {})
         if where.namespace:
             obj["metadata"] = {**obj["metadata"], "namespace": where.namespace}
@@ -45,10 +45,10 @@ class AccessReviews:
         if served.kind.name == "SelfSubjectRulesReview":
             obj["spec"] = {}
         else:
-            obj = fitter.owned(where, obj, None, options.field_manager or request.caller.user_agent, now)
+            obj = fitter.with_managed_fields(where, obj, None, options.field_manager or request.caller.user_agent, now)
         return raw_response(201, {**obj, "status": status}, response_format(request, served, single=True))
 
-    def _review_status(self, kind: str, spec: Raw, user: User, where: Where) -> Raw:
+    def _review_status(self, kind: str, spec: Raw, user: User, where: ObjectPath) -> Raw:
         if kind == "SelfSubjectReview":
             return {"userInfo": user.user_info()}
         if kind == "TokenReview":
@@ -61,7 +61,7 @@ class AccessReviews:
         subject = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
         return self._access_status(spec, subject, where)
 
-    def _access_status(self, spec: Raw, user: User, where: Where) -> Raw:
+    def _access_status(self, spec: Raw, user: User, where: ObjectPath) -> Raw:
         causes = _access_causes(where.served.kind.name, spec, where.namespace)
         if causes:
             raise api_errors.invalid(where.served.kind.name, where.served.group, "", causes)
@@ -103,7 +103,7 @@ def _access_causes(kind: str, spec: Raw, namespace: str) -> list[Cause]:
             Cause("FieldValueInvalid", "Invalid value: at least one of user or group must be specified", "spec.user")
         )
     if namespace and isinstance(resource, dict) and resource.get("namespace", "") != namespace:
-        message = f"Invalid value: {api_errors.quoted(resource.get('namespace', ''))}: must match metadata.namespace: {namespace}"
+        message = f"Invalid value: {api_errors.quote_value(resource.get('namespace', ''))}: must match metadata.namespace: {namespace}"
         causes.append(Cause("FieldValueInvalid", message, "spec.resourceAttributes.namespace"))
     return causes
 

@@ -19,15 +19,15 @@ from trimtab.server.printers.responses import (
     watch_response,
 )
 from trimtab.server.registry.deletion import RETURNS_OBJECT
-from trimtab.server.registry.object_schema import Wanted
+from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import Patcher
-from trimtab.server.registry.resource_store import Outcome, Verbs
+from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
 from trimtab.server.request.body_decoding import DecodedBody, decode_body
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
-from trimtab.server.resources import Served, Where
+from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
 ExternalHandler = Callable[[Request, str], Awaitable[Response | StreamingResponse]]
@@ -38,7 +38,7 @@ class RequestHandler:
 
     def __init__(
         self,
-        resource_store: Verbs,
+        resource_store: ResourceStore,
         nonresource_paths: NonResourcePaths,
         authenticator: Authenticator,
         authorizer: Authorizer,
@@ -127,10 +127,10 @@ class RequestHandler:
         if served.kind.id == "bindings":
             return await self._subresources.bind(request, target.namespace)
         if "list" not in served.verbs:
-            return await self._access_reviews.handle(request, Where(served, target.namespace))
+            return await self._access_reviews.handle(request, ObjectPath(served, target.namespace))
         return await self._handle_verb(request, target, served, verb)
 
-    def _check_scope(self, served: Served, target: RequestInfo, verb: str) -> None:
+    def _check_scope(self, served: ServedResource, target: RequestInfo, verb: str) -> None:
         if bool(target.name) == (verb == "create") and verb in {"create", "update", "patch"}:
             raise api_errors.no_such_method()
         if served.kind.namespaced == bool(target.namespace):
@@ -141,7 +141,7 @@ class RequestHandler:
             raise api_errors.no_such_method()
 
     async def _handle_subresource(
-        self, request: Request, target: RequestInfo, served: Served, verb: str
+        self, request: Request, target: RequestInfo, served: ServedResource, verb: str
     ) -> Response | StreamingResponse:
         name = target.subresource.partition("/")[0]
         subresource = served.subresources.get(name)
@@ -153,13 +153,13 @@ class RequestHandler:
             raise api_errors.no_such_method()
         if external_handler := self.external_subresources.get(f"{served.kind.id}/{name}"):
             return await external_handler(request, target.name)
-        where = Where(served, target.namespace, target.name, target.subresource)
-        return await self._subresources.answer(request, where, verb)
+        where = ObjectPath(served, target.namespace, target.name, target.subresource)
+        return await self._subresources.handle(request, where, verb)
 
     async def _handle_verb(
-        self, request: Request, target: RequestInfo, served: Served, verb: str
+        self, request: Request, target: RequestInfo, served: ServedResource, verb: str
     ) -> Response | StreamingResponse:
-        resource_store, where = self._resource_store, Where(served, target.namespace, target.name)
+        resource_store, where = self._resource_store, ObjectPath(served, target.namespace, target.name)
         if verb == "get":
             found = resource_store.get(where, request.query.get("resourceVersion", ""))
             return object_response(request, found, 200, self._now())
@@ -178,21 +178,21 @@ class RequestHandler:
             return self._write_response(request, await self._patcher.patch(request, where))
         return self._write_response(request, await self._write(request, where, verb))
 
-    async def _write(self, request: Request, where: Where, verb: str) -> Outcome:
+    async def _write(self, request: Request, where: ObjectPath, verb: str) -> WriteOutcome:
         options = parse_write_options("CreateOptions" if verb == "create" else "UpdateOptions", request.query)
-        obj = self._resource_store.fitter.understand(
+        obj = self._resource_store.object_schema.decode(
             where.served, self._decode_body(request, where.served), options.validation, request.caller
         )
         if verb == "create":
-            return await self._resource_store.create(where, Wanted(obj), options, request.caller)
+            return await self._resource_store.create(where, DesiredObject(obj), options, request.caller)
         return await self._resource_store.update(where, obj, options, request.caller)
 
-    def _decode_body(self, request: Request, served: Served) -> DecodedBody:
+    def _decode_body(self, request: Request, served: ServedResource) -> DecodedBody:
         media = media_type_of(request.headers.get("content-type", ""))
         return decode_body(media, request.body, served.api_version, served.kind.name)
 
-    def _write_response(self, request: Request, outcome: Outcome) -> Response:
-        return object_response(request, outcome.found, 201 if outcome.created else 200, self._now())
+    def _write_response(self, request: Request, outcome: WriteOutcome) -> Response:
+        return object_response(request, outcome.stored, 201 if outcome.created else 200, self._now())
 
     def _delete_options_body(self, request: Request) -> Raw | None:
         if not request.body.strip():
@@ -201,18 +201,18 @@ class RequestHandler:
             media_type_of(request.headers.get("content-type", "")), request.body, "v1", "DeleteOptions"
         ).obj
 
-    async def _delete(self, request: Request, where: Where) -> Response:
+    async def _delete(self, request: Request, where: ObjectPath) -> Response:
         options = parse_delete_options(self._delete_options_body(request), request.query)
-        if self._subresources.evictions.stand_before(where, options, request.caller):
+        if self._subresources.evictions.must_evict(where, options, request.caller):
             found = self._resource_store.get(where)
             await self._subresources.evictions.delete(where, options, request.caller)
             return object_response(request, found, 200, self._now())
         outcome, status = await self._resource_store.delete(where, options, request.caller)
         if outcome.deleted and where.served.storage not in RETURNS_OBJECT:
             return raw_response(200, status, response_format(request, where.served, single=True)._replace(transform=""))
-        return object_response(request, outcome.found, 200, self._now())
+        return object_response(request, outcome.stored, 200, self._now())
 
-    async def _delete_collection(self, request: Request, where: Where) -> Response:
+    async def _delete_collection(self, request: Request, where: ObjectPath) -> Response:
         options = parse_delete_options(self._delete_options_body(request), request.query)
         chosen = parse_list_options(request.query)
         return list_response(

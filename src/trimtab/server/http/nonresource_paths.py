@@ -14,7 +14,7 @@ from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON, PROTOBUF, parse_accept
 from trimtab.server.request.protobuf_responses import encode_discovery
 from trimtab.server.request.routes import RequestInfo
-from trimtab.server.resources import Catalogue
+from trimtab.server.resources import ResourceCatalogue
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
 VERSION: Raw = {
@@ -42,7 +42,7 @@ class NonResourcePaths:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: ResourceCatalogue,
         discovery: Discovery,
         openapi: OpenApi,
         health_checks: dict[str, HealthCheck],

@@ -9,7 +9,7 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server.printers.table import TablePrinter, make_table, partial_metadata, validate_include_object
-from trimtab.server.registry.watch import View, Watching, bookmark, plain_view
+from trimtab.server.registry.watch import ResourceWatch, WatchFormat, bookmark_object, plain_format
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, negotiate_format
 from trimtab.server.request.options import ListOptions
@@ -19,8 +19,8 @@ from trimtab.server.request.protobuf_responses import (
     protobuf_list_response,
     protobuf_response,
 )
-from trimtab.server.resources import Served, Where
-from trimtab.server.storage.object_codec import Batch, Found, unpack
+from trimtab.server.resources import ObjectPath, ServedResource
+from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
 from trimtab.store.store import Store
 
 _MAX_WATCH_SECONDS = 3600
@@ -29,11 +29,11 @@ Now = Callable[[], datetime]
 
 
 @lru_cache(maxsize=512)
-def printer_for(served: Served) -> TablePrinter:
+def printer_for(served: ServedResource) -> TablePrinter:
     return TablePrinter(served)
 
 
-def response_format(request: Request, served: Served, *, single: bool, watch: bool = False) -> ResponseFormat:
+def response_format(request: Request, served: ServedResource, *, single: bool, watch: bool = False) -> ResponseFormat:
     accept = request.headers.get("accept", "")
     return negotiate_format(accept, single=single, watch=watch, custom=served.json_only)
 
@@ -43,7 +43,7 @@ def raw_response(code: int, raw: Raw, form: ResponseFormat = ResponseFormat()) -
     return protobuf_response(code, raw) if form.media_type == PROTOBUF else Response(code, orjson.dumps(raw))
 
 
-def object_response(request: Request, found: Found, code: int, now: datetime) -> Response:
+def object_response(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
     served = found.served
     form = response_format(request, served, single=True)
     if form.transform == "Table":
@@ -59,7 +59,7 @@ def object_response(request: Request, found: Found, code: int, now: datetime) ->
     return Response(code, found.body())
 
 
-def list_response(request: Request, batch: Batch, now: datetime) -> Response:
+def list_response(request: Request, batch: ObjectList, now: datetime) -> Response:
     served = batch.served
     form = response_format(request, served, single=False)
     if form.transform == "Table":
@@ -68,18 +68,20 @@ def list_response(request: Request, batch: Batch, now: datetime) -> Response:
         rows = [printer.row(e.value, e.mod_revision, now, include, form.version) for e in batch.entries]
         return raw_response(200, make_table(form.version, batch.metadata(), printer.column_definitions(), rows))
     if form.transform:
-        items = [partial_metadata(raw, form.version) for raw in batch.raws()]
+        items = [partial_metadata(raw, form.version) for raw in batch.raw_items()]
         body: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{form.version}"}
         if form.media_type == PROTOBUF:
             return protobuf_list_response(body, batch.metadata(), items)
         return raw_response(200, {**body, "metadata": batch.metadata(), "items": items})
     if form.media_type == PROTOBUF:
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
-        return protobuf_list_response(head, batch.metadata(), batch.raws())
+        return protobuf_list_response(head, batch.metadata(), batch.raw_items())
     return Response(200, batch.body())
 
 
-def watch_response(request: Request, store: Store, where: Where, options: ListOptions, now: Now) -> StreamingResponse:
+def watch_response(
+    request: Request, store: Store, where: ObjectPath, options: ListOptions, now: Now
+) -> StreamingResponse:
     served = where.served
     if options.timeout is None:
         options = options._replace(timeout=float(_MAX_WATCH_SECONDS // 2 + secrets.randbelow(_MAX_WATCH_SECONDS // 2)))
@@ -87,17 +89,17 @@ def watch_response(request: Request, store: Store, where: Where, options: ListOp
     if form.transform == "Table":
         include = validate_include_object(request.query.get("includeObject", ""))
         tables = _TableView(served, include, form.version, now)
-        watching = Watching(store, where, options, tables.view(), make_bookmark=tables.bookmark)
+        watching = ResourceWatch(store, where, options, tables.view(), make_bookmark=tables.bookmark)
         return StreamingResponse(watching.lines())
     if form.media_type == PROTOBUF:
         frames = _ProtobufEvents(served, form)
         make_bookmark = _partial_bookmark(form.version) if form.transform else None
-        watching = Watching(
+        watching = ResourceWatch(
             store, where, options, frames.view(), make_bookmark=make_bookmark, make_line=frames.event_frame
         )
         return StreamingResponse(watching.lines(), f"{PROTOBUF};stream=watch")
     if form.transform:
-        watching = Watching(
+        watching = ResourceWatch(
             store,
             where,
             options,
@@ -105,11 +107,11 @@ def watch_response(request: Request, store: Store, where: Where, options: ListOp
             make_bookmark=_partial_bookmark(form.version),
         )
         return StreamingResponse(watching.lines())
-    return StreamingResponse(Watching(store, where, options, plain_view(served)).lines())
+    return StreamingResponse(ResourceWatch(store, where, options, plain_format(served)).lines())
 
 
-def _partial_view(served: Served, version: str) -> View:
-    return View(
+def _partial_view(served: ServedResource, version: str) -> WatchFormat:
+    return WatchFormat(
         f"partial {served.api_version} {version}",
         lambda value, revision: orjson.dumps(partial_metadata(unpack(served, value, revision), version)),
     )
@@ -128,7 +130,7 @@ def _partial_bookmark(version: str) -> Callable[[int, bool], Raw]:
 class _TableView:
     """Watch events of type `Table`; only the first event carries the column definitions."""
 
-    def __init__(self, served: Served, include: str, version: str, now: Now) -> None:
+    def __init__(self, served: ServedResource, include: str, version: str, now: Now) -> None:
         self._served = served
         self._printer = printer_for(served)
         self._include = include
@@ -136,8 +138,8 @@ class _TableView:
         self._now = now
         self._first = True
 
-    def view(self) -> View:
-        return View("", self._encode)  # no shared encoding: ages and the first event differ per watcher
+    def view(self) -> WatchFormat:
+        return WatchFormat("", self._encode)  # no shared encoding: ages and the first event differ per watcher
 
     def _definitions(self) -> list[Raw] | None:
         first, self._first = self._first, False
@@ -148,7 +150,7 @@ class _TableView:
         return orjson.dumps(make_table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row]))
 
     def bookmark(self, revision: int, end: bool) -> Raw:
-        mark = bookmark(self._served, revision, initial_end=end)
+        mark = bookmark_object(self._served, revision, initial_end=end)
         row = {"cells": ["" for _ in self._printer.headers], "object": partial_metadata(mark, self._version)}
         return make_table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row])
 
@@ -156,12 +158,12 @@ class _TableView:
 class _ProtobufEvents:
     """Length-prefixed protobuf watch events."""
 
-    def __init__(self, served: Served, form: ResponseFormat) -> None:
+    def __init__(self, served: ServedResource, form: ResponseFormat) -> None:
         self._served = served
         self._form = form
 
-    def view(self) -> View:
-        return View(f"protobuf {self._served.api_version} {self._form.transform}", self._encode)
+    def view(self) -> WatchFormat:
+        return WatchFormat(f"protobuf {self._served.api_version} {self._form.transform}", self._encode)
 
     def _encode(self, value: bytes, revision: int) -> bytes:
         raw = unpack(self._served, value, revision)

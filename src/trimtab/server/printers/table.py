@@ -12,7 +12,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.printers.builtin_columns import columns_for
 from trimtab.server.printers.cells import ColumnHeader, format_age
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import unpack
 
 
@@ -44,7 +44,7 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
 class TablePrinter:
     """Converts objects of one resource to table rows."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResource) -> None:
         self._served = served
         kind = served.kind
         columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
@@ -69,7 +69,7 @@ class TablePrinter:
     def row(self, value: bytes, revision: int, now: datetime, include: str, version: str) -> Raw:
         obj = unpack(self._served, value, revision)
         # The printers of built-in kinds read the stored version, whichever version the request names.
-        stored = obj if self._served.kind.custom or not self._served.outward else orjson.loads(value)
+        stored = obj if self._served.kind.custom or not self._served.from_stored else orjson.loads(value)
         return {"cells": self._cell_function(stored, now), "object": _included_object(obj, include, version)}
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from trimtab.api.schema.structural import CelError, CelEvaluator
 from trimtab.api.value import Raw
 
-_KEPT = 2048
+_CACHE_SIZE = 2048
 _COST_LIMIT = 1_000_000
-_MISSING = re.compile(r'Key not found in map : "([^"]*)"')
-_NOISE = re.compile(r"^[A-Z_]+: ")
+_MISSING_KEY = re.compile(r'Key not found in map : "([^"]*)"')
+_STATUS_PREFIX = re.compile(r"^[A-Z_]+: ")
 
 
-def _typed(schema: Raw, value: Any) -> Any:
+def _to_cel_value(schema: Raw, value: Any) -> Any:
     """The value with the types of its schema: a float in an integer field has no CEL value."""
     kind = schema.get("type")
     if kind == "integer" and isinstance(value, float):
@@ -25,58 +25,58 @@ def _typed(schema: Raw, value: Any) -> Any:
     if isinstance(value, dict):
         known, rest = schema.get("properties") or {}, schema.get("additionalProperties")
         rest = rest if isinstance(rest, dict) else {}
-        return {key: _typed(known.get(key, rest), item) for key, item in value.items()}
+        return {key: _to_cel_value(known.get(key, rest), item) for key, item in value.items()}
     if isinstance(value, list):
         items = schema.get("items") if isinstance(schema.get("items"), dict) else {}
-        return [_typed(items or {}, item) for item in value]
+        return [_to_cel_value(items or {}, item) for item in value]
     return value
 
 
-def _worded(fault: str) -> str:
+def _kubernetes_message(fault: str) -> str:
     """The error in the words of Kubernetes."""
-    missing = _MISSING.search(fault)
-    return f"no such key: {missing[1]}" if missing else _NOISE.sub("", fault)
+    missing = _MISSING_KEY.search(fault)
+    return f"no such key: {missing[1]}" if missing else _STATUS_PREFIX.sub("", fault)
 
 
-class Rules:
+class CelRuleEvaluator:
     """Evaluates CEL rules; each expression is compiled once."""
 
     def __init__(self) -> None:
-        self._tongue: Any = None
-        self._unanswered: type[Exception] = RuntimeError
+        self._environment: Any = None
+        self._compile_error: type[Exception] = RuntimeError
         self._cost: Callable[[str, Raw], int] = lambda *_: 0
         self._compiled: dict[str, Any] = {}
 
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
         program = self._program(expression)
-        variables = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
+        variables = {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)}
         if self._cost(expression, variables) > _COST_LIMIT:
             raise CelError("operation cancelled: actual cost limit exceeded")
         try:
             result = program.eval(data=variables)
         except RuntimeError as error:
-            raise CelError(_worded(str(error))) from error
+            raise CelError(_kubernetes_message(str(error))) from error
         if str(result.type()) == "ERROR":
-            raise CelError(_worded(str(result.value())))
+            raise CelError(_kubernetes_message(str(result.value())))
         return result.value()
 
     def _program(self, expression: str) -> Any:
         program = self._compiled.get(expression)
         if program is None:
-            if len(self._compiled) >= _KEPT:
+            if len(self._compiled) >= _CACHE_SIZE:
                 self._compiled.clear()
-            if self._tongue is None:
+            if self._environment is None:
                 # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
-                self._tongue = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
-                self._cost, self._unanswered = evaluator.cost, evaluator.Unanswered
+                self._environment = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
+                self._cost, self._compile_error = evaluator.cost, evaluator.Unanswered
             try:
-                program = self._compiled[expression] = self._tongue.compile(expression)
-            except self._unanswered as error:
+                program = self._compiled[expression] = self._environment.compile(expression)
+            except self._compile_error as error:
                 raise CelError(f"compilation failed: {error}") from error
         return program
 
 
-def rules() -> CelEvaluator | None:
+def new_rule_evaluator() -> CelEvaluator | None:
     """The evaluator, or None if the extra `cel` is not installed."""
-    return Rules() if find_spec("cel_expr_python") else None
+    return CelRuleEvaluator() if find_spec("cel_expr_python") else None

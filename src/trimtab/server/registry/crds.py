@@ -13,10 +13,10 @@ from trimtab.decide.pods.budgets.scalable_kinds import scale_of
 from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import CRD_FINALIZER
-from trimtab.server.registry.object_schema import Fitter, Wanted
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.resources import Catalogue, Served, Where
+from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
 from trimtab.server.storage.object_codec import unpack
 
 log = logging.getLogger("trimtab.crds")
@@ -27,17 +27,17 @@ _RETRY_SECONDS = 1.0
 _MANAGER = "kube-apiserver"
 
 
-def complaints(obj: Raw, old: Raw | None) -> list[Cause]:
+def schema_causes(obj: Raw, old: Raw | None) -> list[Cause]:
     """What is wrong with the schemas of a CRD; the other fields are validated with its kind."""
     return definition_causes(obj)
 
 
-def _condition(obj: Raw, kind: str) -> bool:
+def _is_condition_true(obj: Raw, kind: str) -> bool:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
-def _kind(spec: Raw, version: Raw) -> Kind:
+def _kind_of_version(spec: Raw, version: Raw) -> Kind:
     names = spec["names"]
     columns = [
         Column(c["name"], c["jsonPath"], c["type"], c.get("format", ""), c.get("priority", 0), c.get("description", ""))
@@ -59,7 +59,7 @@ def _kind(spec: Raw, version: Raw) -> Kind:
     )
 
 
-def served_by_definition(spec: Raw) -> list[Served]:
+def resources_of_crd(spec: Raw) -> list[ServedResource]:
     """Every served version of a custom kind."""
     found = []
     for version in spec["versions"]:
@@ -67,95 +67,100 @@ def served_by_definition(spec: Raw) -> list[Served]:
             schema = version["schema"]["openAPIV3Schema"]
             fields = [field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()]
             found.append(
-                Served(_kind(spec, version), version["name"], schema=partial(_same, schema), selectable=fields)
+                ServedResource(
+                    _kind_of_version(spec, version),
+                    version["name"],
+                    schema=partial(_return_schema, schema),
+                    selectable=fields,
+                )
             )
     return found
 
 
-def _same(schema: Raw) -> Raw:
+def _return_schema(schema: Raw) -> Raw:
     return schema
 
 
-class Definitions:
+class CrdController:
     """Keeps the catalogue in sync with the CRDs in the store."""
 
-    def __init__(self, verbs: Verbs, fitter: Fitter) -> None:
-        self._verbs = verbs
-        self._catalogue: Catalogue = verbs.catalogue
-        self._fitter = fitter
+    def __init__(self, resource_store: ResourceStore, object_schema: ObjectSchema) -> None:
+        self._resource_store = resource_store
+        self._catalogue: ResourceCatalogue = resource_store.catalogue
+        self._object_schema = object_schema
         self._generations: dict[str, int] = {}
-        self._ending: set[str] = set()
+        self._terminating: set[str] = set()
         """Keys of CRDs in deletion that still have objects."""
 
     @property
-    def _served(self) -> Served:
-        resource = self._catalogue.preferred("apiextensions.k8s.io", "customresourcedefinitions")
+    def _crd_resource(self) -> ServedResource:
+        resource = self._catalogue.find_preferred("apiextensions.k8s.io", "customresourcedefinitions")
         if resource is None:
             raise NotFound("this server does not serve CustomResourceDefinitions")
         return resource
 
     def load(self) -> None:
         """Serve the CRDs that are already stored."""
-        for entry in self._verbs.store.list(PREFIX).entries:
+        for entry in self._resource_store.store.list(PREFIX).entries:
             self._serve(orjson.loads(entry.value))
 
     def _serve(self, obj: Raw) -> None:
         name, spec = obj["metadata"]["name"], obj["spec"]
         if name in kinds or self._generations.get(name) == obj["metadata"].get("generation"):
             return  # built-in kinds are served from their declaration
-        self._withdraw(name, spec)
-        for served in served_by_definition(spec):
+        self._stop_serving(name, spec)
+        for served in resources_of_crd(spec):
             self._catalogue.add(served)
         self._generations[name] = obj["metadata"].get("generation", 0)
 
-    def _withdraw(self, name: str, spec: Raw) -> None:
+    def _stop_serving(self, name: str, spec: Raw) -> None:
         for served in self._catalogue:
             if served.group == spec["group"] and served.resource == spec["names"]["plural"]:
-                self._fitter.forget(served)
+                self._object_schema.forget_resource(served)
         self._catalogue.remove(spec["group"], spec["names"]["plural"])
         self._generations.pop(name, None)
 
-    async def follow(self) -> None:
+    async def run(self) -> None:
         """Watch CRDs: serve new ones and clean up after deleted ones."""
-        store = self._verbs.store
+        store = self._resource_store.store
         watch = store.watch(PREFIX, store.revision)
         for entry in store.list(PREFIX).entries:
-            await self._try(entry.key)
+            await self._try_reconcile(entry.key)
         while True:
-            events = await watch.next(_RETRY_SECONDS if self._ending else None)
-            for key in tuple(self._ending):
-                await self._try(key)
+            events = await watch.next(_RETRY_SECONDS if self._terminating else None)
+            for key in tuple(self._terminating):
+                await self._try_reconcile(key)
             for key in dict.fromkeys(event.key for event in events):
                 if store.get(key) is None:
                     last = next(event.prev_value for event in reversed(events) if event.key == key)
                     if last:
                         obj = orjson.loads(last)
-                        self._withdraw(obj["metadata"]["name"], obj["spec"])
+                        self._stop_serving(obj["metadata"]["name"], obj["spec"])
                 else:
-                    await self._try(key)
+                    await self._try_reconcile(key)
 
-    async def _try(self, key: str) -> None:
+    async def _try_reconcile(self, key: str) -> None:
         try:
-            await self._settle(key)
+            await self._reconcile(key)
         except ApiFault as fault:
             log.warning("reconciling a CustomResourceDefinition failed", extra={"key": key, "why": fault.message})
 
-    async def _settle(self, key: str) -> None:
-        entry = self._verbs.store.get(key)
-        self._ending.discard(key)
+    async def _reconcile(self, key: str) -> None:
+        entry = self._resource_store.store.get(key)
+        self._terminating.discard(key)
         if entry is None:
             return
-        obj = unpack(self._served, entry.value, entry.mod_revision)
+        obj = unpack(self._crd_resource, entry.value, entry.mod_revision)
         if obj["metadata"].get("deletionTimestamp"):
             await self._clean_up(obj)
             return
-        status = self._status(obj)
-        if _condition({"status": status}, "NamesAccepted"):
+        status = self._desired_status(obj)
+        if _is_condition_true({"status": status}, "NamesAccepted"):
             self._serve(obj)
         if status != (obj.get("status") or {}):
-            await self._write(obj["metadata"]["name"], {"status": status})
+            await self._update(obj["metadata"]["name"], {"status": status})
 
-    def _clash(self, spec: Raw) -> str:
+    def _name_conflict(self, spec: Raw) -> str:
         """Which of the names another kind of the group already uses."""
         names = spec["names"]
         own = {names["plural"], names.get("singular", ""), *(names.get("shortNames") or ())}
@@ -169,22 +174,22 @@ class Definitions:
                 return f'"{shared[0]}" is already in use'
         return ""
 
-    def _status(self, obj: Raw) -> Raw:
+    def _desired_status(self, obj: Raw) -> Raw:
         """The status that a CRD should have."""
         spec, before = obj["spec"], obj.get("status") or {}
-        conflict = self._clash(spec)
+        conflict = self._name_conflict(spec)
         stored = list(before.get("storedVersions") or ())
         storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
         if storage not in stored:
             stored.append(storage)
-        now = timestamp(self._verbs.clock.now())
+        now = timestamp(self._resource_store.clock.now())
         accepted = ("NoConflicts", "no conflicts found") if not conflict else ("NameConflict", conflict)
         initial = ("InitialNamesAccepted", "the initial names have been accepted")
         wanted = [
             ("NamesAccepted", not conflict, *accepted),
             (
                 "Established",
-                not conflict or _condition(obj, "Established"),
+                not conflict or _is_condition_true(obj, "Established"),
                 *(initial if not conflict else ("NotAccepted", "not all names are accepted")),
             ),
         ]
@@ -204,13 +209,13 @@ class Definitions:
             "storedVersions": stored,
         }
 
-    async def _write(self, name: str, changes: Raw) -> None:
-        def merge(old: Raw) -> Wanted:
-            return Wanted({**old, **changes})
+    async def _update(self, name: str, changes: Raw) -> None:
+        def merge(old: Raw) -> DesiredObject:
+            return DesiredObject({**old, **changes})
 
-        where = Where(self._served, "", name, "status" if "status" in changes else "")
+        where = ObjectPath(self._crd_resource, "", name, "status" if "status" in changes else "")
         try:
-            await self._verbs.change(where, merge, WriteOptions(field_manager=_MANAGER), Caller())
+            await self._resource_store.change(where, merge, WriteOptions(field_manager=_MANAGER), Caller())
         except NotFound:
             return  # deleted meanwhile; its own event follows
 
@@ -220,11 +225,11 @@ class Definitions:
         finalizers = obj["metadata"].get("finalizers") or []
         if CRD_FINALIZER not in finalizers:
             return
-        served = self._catalogue.preferred(spec["group"], spec["names"]["plural"])
+        served = self._catalogue.find_preferred(spec["group"], spec["names"]["plural"])
         if served is not None:
-            await self._verbs.delete_collection(Where(served), ListOptions(), DeleteOptions(), Caller())
-            if self._verbs.store.count(served.prefix):
-                self._ending.add(f"{PREFIX}{name}")
+            await self._resource_store.delete_collection(ObjectPath(served), ListOptions(), DeleteOptions(), Caller())
+            if self._resource_store.store.count(served.prefix):
+                self._terminating.add(f"{PREFIX}{name}")
                 return  # some objects wait for their finalizers
         rest = [finalizer for finalizer in finalizers if finalizer != CRD_FINALIZER]
-        await self._write(name, {"metadata": {**obj["metadata"], "finalizers": rest}})
+        await self._update(name, {"metadata": {**obj["metadata"], "finalizers": rest}})

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.request.options import DeleteOptions
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _CRD = "customresourcedefinitions.apiextensions.k8s.io"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-_PROTECTED = {"default", "kube-system", "kube-public"}
-_FINISHED = {"Succeeded", "Failed"}
+_PROTECTED_NAMESPACES = {"default", "kube-system", "kube-public"}
+_FINISHED_PHASES = {"Succeeded", "Failed"}
 RETURNS_OBJECT = {
     "pods",
     "podtemplates",
@@ -26,19 +26,19 @@ RETURNS_OBJECT = {
 """Kinds whose deletion responds with the object also when it is removed at once."""
 
 
-class Deletion(NamedTuple):
+class DeletionPlan(NamedTuple):
     """The result of a deletion: the object, and whether it is removed."""
 
     obj: Raw
-    gone: bool
+    removed: bool
     unchanged: bool = False
 
 
-def _stamp(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def plan_deletion(served: Served, old: Raw, options: DeleteOptions, now: datetime) -> Deletion:
+def plan_deletion(served: ServedResource, old: Raw, options: DeleteOptions, now: datetime) -> DeletionPlan:
     if served.storage == "namespaces":
         return _plan_namespace(old, now)
     metadata: Raw = {**old["metadata"]}
@@ -47,28 +47,28 @@ def plan_deletion(served: Served, old: Raw, options: DeleteOptions, now: datetim
     if served.storage == "pods" and (plan := _plan_pod(obj, options, now)):
         return plan
     if not metadata.get("finalizers"):
-        _mark(metadata, now, 0)
-        return Deletion(obj, gone=True)
+        _mark_deleted(metadata, now, 0)
+        return DeletionPlan(obj, removed=True)
     if metadata.get("deletionTimestamp"):
         unchanged = metadata.get("finalizers") == old["metadata"].get("finalizers")
         if metadata.get("deletionGracePeriodSeconds"):
-            metadata |= {"deletionTimestamp": _stamp(now), "deletionGracePeriodSeconds": 0}
+            metadata |= {"deletionTimestamp": _format_time(now), "deletionGracePeriodSeconds": 0}
             unchanged = False
-        return Deletion(obj, gone=False, unchanged=unchanged)
-    _mark(metadata, now, 0)
-    return Deletion(obj, gone=False)
+        return DeletionPlan(obj, removed=False, unchanged=unchanged)
+    _mark_deleted(metadata, now, 0)
+    return DeletionPlan(obj, removed=False)
 
 
-def _mark(metadata: Raw, now: datetime, grace: int) -> None:
+def _mark_deleted(metadata: Raw, now: datetime, grace: int) -> None:
     if metadata.get("deletionTimestamp"):
         metadata["deletionGracePeriodSeconds"] = grace
         return
-    metadata |= {"deletionTimestamp": _stamp(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    metadata |= {"deletionTimestamp": _format_time(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
     if metadata.get("generation"):
         metadata["generation"] += 1
 
 
-def _set_finalizers(served: Served, metadata: Raw, policy: str) -> None:
+def _set_finalizers(served: ServedResource, metadata: Raw, policy: str) -> None:
     finalizers = list(metadata.get("finalizers") or [])
     if served.kind.id == _CRD and not metadata.get("deletionTimestamp") and CRD_FINALIZER not in finalizers:
         finalizers.append(CRD_FINALIZER)
@@ -81,39 +81,39 @@ def _set_finalizers(served: Served, metadata: Raw, policy: str) -> None:
         metadata.pop("finalizers", None)
 
 
-def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | None:
+def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> DeletionPlan | None:
     """Pods on a node get a grace period; None when it does not apply."""
     metadata, spec = obj["metadata"], obj.get("spec", {})
     grace = options.grace_period_seconds
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds", 30)
     grace = 1 if grace < 0 else grace
-    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
+    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED_PHASES:
         grace = 0
     deleted_at = metadata.get("deletionTimestamp")
     if not deleted_at:
         if grace == 0:
             return None
-        _mark(metadata, now, grace)
-        return Deletion(obj, gone=False)
+        _mark_deleted(metadata, now, grace)
+        return DeletionPlan(obj, removed=False)
     current = metadata.get("deletionGracePeriodSeconds") or 0
     if current == 0 or (grace == 0 and options.grace_period_seconds is not None):
         return None
     if options.grace_period_seconds is None or grace >= current:
-        return Deletion(obj, gone=False, unchanged=True)
+        return DeletionPlan(obj, removed=False, unchanged=True)
     earlier = datetime.fromisoformat(deleted_at) - timedelta(seconds=current - grace)
-    metadata |= {"deletionTimestamp": _stamp(earlier), "deletionGracePeriodSeconds": grace}
-    return Deletion(obj, gone=False)
+    metadata |= {"deletionTimestamp": _format_time(earlier), "deletionGracePeriodSeconds": grace}
+    return DeletionPlan(obj, removed=False)
 
 
-def _plan_namespace(old: Raw, now: datetime) -> Deletion:
+def _plan_namespace(old: Raw, now: datetime) -> DeletionPlan:
     name = old["metadata"]["name"]
-    if name in _PROTECTED:
+    if name in _PROTECTED_NAMESPACES:
         raise api_errors.forbidden("namespaces", "", name, "this namespace may not be deleted")
     if old["metadata"].get("deletionTimestamp"):
         pending: Any = old.get("spec", {}).get("finalizers") or old["metadata"].get("finalizers")
-        return Deletion(old, gone=not pending, unchanged=bool(pending))
-    metadata = {**old["metadata"], "deletionTimestamp": _stamp(now)}
-    return Deletion(
-        {**old, "metadata": metadata, "status": {**old.get("status", {}), "phase": "Terminating"}}, gone=False
+        return DeletionPlan(old, removed=not pending, unchanged=bool(pending))
+    metadata = {**old["metadata"], "deletionTimestamp": _format_time(now)}
+    return DeletionPlan(
+        {**old, "metadata": metadata, "status": {**old.get("status", {}), "phase": "Terminating"}}, removed=False
     )

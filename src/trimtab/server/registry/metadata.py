@@ -5,11 +5,11 @@ from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
-from trimtab.server.api_errors import quoted
+from trimtab.server.api_errors import quote_value
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
-_PATH_NAMED = {
+_PATH_SEGMENT_NAMED = {
     "roles.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
@@ -18,7 +18,7 @@ _PATH_NAMED = {
 
 
 def _name_faults(name: str, kind_id: str) -> list[str]:
-    if kind_id in _PATH_NAMED:
+    if kind_id in _PATH_SEGMENT_NAMED:
         return _path_segment_faults(name)
     if kind_id == "namespaces":
         return label_faults(name)
@@ -112,7 +112,7 @@ def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
         causes += _finalizer_causes(after)
         added = [name for name in after if name not in before]
         if added and old.get("deletionTimestamp"):
-            listed = ", ".join(quoted(name) for name in added)
+            listed = ", ".join(quote_value(name) for name in added)
             why = "no new finalizers can be added if the object is being deleted, found new finalizers "
             causes.append(forbidden("metadata.finalizers", f"{why}[]string{{{listed}}}"))
     return causes

@@ -17,71 +17,71 @@ from trimtab.errors import ApiFault, BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.request.body_decoding import DecodedBody
-from trimtab.server.resources import Served, Where
+from trimtab.server.resources import ObjectPath, ServedResource
 
-_OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
+_WITHOUT_KIND_VALIDATION = {"binding", "ephemeralcontainers", "resize", "finalize"}
 """Subresources that may change what the main resource may not."""
-_META = "meta.v1.ObjectMeta"
+_OBJECT_META = "meta.v1.ObjectMeta"
 
 
-class Wanted(Struct, frozen=True):
+class DesiredObject(Struct, frozen=True):
     """An object to be written; an applied one already has its managedFields."""
 
     obj: Raw
     applied: bool = False
 
 
-class Read(NamedTuple):
+class ReadObject(NamedTuple):
     """A decoded object and the fields that were dropped."""
 
     obj: Raw
     problems: list[str]
 
 
-class Fitter:
+class ObjectSchema:
     """The schemas of all resources of one server."""
 
     # `server_rules` are validations that only the server can do, because they concern serving
     def __init__(
-        self, cel: CelEvaluator | None = None, further: Mapping[str, ValidateFunction] = MappingProxyType({})
+        self, cel: CelEvaluator | None = None, server_rules: Mapping[str, ValidateFunction] = MappingProxyType({})
     ) -> None:
         self._cel = cel
-        self._further = further
-        self._structural: dict[Served, StructuralSchema] = {}
-        self._shapes: dict[Served, MergeSchema] = {}
+        self._server_rules = server_rules
+        self._structural_schemas: dict[ServedResource, StructuralSchema] = {}
+        self._shapes: dict[ServedResource, MergeSchema] = {}
 
-    def structural(self, served: Served) -> StructuralSchema:
-        structural = self._structural.get(served)
+    def structural_schema(self, served: ServedResource) -> StructuralSchema:
+        structural = self._structural_schemas.get(served)
         if structural is None:
-            structural = self._structural[served] = StructuralSchema(served.schema)
+            structural = self._structural_schemas[served] = StructuralSchema(served.schema)
         return structural
 
-    def forget(self, served: Served) -> None:
-        self._structural.pop(served, None)
+    def forget_resource(self, served: ServedResource) -> None:
+        self._structural_schemas.pop(served, None)
         self._shapes.pop(served, None)
 
     # reading
 
-    def understand(self, served: Served, body: DecodedBody, validation: str, caller: Caller) -> Raw:
+    def decode(self, served: ServedResource, body: DecodedBody, validation: str, caller: Caller) -> Raw:
         """The object of a request, validated as strictly as the client requested."""
-        obj = self._typed(served, body.obj)
+        obj = self._check_type(served, body.obj)
         try:
             read = self.read(served, obj)
         except codec.NativeDecodeError as error:
-            raise self._unfit(served, obj, str(error)) from None
+            raise self._cannot_handle(served, obj, str(error)) from None
         problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
         if problems and validation == "Strict":
-            raise self._unfit(served, obj, f"strict decoding error: {', '.join(problems)}")
+            raise self._cannot_handle(served, obj, f"strict decoding error: {', '.join(problems)}")
         if problems and validation == "Warn":
             for problem in problems:
                 caller.warn(problem)
         return read.obj
 
-    def _unfit(self, served: Served, obj: Raw, why: str) -> ApiFault:
+    def _cannot_handle(self, served: ServedResource, obj: Raw, reason: str) -> ApiFault:
         kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
-        return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {why}')
+        return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {reason}')
 
-    def _typed(self, served: Served, obj: Raw) -> Raw:
+    def _check_type(self, served: ServedResource, obj: Raw) -> Raw:
         """The object with kind and apiVersion, which must match the request path."""
         version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
         if served.kind.custom:
@@ -89,7 +89,7 @@ class Fitter:
                 missing = "Kind" if not kind else "apiVersion"
                 raise BadRequest(
                     f"the object provided is unrecognized (must be of type {served.kind.name}): "
-                    f"Object '{missing}' is missing in '{api_errors.quoted(obj)}' ({api_errors.quoted(obj)[:30]} ...)"
+                    f"Object '{missing}' is missing in '{api_errors.quote_value(obj)}' ({api_errors.quote_value(obj)[:30]} ...)"
                 )
             if version != served.api_version:
                 raise BadRequest(
@@ -105,72 +105,72 @@ class Fitter:
             if version == served.api_version or has_message(message_name(version, kind)):
                 group = (served.group or "core").split(".")[0]
                 why = f"converting ({version.rpartition('/')[2]}.{kind}) to ({group}.{served.kind.name}): unknown conversion"
-            raise self._unfit(served, obj, why)
+            raise self._cannot_handle(served, obj, why)
         return {**obj, "apiVersion": served.api_version, "kind": served.kind.name}
 
-    def read(self, served: Served, obj: Raw) -> Read:
+    def read(self, served: ServedResource, obj: Raw) -> ReadObject:
         """Drop and report unknown fields; raises `codec.Unreadable` when a value has the wrong type."""
         if served.message:
             body, unknown = codec.read(served.message, obj)
-            return Read(body, [f'unknown field "{path}"' for path in unknown])
+            return ReadObject(body, [f'unknown field "{path}"' for path in unknown])
         metadata = obj.get("metadata") or {}
         if not isinstance(metadata, dict):
             raise codec.NativeDecodeError("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
-        meta, unknown = codec.read(_META, metadata)
+        meta, unknown = codec.read(_OBJECT_META, metadata)
         meta = {key: value for key, value in meta.items() if value is not None}
-        pruned, further = self.structural(served).prune(obj)
+        pruned, further = self.structural_schema(served).prune(obj)
         unknown = sorted([f"metadata.{path}" for path in unknown] + further)
-        return Read({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
+        return ReadObject({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
 
-    def read_again(self, served: Served, obj: Raw, known: Raw) -> Read:
+    def read_changed(self, served: ServedResource, obj: Raw, before: Raw) -> ReadObject:
         """`read` for an object derived from `before`: members they share were read when it was stored."""
-        if served.outward is not None:
+        if served.from_stored is not None:
             return self.read(served, obj)
-        changed = _touched(obj, known)
+        changed = _changed_members(obj, before)
         metadata = changed.get("metadata")
         if isinstance(metadata, dict):
-            changed["metadata"] = _touched(metadata, known["metadata"])
+            changed["metadata"] = _changed_members(metadata, before["metadata"])
         read, problems = self.read(served, changed)
         if "metadata" not in changed:
             read.pop("metadata", None)
         elif isinstance(metadata, dict):
-            read["metadata"] = _rejoined(metadata, changed["metadata"], read["metadata"])
-        return Read(_rejoined(obj, changed, read), problems)
+            read["metadata"] = _merge_members(metadata, changed["metadata"], read["metadata"])
+        return ReadObject(_merge_members(obj, changed, read), problems)
 
     # writing
 
-    def blank_status(self, served: Served) -> Raw | None:
+    def initial_status(self, served: ServedResource) -> Raw | None:
         """The initial status of a native object; None if the kind shows none."""
         field = message(served.message).json_fields.get("status") if served.message else None
         return codec.empty_message(field.type) if field is not None and field.always_written else None
 
-    def complete(self, served: Served, obj: Raw) -> Raw:
+    def apply_defaults(self, served: ServedResource, obj: Raw) -> Raw:
         """Defaults of the schema, then those of the kind.
 
         Defaults of the kind do not repair what the schema refuses: a kube-apiserver with our CRDs could not do that either.
         """
         if served.message:
-            return _filled(obj, served.kind.defaults)
-        obj = self.structural(served).apply_defaults(obj)
-        defaulted = _filled(obj, served.kind.defaults)
-        return obj if defaulted is not obj and self.structural(served).check(obj) else defaulted
+            return _with_defaults(obj, served.kind.defaults)
+        obj = self.structural_schema(served).apply_defaults(obj)
+        defaulted = _with_defaults(obj, served.kind.defaults)
+        return obj if defaulted is not obj and self.structural_schema(served).check(obj) else defaulted
 
-    def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
+    def validate(self, served: ServedResource, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
         if not served.message:
-            structural = self.structural(served)
+            structural = self.structural_schema(served)
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
-        if subresource in _OWN_RULES or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
+        if subresource in _WITHOUT_KIND_VALIDATION or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
             return found  # the validators of a kind rely on the types that its schema ensures
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes
-        if further := self._further.get(served.kind.id):
+        if further := self._server_rules.get(served.kind.id):
             found += further(obj, old)
         return found
 
-    def shape(self, served: Served) -> MergeSchema:
+    def shape(self, served: ServedResource) -> MergeSchema:
         """How the parts of an object merge."""
         if served.message:
             return native_merge_schema(served.api_version, served.kind.name)
@@ -179,26 +179,28 @@ class Fitter:
             shape = self._shapes[served] = merge_schema_of(served.schema)
         return shape
 
-    def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False) -> Raw:
+    def with_managed_fields(
+        self, where: ObjectPath, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False
+    ) -> Raw:
         """The object with managedFields that record what this write changed."""
         served = where.served
         writer = FieldManager(manager, "Update", served.api_version, where.subresource)
         time = None if where.subresource == "scale" else now  # scale updates have no timestamp
-        return track_update(old, obj, self.shape(served), writer, time, **({} if whole else part_of(where)))
+        return track_update(old, obj, self.shape(served), writer, time, **({} if whole else managed_part(where)))
 
 
-def _touched(new: Raw, known: Raw) -> Raw:
+def _changed_members(new: Raw, before: Raw) -> Raw:
     """The members that are not the same objects as before."""
-    return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
+    return {key: value for key, value in new.items() if value is None or value is not before.get(key)}
 
 
-def _filled(obj: Raw, defaults: Iterable[DefaultFunction]) -> Raw:
+def _with_defaults(obj: Raw, defaults: Iterable[DefaultFunction]) -> Raw:
     for fill in defaults:
         obj = fill(obj)
     return obj
 
 
-def _rejoined(new: Raw, changed: Raw, read: Raw) -> Raw:
+def _merge_members(new: Raw, changed: Raw, read: Raw) -> Raw:
     """`new` with its changed members replaced by what reading made of them, and with members that reading adds."""
     merged = {
         key: read[key] if key in changed else value for key, value in new.items() if key not in changed or key in read
@@ -206,14 +208,14 @@ def _rejoined(new: Raw, changed: Raw, read: Raw) -> Raw:
     return {**merged, **{key: value for key, value in read.items() if key not in new}}
 
 
-class Part(TypedDict, total=False):
+class ManagedPart(TypedDict, total=False):
     """The top-level fields that a path may change, as keyword arguments of `api.patch`."""
 
     only: Sequence[str]
     without: Sequence[str]
 
 
-def part_of(where: Where) -> Part:
+def managed_part(where: ObjectPath) -> ManagedPart:
     if where.subresource == "status":
         return {"only": ("status",)}
     return {"without": ("status",)} if where.served.kind.status else {}

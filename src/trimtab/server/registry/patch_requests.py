@@ -15,20 +15,20 @@ from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.registry.object_schema import Fitter, Wanted, part_of
-from trimtab.server.registry.resource_store import Outcome, Verbs
+from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
+from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
 from trimtab.server.request.body_decoding import load_json, load_yaml
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
-from trimtab.server.resources import Served, Where
+from trimtab.server.resources import ObjectPath, ServedResource
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-_BUILT_IN = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
-_CUSTOM = (JSON_PATCH, MERGE, APPLY)
+_BUILTIN_MEDIA = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+_CUSTOM_MEDIA = (JSON_PATCH, MERGE, APPLY)
 _METADATA_ORDER = (
     "name",
     "generateName",
@@ -46,116 +46,119 @@ _METADATA_ORDER = (
     "managedFields",
 )
 """The field order of Go, for errors that show the whole object."""
-KNOWN = "Known"
+TRUSTED = "Known"
 """The field validation of a patch encoded from our own types, which has no unknown fields."""
-Apply = Callable[[Raw], Any]
+PatchFunction = Callable[[Raw], Any]
 
 
 class Patcher:
     """Applies patch requests to stored objects."""
 
-    def __init__(self, verbs: Verbs) -> None:
-        self._verbs = verbs
+    def __init__(self, resource_store: ResourceStore) -> None:
+        self._resource_store = resource_store
 
     @property
-    def _fitter(self) -> Fitter:
-        return self._verbs.fitter
+    def _object_schema(self) -> ObjectSchema:
+        return self._resource_store.object_schema
 
-    def check_media(self, ask: Request, served: Served) -> str:
-        media = media_type_of(ask.headers.get("content-type", ""))
-        if media not in _BUILT_IN:
+    def check_media(self, request: Request, served: ServedResource) -> str:
+        media = media_type_of(request.headers.get("content-type", ""))
+        if media not in _BUILTIN_MEDIA:
             raise UnsupportedMedia("415: Unsupported Media Type", details=True)
         if media == STRATEGIC and served.kind.custom:
             raise UnsupportedMedia(
-                "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_CUSTOM)
+                "the body of the request was in an unknown format - accepted media types include: "
+                + ", ".join(_CUSTOM_MEDIA)
             )
         return media
 
-    async def patch(self, ask: Request, where: Where) -> Outcome:
-        media = self.check_media(ask, where.served)
-        options = parse_write_options("PatchOptions", ask.query, apply=media == APPLY)
+    async def patch(self, request: Request, where: ObjectPath) -> WriteOutcome:
+        media = self.check_media(request, where.served)
+        options = parse_write_options("PatchOptions", request.query, apply=media == APPLY)
         if media == APPLY:
-            return await self.apply(where, read_applied(ask.body), options, ask.caller)
-        return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
+            return await self.apply(where, decode_apply_body(request.body), options, request.caller)
+        return await self.change(where, self.decode_patch(media, request.body, where.served), options, request.caller)
 
-    async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
-        def patched(old: Raw) -> Wanted:
-            return Wanted(self._fit(where.served, apply(old), old, options.validation, caller))
+    async def change(
+        self, where: ObjectPath, apply: PatchFunction, options: WriteOptions, caller: Caller
+    ) -> WriteOutcome:
+        def patched(old: Raw) -> DesiredObject:
+            return DesiredObject(self._decode_patched(where.served, apply(old), old, options.validation, caller))
 
-        return await self._verbs.change(where, patched, options, caller)
+        return await self._resource_store.change(where, patched, options, caller)
 
-    def reader(self, media: str, body: bytes, served: Served) -> Apply:
+    def decode_patch(self, media: str, body: bytes, served: ServedResource) -> PatchFunction:
         """The function that applies the patch; raises when the body is not a patch."""
         try:
             patch = load_json(body)
         except ValueError as error:
             why = "invalid JSON patch" if media == MERGE else f"error decoding patch: {error}"
             raise BadRequest(why) from None
-        return self.applier(media, patch, served)
+        return self.patch_function(media, patch, served)
 
-    def applier(self, media: str, patch: Any, served: Served) -> Apply:
+    def patch_function(self, media: str, patch: Any, served: ServedResource) -> PatchFunction:
         if media == JSON_PATCH:
             return lambda old: apply_json_patch(old, patch)
         if media == MERGE:
             return lambda old: apply_merge_patch(old, patch)
-        return lambda old: apply_strategic_patch(old, patch, self._fitter.shape(served))
+        return lambda old: apply_strategic_patch(old, patch, self._object_schema.shape(served))
 
-    def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
+    def _decode_patched(self, served: ServedResource, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
         """The patched object, validated."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
-            raise _misfit(new, "json: cannot unmarshal the patched object into an object")
+            raise _invalid_patch(new, "json: cannot unmarshal the patched object into an object")
         patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
         metadata = patched.setdefault("metadata", {})
-        if validation == KNOWN and not served.message:
-            _check_address(metadata, old["metadata"])
+        if validation == TRUSTED and not served.message:
+            _check_path(metadata, old["metadata"])
             return patched
         try:
-            read = self._fitter.read_again(served, patched, old)
+            read = self._object_schema.read_changed(served, patched, old)
         except codec.NativeDecodeError as error:
-            raise _misfit(patched, str(error)) from None
+            raise _invalid_patch(patched, str(error)) from None
         if read.problems and validation == "Strict":
-            raise _misfit(patched, f"strict decoding error: {', '.join(read.problems)}")
+            raise _invalid_patch(patched, f"strict decoding error: {', '.join(read.problems)}")
         if validation == "Warn":
             for problem in read.problems:
                 caller.warn(problem)
-        _check_address(metadata, old["metadata"])
+        _check_path(metadata, old["metadata"])
         return read.obj
 
-    async def apply(self, where: Where, config: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+    async def apply(self, where: ObjectPath, config: Raw, options: WriteOptions, caller: Caller) -> WriteOutcome:
         """Server-side apply: create the object, or update the fields that this manager owns."""
-        config = _placed(where, config)
-        if self._verbs.store.get(where.key) is None and not where.subresource:
+        config = _with_path_metadata(where, config)
+        if self._resource_store.store.get(where.key) is None and not where.subresource:
             if config["metadata"].get("uid"):
-                raise _uid_of_nothing(where, config["metadata"]["uid"])
-            new = self._applied(where, None, config, options)
-            return await self._verbs.create(where, Wanted(new, applied=True), options, caller)
+                raise _uid_without_object(where, config["metadata"]["uid"])
+            new = self._merge_applied(where, None, config, options)
+            return await self._resource_store.create(where, DesiredObject(new, applied=True), options, caller)
 
-        def merge(old: Raw) -> Wanted:
-            return Wanted(self._applied(where, old, config, options), applied=True)
+        def merge(old: Raw) -> DesiredObject:
+            return DesiredObject(self._merge_applied(where, old, config, options), applied=True)
 
-        return await self._verbs.change(where, merge, options, caller)
+        return await self._resource_store.change(where, merge, options, caller)
 
-    def _applied(self, where: Where, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
+    def _merge_applied(self, where: ObjectPath, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
         served = where.served
         merged = apply(
             live,
             config,
-            self._fitter.shape(served),
+            self._object_schema.shape(served),
             options.field_manager,
-            timestamp(self._verbs.clock.now()),
+            timestamp(self._resource_store.clock.now()),
             api_version=served.api_version,
             kind=served.kind.name,
             force=options.force,
             subresource=where.subresource,
-            **part_of(where),
+            **managed_part(where),
         )
         try:
-            return self._fitter.read(served, merged).obj
+            return self._object_schema.read(served, merged).obj
         except codec.NativeDecodeError as error:
-            raise _misfit(merged, str(error)) from None
+            raise _invalid_patch(merged, str(error)) from None
 
 
-def _placed(where: Where, config: Raw) -> Raw:
+def _with_path_metadata(where: ObjectPath, config: Raw) -> Raw:
     """An applied object with name and namespace of its URL, which it may omit but not contradict."""
     metadata = config.get("metadata")
     metadata = {**metadata} if isinstance(metadata, dict) else {}
@@ -168,12 +171,12 @@ def _placed(where: Where, config: Raw) -> Raw:
     return {**config, "metadata": metadata}
 
 
-def _uid_of_nothing(where: Where, uid: str) -> Conflict:
+def _uid_without_object(where: ObjectPath, uid: str) -> Conflict:
     message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
     return api_errors.conflict(where.served.resource, where.served.group, where.name, message)
 
 
-def _check_address(new: Raw, old: Raw) -> None:
+def _check_path(new: Raw, old: Raw) -> None:
     if new.get("name") != old["name"]:
         raise BadRequest(
             f"the name of the object ({new.get('name', '')}) does not match the name on the URL ({old['name']})"
@@ -182,17 +185,17 @@ def _check_address(new: Raw, old: Raw) -> None:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _misfit(new: Any, why: str) -> Invalid:
+def _invalid_patch(new: Any, reason: str) -> Invalid:
     if isinstance(new, dict) and isinstance(new.get("metadata"), dict):
         metadata = new["metadata"]
         ordered = {key: metadata[key] for key in (*_METADATA_ORDER, *metadata) if key in metadata}
         rest = orjson.loads(orjson.dumps(new, option=orjson.OPT_SORT_KEYS))
         new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
-    text = api_errors.quoted(api_errors.quoted(new))
-    return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "patch")])
+    text = api_errors.quote_value(api_errors.quote_value(new))
+    return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {reason}", "patch")])
 
 
-def read_applied(body: bytes) -> Raw:
+def decode_apply_body(body: bytes) -> Raw:
     """The object in an apply patch, which is YAML or JSON."""
     try:
         applied = load_json(body) if body.lstrip()[:1] == b"{" else load_yaml(body)

@@ -10,10 +10,10 @@ import orjson
 from trimtab.api.selectors import InvalidSelector, ParsedSelector, parse_selector
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import labels_of
 
-_EVENT = (
+_EVENT_FIELDS = (
     *(
         f"involvedObject.{part}"
         for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -23,7 +23,7 @@ _EVENT = (
     "source",
     "type",
 )
-_OWN_FIELDS: dict[str, tuple[str, ...]] = {
+_SELECTABLE_FIELDS: dict[str, tuple[str, ...]] = {
     "pods": (
         "spec.nodeName",
         "spec.restartPolicy",
@@ -36,7 +36,7 @@ _OWN_FIELDS: dict[str, tuple[str, ...]] = {
         "status.nominatedNodeName",
     ),
     "services": ("spec.clusterIP", "spec.type"),
-    "events": _EVENT,
+    "events": _EVENT_FIELDS,
     "nodes": ("spec.unschedulable",),
     "namespaces": ("status.phase",),
     "secrets": ("type",),
@@ -45,48 +45,53 @@ _OWN_FIELDS: dict[str, tuple[str, ...]] = {
     "replicasets.apps": ("status.replicas",),
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
 }
-_NEW_EVENT = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+_NEW_EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
 """Fields of events.k8s.io that are stored under their core names."""
-_ZERO = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.successful": "0", "status.replicas": "0"}
+_ZERO_VALUES = {
+    "spec.unschedulable": "false",
+    "spec.hostNetwork": "false",
+    "status.successful": "0",
+    "status.replicas": "0",
+}
 
 
-class FieldRule(NamedTuple):
+class FieldRequirement(NamedTuple):
     path: str
     value: str
     equal: bool
 
 
-class Choice(NamedTuple):
+class RequestSelector(NamedTuple):
     """The label and field selectors of a request."""
 
     labels: ParsedSelector
-    fields: tuple[FieldRule, ...]
+    fields: tuple[FieldRequirement, ...]
 
     @property
-    def everything(self) -> bool:
+    def matches_everything(self) -> bool:
         return not self.labels.rules and not self.fields
 
     @property
-    def single(self) -> str:
+    def single_name(self) -> str:
         """The only name that can match, if the field selector requires one."""
         for rule in self.fields:
             if rule.path == "metadata.name" and rule.equal:
                 return rule.value
         return ""
 
-    def takes(self, value: bytes) -> bool:
+    def matches(self, value: bytes) -> bool:
         if self.labels.rules and not self.labels.matches(labels_of(value)):
             return False
         if not self.fields:
             return True
         obj = orjson.loads(value)
-        return all((_read(obj, rule.path) == rule.value) == rule.equal for rule in self.fields)
+        return all((_field_value(obj, rule.path) == rule.value) == rule.equal for rule in self.fields)
 
 
-EVERYTHING = Choice(ParsedSelector(), ())
+MATCH_EVERYTHING = RequestSelector(ParsedSelector(), ())
 
 
-def _read(obj: Raw, path: str) -> str:
+def _field_value(obj: Raw, path: str) -> str:
     if path == "source" and isinstance(obj.get("source"), dict):
         return str(obj["source"].get("component") or obj.get("reportingComponent") or "")
     value: Any = obj
@@ -94,31 +99,31 @@ def _read(obj: Raw, path: str) -> str:
         value = value.get(part) if isinstance(value, dict) else None
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _ZERO.get(path, "") if value is None else str(value)
+    return _ZERO_VALUES.get(path, "") if value is None else str(value)
 
 
-def _split(text: str) -> list[FieldRule]:
+def _parse_fields(text: str) -> list[FieldRequirement]:
     rules = []
     for term in filter(None, text.split(",")):
         for sign, equal in (("!=", False), ("==", True), ("=", True)):
             path, operator, value = term.partition(sign)
             if operator:
-                rules.append(FieldRule(path, value, equal))
+                rules.append(FieldRequirement(path, value, equal))
                 break
         else:
             raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
     return rules
 
 
-def _known(served: Served) -> Callable[[str], str]:
+def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     """A function that maps a field of the query to the stored one, or refuses it."""
     custom = served.kind.custom
-    selectable = served.selectable if custom else _OWN_FIELDS.get(served.storage, ())
+    selectable = served.selectable if custom else _SELECTABLE_FIELDS.get(served.storage, ())
 
     def resolve(path: str) -> str:
         if served.storage == "events" and served.group:
             head, dot, tail = path.partition(".")
-            path = f"{_NEW_EVENT.get(head, head)}{dot}{tail}"
+            path = f"{_NEW_EVENT_NAMES.get(head, head)}{dot}{tail}"
         if path in {"metadata.name", "metadata.namespace"} or path in selectable:
             return path
         if selectable or custom:
@@ -129,18 +134,18 @@ def _known(served: Served) -> Callable[[str], str]:
 
 
 @lru_cache(maxsize=512)
-def _labels(text: str) -> ParsedSelector:
+def _parse_labels(text: str) -> ParsedSelector:
     try:
         return parse_selector(text)
     except InvalidSelector as bad:
-        raise BadRequest(_complaint(text) or str(bad)) from bad
+        raise BadRequest(_parse_error(text) or str(bad)) from bad
 
 
 _TOKEN = re.compile(r"\s*(?:(==|!=|[=!<>(),])|([^\s=!<>(),]+))")
 _OPERATORS = {"in", "notin", "=", "==", "!=", "gt", "lt", ">", "<"}
 
 
-def _complaint(text: str) -> str:
+def _parse_error(text: str) -> str:
     """The error of Kubernetes' parser for a label selector; empty if it finds none."""
     tokens = [match[1] or match[2] for match in _TOKEN.finditer(text)] + [""]
     at = 0
@@ -177,10 +182,10 @@ def _complaint(text: str) -> str:
         at += 1
 
 
-def choose(served: Served, labels: str, fields: str) -> Choice:
+def parse_selectors(served: ServedResource, labels: str, fields: str) -> RequestSelector:
     """Parse the two query parameters; refuses what Kubernetes refuses."""
     if not labels and not fields:
-        return EVERYTHING
-    resolve = _known(served)
-    rules = tuple(rule._replace(path=resolve(rule.path)) for rule in _split(fields)) if fields else ()
-    return Choice(_labels(labels), rules)
+        return MATCH_EVERYTHING
+    resolve = _field_resolver(served)
+    rules = tuple(rule._replace(path=resolve(rule.path)) for rule in _parse_fields(fields)) if fields else ()
+    return RequestSelector(_parse_labels(labels), rules)

@@ -1,9 +1,9 @@
 """Create and update strategies: which fields a path may write, and when the generation is incremented."""
 
 from trimtab.api.value import Raw
-from trimtab.server.resources import Served
+from trimtab.server.resources import ServedResource
 
-_GENERATED = {
+_HAS_GENERATION = {
     "pods",
     "replicationcontrollers",
     "deployments.apps",
@@ -24,27 +24,27 @@ _GENERATED = {
 }
 """Built-in kinds that have a generation."""
 _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "selfLink")
-_LIFE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_LIFECYCLE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _TYPE = ("apiVersion", "kind", "metadata")
-_STATUS_AT_BIRTH = {"nodes", "persistentvolumes", "services"}
+_STATUS_ON_CREATE = {"nodes", "persistentvolumes", "services"}
 """Built-in kinds that keep their status on creation, because the component that creates them also reports it."""
-_ANNOTATIONS_COUNT = {"deployments.apps"}
+_ANNOTATIONS_BUMP_GENERATION = {"deployments.apps"}
 
 
-def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
+def prepare_create(served: ServedResource, obj: Raw, initial_status: Raw | None) -> None:
     """Drop fields that a client may not set on creation; `obj` and its metadata are the caller's own copies."""
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
-    if served.kind.status and served.kind.id not in _STATUS_AT_BIRTH:
+    if served.kind.status and served.kind.id not in _STATUS_ON_CREATE:
         obj.pop("status", None)
-        if blank_status is not None:
-            obj["status"] = blank_status
+        if initial_status is not None:
+            obj["status"] = initial_status
 
 
-def give_birth(served: Served, obj: Raw) -> None:
+def set_server_fields(served: ServedResource, obj: Raw) -> None:
     """Add fields that only the server sets and nobody owns; `obj` and its metadata are the caller's own copies."""
-    if served.kind.custom or served.kind.id in _GENERATED:
+    if served.kind.custom or served.kind.id in _HAS_GENERATION:
         obj["metadata"]["generation"] = 1
     if served.kind.id == "namespaces":
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
@@ -56,49 +56,52 @@ def give_birth(served: Served, obj: Raw) -> None:
         obj["status"] = {**obj.get("status", {}), "storedVersions": stored}
 
 
-def carry_over(served: Served, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
+def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
     """The object that a write through this path makes; fields that the path does not own keep their old values."""
     before, after = old["metadata"], new["metadata"]
     if subresource == "status":
         updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
             for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-                _take(updated["metadata"], after, key)
-        _take(updated, new, "status")
+                _copy_member(updated["metadata"], after, key)
+        _copy_member(updated, new, "status")
         return updated
     if subresource == "finalize":
         finalizers = (new.get("spec") or {}).get("finalizers") or []
         return {**old, "spec": {**old.get("spec", {}), "finalizers": finalizers}}
     updated = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
     metadata = updated["metadata"] = {**after}
-    for key in (*_IDENTITY, *_LIFE):
-        _take(metadata, before, key)
+    for key in (*_IDENTITY, *_LIFECYCLE):
+        _copy_member(metadata, before, key)
     if subresource == "binding":
         return updated  # a binding sets the node and the status of a pod in one step
     if served.kind.status and subresource != "approval" and not whole:
-        _take(updated, old, "status")
+        _copy_member(updated, old, "status")
     if served.kind.id == "namespaces":
         updated["spec"] = old.get("spec", {})
-    if "generation" in metadata and _counts(served, updated, old):
+    if "generation" in metadata and _bumps_generation(served, updated, old):
         metadata["generation"] = before["generation"] + 1
     return updated
 
 
-def _take(target: Raw, source: Raw, key: str) -> None:
+def _copy_member(target: Raw, source: Raw, key: str) -> None:
     if key in source:
         target[key] = source[key]
     else:
         target.pop(key, None)
 
 
-def _counts(served: Served, new: Raw, old: Raw) -> bool:
+def _bumps_generation(served: ServedResource, new: Raw, old: Raw) -> bool:
     """Whether the change requires a new generation."""
     ignored = (*_TYPE, "status") if served.kind.status else _TYPE
-    if _without(new, ignored) != _without(old, ignored):
+    if _omit(new, ignored) != _omit(old, ignored):
         return True
     annotations = (obj["metadata"].get("annotations") or {} for obj in (new, old))
-    return served.kind.id in _ANNOTATIONS_COUNT and len({tuple(sorted(found.items())) for found in annotations}) > 1
+    return (
+        served.kind.id in _ANNOTATIONS_BUMP_GENERATION
+        and len({tuple(sorted(found.items())) for found in annotations}) > 1
+    )
 
 
-def _without(obj: Raw, ignored: tuple[str, ...]) -> Raw:
+def _omit(obj: Raw, ignored: tuple[str, ...]) -> Raw:
     return {key: value for key, value in obj.items() if key not in ignored}

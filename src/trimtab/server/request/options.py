@@ -93,9 +93,9 @@ def validate_list_options(options: ListOptions) -> ListOptions:
     if match:
         causes = _version_match_causes(text, match, options)
         if causes:
-            raise api_errors.bad_options("ListOptions", *causes)
+            raise api_errors.invalid_options("ListOptions", *causes)
     if options.initial_events is not None:
-        raise api_errors.bad_options(
+        raise api_errors.invalid_options(
             "ListOptions",
             Cause("FieldValueForbidden", "Forbidden: sendInitialEvents is forbidden for list", "sendInitialEvents"),
         )
@@ -134,15 +134,15 @@ def validate_watch_options(options: ListOptions) -> ListOptions:
     if options.initial_events is None:
         if options.match:
             message = f"Forbidden: {field} is forbidden for watch unless sendInitialEvents is provided"
-            raise api_errors.bad_options("ListOptions", Cause("FieldValueForbidden", message, field))
+            raise api_errors.invalid_options("ListOptions", Cause("FieldValueForbidden", message, field))
     elif options.match != "NotOlderThan":
         if options.match:
             message = f'Unsupported value: "{options.match}": supported values: "NotOlderThan"'
-            raise api_errors.bad_options("ListOptions", Cause("FieldValueNotSupported", message, field))
+            raise api_errors.invalid_options("ListOptions", Cause("FieldValueNotSupported", message, field))
         message = f"Forbidden: sendInitialEvents requires setting {field} to NotOlderThan"
-        raise api_errors.bad_options("ListOptions", Cause("FieldValueForbidden", message, field))
+        raise api_errors.invalid_options("ListOptions", Cause("FieldValueForbidden", message, field))
     if options.version_text and options.version is None:
-        raise api_errors.plain_error(
+        raise api_errors.unclassified_error(
             f'strconv.ParseUint: parsing "{options.version_text}": invalid syntax'
             if options.initial_events is None
             else f'resourceVersion: Invalid value: "{options.version_text}": invalid syntax'
@@ -177,7 +177,7 @@ def parse_write_options(kind: str, query: Query, *, apply: bool = False) -> Writ
     if len(manager.encode()) > 128:
         causes.append(Cause("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"))
     elif not manager.isprintable():
-        message = f"Invalid value: {api_errors.quoted(manager)}: should only contain printable characters"
+        message = f"Invalid value: {api_errors.quote_value(manager)}: should only contain printable characters"
         causes.append(Cause("FieldValueInvalid", message, "fieldManager"))
     validation = query.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
@@ -189,7 +189,7 @@ def parse_write_options(kind: str, query: Query, *, apply: bool = False) -> Writ
         if not apply and "force" in query:
             causes.append(Cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"))
     if causes:
-        raise api_errors.bad_options(kind, *causes)
+        raise api_errors.invalid_options(kind, *causes)
     return WriteOptions(manager, bool(dry), validation or "Warn", force)
 
 
@@ -213,19 +213,21 @@ def parse_delete_options(body: Mapping[str, object] | None, query: Query) -> Del
         causes.append(
             Cause(
                 "FieldValueInvalid",
-                message.replace("Invalid value: ", f"Invalid value: {api_errors.quoted(policy)}: ", 1),
+                message.replace("Invalid value: ", f"Invalid value: {api_errors.quote_value(policy)}: ", 1),
                 "propagationPolicy",
             )
         )
     if policy is not None and policy not in _PROPAGATION_POLICIES:
         causes.append(
-            _unsupported_value_cause("propagationPolicy", api_errors.quoted(policy), (*_PROPAGATION_POLICIES, "nil"))
+            _unsupported_value_cause(
+                "propagationPolicy", api_errors.quote_value(policy), (*_PROPAGATION_POLICIES, "nil")
+            )
         )
     dry = options.get("dryRun") or []
     if not isinstance(dry, list) or any(value != "All" for value in dry):
-        causes.append(_unsupported_value_cause("dryRun", api_errors.quoted(dry), ("All",)))
+        causes.append(_unsupported_value_cause("dryRun", api_errors.quote_value(dry), ("All",)))
     if causes:
-        raise api_errors.bad_options("DeleteOptions", *causes)
+        raise api_errors.invalid_options("DeleteOptions", *causes)
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     preconditions = options.get("preconditions")

@@ -13,23 +13,23 @@ import orjson
 from msgspec import Struct
 
 from trimtab.api.value import Raw
-from trimtab.server.resources import Served
-from trimtab.store.records import Entry, Event
+from trimtab.server.resources import ServedResource
+from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
-_RECENT = 512
-_LEFT_OUT = ("apiVersion", "kind")
+_MAX_RECENT = 512
+_OMITTED_FIELDS = ("apiVersion", "kind")
 
 
 class _Metadata(msgspec.Struct):
     labels: dict[str, str] | None = None
 
 
-class _Known(msgspec.Struct):
+class _PartialObject(msgspec.Struct):
     metadata: _Metadata
 
 
-_known_decoder = msgspec.json.Decoder(_Known)
+_partial_decoder = msgspec.json.Decoder(_PartialObject)
 
 
 def pack(obj: Raw) -> bytes:
@@ -38,26 +38,26 @@ def pack(obj: Raw) -> bytes:
     metadata.pop("resourceVersion", None)
     stored = {"metadata": metadata, **obj}
     stored["metadata"] = metadata  # keeps its first position
-    for key in _LEFT_OUT:
+    for key in _OMITTED_FIELDS:
         stored.pop(key, None)
     # a copy of its own size: orjson's result keeps the whole output buffer alive
     return bytes(memoryview(orjson.dumps(stored)))
 
 
-def unpack(served: Served, value: bytes, revision: int) -> Raw:
+def unpack(served: ServedResource, value: bytes, revision: int) -> Raw:
     """The object in the version of `served`; a new copy."""
     stored: Raw = orjson.loads(value)
     metadata: Raw = {"resourceVersion": str(revision), **stored.pop("metadata")}
     obj: Raw = {"apiVersion": served.api_version, "kind": served.kind.name, "metadata": metadata, **stored}
-    return served.outward(obj) if served.outward else obj
+    return served.from_stored(obj) if served.from_stored else obj
 
 
-def memo_of(served: Served, obj: Raw) -> dict[str, Any] | None:
+def event_memo(served: ServedResource, obj: Raw) -> dict[str, Any] | None:
     """The written object as a memo for watchers, so that they need not decode it; it must not change any more."""
-    return None if served.inward else {f"written {served.api_version}": obj}
+    return None if served.to_stored else {f"written {served.api_version}": obj}
 
 
-def decoded(event: Event, served: Served) -> Raw:
+def decode_event(event: StoreEvent, served: ServedResource) -> Raw:
     """The object of an event, or its last state if deleted; decoded once and shared by all in-process watchers."""
     memo = event.memo
     if memo is None:
@@ -66,32 +66,34 @@ def decoded(event: Event, served: Served) -> Raw:
     raw: Raw | None = memo.get(name)
     if raw is None:
         written, revision = memo.get(f"written {served.api_version}"), event.revision
-        raw = memo[name] = _numbered(written, revision) if written else unpack(served, event.shown, revision)
+        raw = memo[name] = (
+            _with_resource_version(written, revision) if written else unpack(served, event.last_value, revision)
+        )
     return raw
 
 
-class _Decoded(Struct, frozen=True):
-    served: Served
+class _DecodedWrite(Struct, frozen=True):
+    served: ServedResource
     revision: int
     obj: Raw
 
 
-class Recent:
+class RecentWrites:
     """The latest writes by key, decoded: most objects are written several times in a row."""
 
     def __init__(self) -> None:
-        self._written: OrderedDict[str, _Decoded] = OrderedDict()
+        self._written: OrderedDict[str, _DecodedWrite] = OrderedDict()
 
-    def note(self, served: Served, event: Event) -> None:
-        if event.entry is None or served.inward:
+    def add(self, served: ServedResource, event: StoreEvent) -> None:
+        if event.entry is None or served.to_stored:
             self._written.pop(event.key, None)
             return
-        self._written[event.key] = _Decoded(served, event.revision, decoded(event, served))
+        self._written[event.key] = _DecodedWrite(served, event.revision, decode_event(event, served))
         self._written.move_to_end(event.key)
-        if len(self._written) > _RECENT:
+        if len(self._written) > _MAX_RECENT:
             self._written.popitem(last=False)
 
-    def decoded(self, served: Served, entry: Entry) -> Raw:
+    def decode(self, served: ServedResource, entry: StoredEntry) -> Raw:
         """The object of an entry, which may be shared and must not be changed."""
         found = self._written.get(entry.key)
         if found is None or found.revision != entry.mod_revision or found.served is not served:
@@ -99,20 +101,20 @@ class Recent:
         return found.obj
 
 
-def _numbered(written: Raw, revision: int) -> Raw:
+def _with_resource_version(written: Raw, revision: int) -> Raw:
     return {**written, "metadata": {**written["metadata"], "resourceVersion": str(revision)}}
 
 
-def dress(served: Served, value: bytes, revision: int) -> bytes:
+def encode_object(served: ServedResource, value: bytes, revision: int) -> bytes:
     """The object's JSON, without a line end."""
-    if served.outward:
+    if served.from_stored:
         return orjson.dumps(unpack(served, value, revision))
-    return b'%b%d",%b' % (served.head, revision, value[_START:])
+    return b'%b%d",%b' % (served.object_head, revision, value[_START:])
 
 
-def dress_item(served: Served, entry: Entry) -> bytes:
+def encode_item(served: ServedResource, entry: StoredEntry) -> bytes:
     """The object's JSON as a list item."""
-    if served.outward:
+    if served.from_stored:
         obj = unpack(served, entry.value, entry.mod_revision)
         if not served.kind.custom:
             del obj["kind"], obj["apiVersion"]
@@ -122,23 +124,23 @@ def dress_item(served: Served, entry: Entry) -> bytes:
 
 def labels_of(value: bytes) -> dict[str, str]:
     """The labels of a stored object, without decoding the rest."""
-    return _known_decoder.decode(value).metadata.labels or {}
+    return _partial_decoder.decode(value).metadata.labels or {}
 
 
-class Found(Struct, frozen=True):
+class StoredObject(Struct, frozen=True):
     """One object, as stored."""
 
-    served: Served
+    served: ServedResource
     value: bytes
     revision: int | None
     """None for the outcome of a dry-run creation."""
-    event: Event | None = None
+    event: StoreEvent | None = None
     """The event of the write, if it was just written: its memo is shared with watchers."""
 
     def body(self) -> bytes:
         if self.revision is None:
             return orjson.dumps(self.raw())
-        return dress(self.served, self.value, self.revision)
+        return encode_object(self.served, self.value, self.revision)
 
     def raw(self) -> Raw:
         obj = unpack(self.served, self.value, self.revision or 0)
@@ -147,11 +149,11 @@ class Found(Struct, frozen=True):
         return obj
 
 
-class Batch(NamedTuple):
+class ObjectList(NamedTuple):
     """A list, or one page of it."""
 
-    served: Served
-    entries: Sequence[Entry]
+    served: ServedResource
+    entries: Sequence[StoredEntry]
     revision: int
     token: str = ""
     remaining: int | None = None
@@ -167,7 +169,7 @@ class Batch(NamedTuple):
     def body(self) -> bytes:
         served = self.served
         name, version = f"{served.kind.name}List", served.api_version
-        items = b",".join([dress_item(served, entry) for entry in self.entries])
+        items = b",".join([encode_item(served, entry) for entry in self.entries])
         metadata = orjson.dumps(self.metadata())
         if served.kind.custom:
             metadata = orjson.dumps({"continue": "", **self.metadata()})  # custom resource lists always have it
@@ -176,5 +178,5 @@ class Batch(NamedTuple):
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
         return b'%b%b,"items":[%b]}' % (head, metadata, items)
 
-    def raws(self) -> list[Raw]:
+    def raw_items(self) -> list[Raw]:
         return [unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries]

@@ -9,65 +9,65 @@ import orjson
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw
 from trimtab.server.storage.object_codec import pack
-from trimtab.store.records import Entry
-from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Put
+from trimtab.store.records import StoredEntry
+from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, PutKey
 
 T = TypeVar("T", bound=Object)
 
 
-class Paper(NamedTuple):
+class StagedObject(NamedTuple):
     """A staged object; `None` means it will be deleted."""
 
-    entry: Entry
+    entry: StoredEntry
     obj: Raw | None
-    touched: bool = False
+    changed: bool = False
 
 
-class Desk:
+class StagedObjects:
     """Reads objects through a draft of the store and collects changes; all are written together."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._papers: dict[str, Paper] = {}
+        self._staged: dict[str, StagedObject] = {}
         self._new: dict[str, Raw] = {}
 
-    def get(self, key: str) -> Paper | None:
-        if key not in self._papers:
+    def get(self, key: str) -> StagedObject | None:
+        if key not in self._staged:
             entry = self._draft.get(key)
             if entry is None:
                 return None
-            self._papers[key] = Paper(entry, orjson.loads(entry.value))
-        staged = self._papers[key]
+            self._staged[key] = StagedObject(entry, orjson.loads(entry.value))
+        staged = self._staged[key]
         return staged if staged.obj is not None else None
 
-    def typed(self, type_: type[T], key: str) -> T | None:
+    def get_typed(self, type_: type[T], key: str) -> T | None:
         staged = self.get(key)
         return cast("T", kind_of(type_).decode(staged.obj)) if staged is not None and staged.obj is not None else None
 
-    def all(self, type_: type[T], prefix: str) -> Iterator[tuple[str, T]]:
+    def list_typed(self, type_: type[T], prefix: str) -> Iterator[tuple[str, T]]:
         for entry in self._draft.list(prefix):
-            obj = self.typed(type_, entry.key)
+            obj = self.get_typed(type_, entry.key)
             if obj is not None:
                 yield entry.key, obj
 
-    def entries(self, prefix: str) -> Iterator[Entry]:
+    def stored_entries(self, prefix: str) -> Iterator[StoredEntry]:
         """The stored entries, without staged changes."""
         return iter(self._draft.list(prefix))
 
     def put(self, key: str, obj: Raw | None) -> None:
-        self._papers[key] = Paper(self._papers[key].entry, obj, touched=True)
+        self._staged[key] = StagedObject(self._staged[key].entry, obj, changed=True)
 
-    def lay_out(self, key: str, obj: Raw) -> None:
+    def stage_absent(self, key: str, obj: Raw) -> None:
         """Stage an object that is not stored yet; it is written only if it is changed."""
-        self._papers[key] = Paper(Entry(key, b"", ABSENT, ABSENT), obj)
+        self._staged[key] = StagedObject(StoredEntry(key, b"", ABSENT, ABSENT), obj)
 
-    def add(self, key: str, obj: Raw) -> None:
+    def add_new(self, key: str, obj: Raw) -> None:
         """Stage a new object; it needs no expected revision, because no other write comes into this transaction."""
         self._new[key] = obj
 
     def put_status(self, key: str, after: Object) -> None:
         """Replace status and annotations by the typed ones; integers that the type omits because they are zero stay."""
-        before = cast("Raw", self._papers[key].obj)
+        before = cast("Raw", self._staged[key].obj)
         encoded = msgspec.json.decode(msgspec.json.encode(after))
         metadata = {**before["metadata"]}
         if after.metadata.annotations:
@@ -75,18 +75,18 @@ class Desk:
         zeros = {name: 0 for name, value in (before.get("status") or {}).items() if isinstance(value, int)}
         self.put(key, {**before, "metadata": metadata, "status": {**zeros, **encoded.get("status", {})}})
 
-    def version(self, key: str) -> str:
-        return str(self._papers[key].entry.mod_revision)
+    def resource_version(self, key: str) -> str:
+        return str(self._staged[key].entry.mod_revision)
 
     def operations(self) -> list[Operation]:
         """All writes, each on condition that the object was not changed meanwhile."""
         operations: list[Operation] = []
-        for key, staged in self._papers.items():
-            if not staged.touched:
+        for key, staged in self._staged.items():
+            if not staged.changed:
                 continue
             if staged.obj is None:
-                operations.append(Delete(key, staged.entry.mod_revision))
+                operations.append(DeleteKey(key, staged.entry.mod_revision))
             else:
-                operations.append(Put(key, pack(staged.obj), staged.entry.mod_revision))
-        operations += [Put(key, pack(obj)) for key, obj in self._new.items()]
+                operations.append(PutKey(key, pack(staged.obj), staged.entry.mod_revision))
+        operations += [PutKey(key, pack(obj)) for key, obj in self._new.items()]
         return operations

@@ -3,27 +3,27 @@
 import os
 from collections.abc import Iterator
 
-_AT_ONCE = 256
+_BATCH_SIZE = 256
 """One call of os.urandom per batch: it costs more than formatting a UUID."""
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The variant digit of RFC 4122 for each random digit."""
-_ready: list[str] = []
-os.register_at_fork(after_in_child=_ready.clear)
+_generated: list[str] = []
+os.register_at_fork(after_in_child=_generated.clear)
 
 
 def random_uid() -> str:
     """A UUID of version 4 as text."""
     try:
-        return _ready.pop()
+        return _generated.pop()
     except IndexError:
-        batch = list(_made())
+        batch = list(_generate())
         uid = batch.pop()
-        _ready.extend(batch)
+        _generated.extend(batch)
         return uid
 
 
-def _made() -> Iterator[str]:
-    digits = os.urandom(16 * _AT_ONCE).hex()
+def _generate() -> Iterator[str]:
+    digits = os.urandom(16 * _BATCH_SIZE).hex()
     for at in range(0, len(digits), 32):
         uid = digits[at : at + 32]
         yield f"{uid[:8]}-{uid[8:12]}-4{uid[13:16]}-{_VARIANT[uid[16]]}{uid[17:20]}-{uid[20:]}"

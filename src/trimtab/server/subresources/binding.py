@@ -10,50 +10,50 @@ from trimtab.clock import timestamp
 from trimtab.errors import Cause, Conflict
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.registry.object_schema import Wanted
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.object_schema import DesiredObject
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions, parse_version
-from trimtab.server.resources import Where
-from trimtab.store.txn import Draft, Operation, Proposal, Put
+from trimtab.server.resources import ObjectPath
+from trimtab.store.txn import Draft, Operation, Proposal, PutKey
 
-SEEN, BINDER = "trimtab.dev/bind-generation", "trimtab.dev/binder"
+BIND_GENERATION, BINDER = "trimtab.dev/bind-generation", "trimtab.dev/binder"
 """Annotations of a Binding: the revision up to which the scheduler has seen bindings, and which scheduler it is."""
-_LAST = "/trimtab/binds/"
+_LAST_BINDERS = "/trimtab/binds/"
 
 
-class _Last(NamedTuple):
+class _LastBinder(NamedTuple):
     """Who bound to a node last, and since which revision nobody else did. The key's mod_revision is its generation."""
 
     binder: str = ""
     since: int = 0
 
 
-class Bindings:
+class BindingSubresource:
     """Serves `pods/NAME/binding`."""
 
-    def __init__(self, verbs: Verbs, *, guarded: bool) -> None:
-        self._verbs = verbs
-        self._guarded = guarded
+    def __init__(self, resource_store: ResourceStore, *, checks_generation: bool) -> None:
+        self._resource_store = resource_store
+        self._checks_generation = checks_generation
         """Record who bound to which node, and refuse bindings that are based on an older generation."""
 
-    async def bind(self, where: Where, body: Raw, options: WriteOptions, caller: Caller) -> None:
-        node = target_of(body)
-        now = timestamp(self._verbs.clock.now())
+    async def bind(self, where: ObjectPath, body: Raw, options: WriteOptions, caller: Caller) -> None:
+        node = target_node(body)
+        now = timestamp(self._resource_store.clock.now())
 
-        def assign(old: Raw) -> Wanted:
-            return Wanted(_bound(old, node, now))
+        def assign(old: Raw) -> DesiredObject:
+            return DesiredObject(_with_node(old, node, now))
 
-        extra_writes = [_expecting(where.name, node, body, caller)] if self._guarded else []
-        await self._verbs.change(where, assign, options, caller, beside=extra_writes)
+        extra_writes = [_generation_check(where.name, node, body, caller)] if self._checks_generation else []
+        await self._resource_store.change(where, assign, options, caller, extra_writes=extra_writes)
 
 
-def target_of(body: Raw) -> str:
+def target_node(body: Raw) -> str:
     """The node of a binding; refuses a binding without one."""
     target = body.get("target") if isinstance(body.get("target"), dict) else {}
     node, kind = (target or {}).get("name") or "", (target or {}).get("kind") or "Node"
     causes = []
     if kind != "Node":
-        message = f'Unsupported value: {api_errors.quoted(kind)}: supported values: "Node"'
+        message = f'Unsupported value: {api_errors.quote_value(kind)}: supported values: "Node"'
         causes.append(Cause("FieldValueNotSupported", message, "target.kind"))
     if not node:
         causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
@@ -62,18 +62,18 @@ def target_of(body: Raw) -> str:
     return str(node)
 
 
-def _expecting(pod: str, node: str, body: Raw, caller: Caller) -> Proposal:
+def _generation_check(pod: str, node: str, body: Raw, caller: Caller) -> Proposal:
     """Refuse when another scheduler bound to the node since the generation in the binding; else record this binding.
 
     A scheduler may have several bindings to one node in flight: its own do not count against it.
     """
     annotations: Raw = (body.get("metadata") or {}).get("annotations") or {}
-    seen = parse_version(str(annotations.get(SEEN) or ""))
+    seen = parse_version(str(annotations.get(BIND_GENERATION) or ""))
     binder = str(annotations.get(BINDER) or f"{caller.user.name}/{caller.user_agent}")
 
     def propose(draft: Draft) -> Sequence[Operation]:
-        entry = draft.get(f"{_LAST}{node}")
-        last = _Last(*orjson.loads(entry.value)) if entry is not None else _Last()
+        entry = draft.get(f"{_LAST_BINDERS}{node}")
+        last = _LastBinder(*orjson.loads(entry.value)) if entry is not None else _LastBinder()
         generation = entry.mod_revision if entry is not None else 0
         last_other = last.since if last.binder == binder else generation
         if seen is not None and last_other > seen:
@@ -81,12 +81,12 @@ def _expecting(pod: str, node: str, body: Raw, caller: Caller) -> Proposal:
                 f"another pod was bound to node {node} since it was chosen (bind generation {last_other}, seen {seen})"
             )
             raise _conflict(pod, message)
-        return [Put(f"{_LAST}{node}", orjson.dumps([binder, last_other]))]
+        return [PutKey(f"{_LAST_BINDERS}{node}", orjson.dumps([binder, last_other]))]
 
     return propose
 
 
-def _bound(old: Raw, node: str, now: str) -> Raw:
+def _with_node(old: Raw, node: str, now: str) -> Raw:
     """The pod with its node assigned."""
     spec, metadata = old.get("spec", {}), old["metadata"]
     if metadata.get("deletionTimestamp"):
@@ -109,5 +109,5 @@ def _bound(old: Raw, node: str, now: str) -> Raw:
     }
 
 
-def _conflict(name: str, why: str) -> Conflict:
-    return api_errors.conflict("pods/binding", "", name, why)
+def _conflict(name: str, reason: str) -> Conflict:
+    return api_errors.conflict("pods/binding", "", name, reason)

@@ -11,31 +11,31 @@ from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
 from trimtab.server.printers.responses import object_response, raw_response
 from trimtab.server.registry.patch_requests import Patcher
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
-from trimtab.server.resources import Catalogue, Where
-from trimtab.server.subresources.binding import Bindings
-from trimtab.server.subresources.eviction import Evictions
-from trimtab.server.subresources.scale import Scaling
+from trimtab.server.resources import ObjectPath, ResourceCatalogue
+from trimtab.server.subresources.binding import BindingSubresource
+from trimtab.server.subresources.eviction import EvictionSubresource
+from trimtab.server.subresources.scale import ScaleSubresource
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
-Act = Callable[[Request, Where], Awaitable[Response]]
+SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response]]
 
 
-class Output(Protocol):
+class ContainerLogs(Protocol):
     """Returns the log of a container."""
 
     def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
-def success(ask: Request, code: int, message: str = "") -> Response:
+def success_response(request: Request, code: int, message: str = "") -> Response:
     details = {"message": message} if message else {}
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **details, "code": code}
-    return raw_response(code, status, ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat())
+    return raw_response(code, status, ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat())
 
 
 class Subresources:
@@ -43,69 +43,69 @@ class Subresources:
 
     def __init__(
         self,
-        verbs: Verbs,
+        resource_store: ResourceStore,
         patcher: Patcher,
         tokens: ServiceAccountTokens,
         *,
         several_budgets: bool,
-        output: Output | None = None,
+        container_logs: ContainerLogs | None = None,
     ) -> None:
-        self._verbs = verbs
-        self._catalogue: Catalogue = verbs.catalogue
+        self._resource_store = resource_store
+        self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._patcher = patcher
         self._tokens = tokens
-        self._output = output
-        self._scaling = Scaling(verbs, patcher)
-        self.evictions = Evictions(verbs, several_budgets=several_budgets)
-        self._bindings = Bindings(verbs, guarded=several_budgets)
-        self._special: dict[str, Act] = {
+        self._container_logs = container_logs
+        self._scale = ScaleSubresource(resource_store, patcher)
+        self.evictions = EvictionSubresource(resource_store, several_budgets=several_budgets)
+        self._bindings = BindingSubresource(resource_store, checks_generation=several_budgets)
+        self._handlers: dict[str, SubresourceHandler] = {
             "eviction": self._evict,
             "binding": self._bind,
-            "token": self._token,
-            "log": self._log,
+            "token": self._create_token,
+            "log": self._read_log,
             "exec": self._connect,
             "attach": self._connect,
             "portforward": self._connect,
             "proxy": self._proxy,
         }
 
-    async def answer(self, ask: Request, where: Where, verb: str) -> Response:
+    async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
         name = where.subresource.partition("/")[0]
         if name == "scale":
-            return await self._scaling.answer(ask, where, verb)
-        if handler := self._special.get(name):
-            return await handler(ask, where)
-        return await self._whole(ask, where, verb)
+            return await self._scale.handle(request, where, verb)
+        if handler := self._handlers.get(name):
+            return await handler(request, where)
+        return await self._handle_object(request, where, verb)
 
-    async def bind(self, ask: Request, namespace: str) -> Response:
+    async def bind(self, request: Request, namespace: str) -> Response:
         """The older way to bind a pod: POST of a Binding that names the pod."""
-        body = self._read(ask, "v1", "Binding")
-        pods = self._catalogue.preferred("", "pods")
+        body = self._read_object(request, "v1", "Binding")
+        pods = self._catalogue.find_preferred("", "pods")
         name = body.get("metadata", {}).get("name")
         if pods is None or not isinstance(name, str) or not name:
             raise BadRequest("the binding does not name a pod")
-        return await self._bind(ask, Where(pods, namespace, name, "binding"))
+        return await self._bind(request, ObjectPath(pods, namespace, name, "binding"))
 
-    async def _whole(self, ask: Request, where: Where, verb: str) -> Response:
+    async def _handle_object(self, request: Request, where: ObjectPath, verb: str) -> Response:
         """A subresource that is read and written as the whole object: status, finalize, approval."""
-        now = self._verbs.clock.now()
+        now = self._resource_store.clock.now()
         if verb == "get":
-            return object_response(ask, self._verbs.get(where), 200, now)
+            return object_response(request, self._resource_store.get(where), 200, now)
         if verb == "patch":
-            outcome = await self._patcher.patch(ask, where)
-            return object_response(ask, outcome.found, 200, now)
-        options = parse_write_options("UpdateOptions", ask.query)
+            outcome = await self._patcher.patch(request, where)
+            return object_response(request, outcome.stored, 200, now)
+        options = parse_write_options("UpdateOptions", request.query)
         served = where.served
         body = decode_body(
-            media_type_of(ask.headers.get("content-type", "")), ask.body, served.api_version, served.kind.name
+            media_type_of(request.headers.get("content-type", "")), request.body, served.api_version, served.kind.name
         )
-        obj = self._verbs.fitter.understand(served, body, options.validation, ask.caller)
-        outcome = await self._verbs.update(where, obj, options, ask.caller)
-        return object_response(ask, outcome.found, 200, now)
+        obj = self._resource_store.object_schema.decode(served, body, options.validation, request.caller)
+        outcome = await self._resource_store.update(where, obj, options, request.caller)
+        return object_response(request, outcome.stored, 200, now)
 
-    def _read(self, ask: Request, api_version: str, kind: str) -> Raw:
+    def _read_object(self, request: Request, api_version: str, kind: str) -> Raw:
         """The body of a request whose kind is not that of the resource."""
-        obj = decode_body(media_type_of(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
+        obj = decode_body(media_type_of(request.headers.get("content-type", "")), request.body, api_version, kind).obj
         if obj.get("kind", kind) != kind:
             group = (api_version.rpartition("/")[0] or "core").split(".")[0]
             version = str(obj.get("apiVersion", "")).rpartition("/")[2]
@@ -117,24 +117,24 @@ class Subresources:
             raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
         return obj
 
-    async def _evict(self, ask: Request, where: Where) -> Response:
-        body = self._read(ask, "policy/v1", "Eviction")
-        options = parse_write_options("CreateOptions", ask.query)
-        cost = await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
-        return success(ask, 201, cost)
+    async def _evict(self, request: Request, where: ObjectPath) -> Response:
+        body = self._read_object(request, "policy/v1", "Eviction")
+        options = parse_write_options("CreateOptions", request.query)
+        cost = await self.evictions.evict(where, body, request.caller, dry_run=options.dry_run)
+        return success_response(request, 201, cost)
 
-    async def _bind(self, ask: Request, where: Where) -> Response:
-        body = self._read(ask, "v1", "Binding")
-        options = parse_write_options("CreateOptions", ask.query)
-        await self._bindings.bind(where, body, options, ask.caller)
-        return success(ask, 201)
+    async def _bind(self, request: Request, where: ObjectPath) -> Response:
+        body = self._read_object(request, "v1", "Binding")
+        options = parse_write_options("CreateOptions", request.query)
+        await self._bindings.bind(where, body, options, request.caller)
+        return success_response(request, 201)
 
-    async def _token(self, ask: Request, where: Where) -> Response:
-        body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
-        account = self._verbs.get(where).raw()["metadata"]
+    async def _create_token(self, request: Request, where: ObjectPath) -> Response:
+        body = self._read_object(request, "authentication.k8s.io/v1", "TokenRequest")
+        account = self._resource_store.get(where).raw()["metadata"]
         spec = body.get("spec") or {}
         seconds = _token_seconds(spec.get("expirationSeconds"))
-        now = self._verbs.clock.now()
+        now = self._resource_store.clock.now()
         audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
         issued = int(now.timestamp())
         bound = spec.get("boundObjectRef")
@@ -145,7 +145,7 @@ class Subresources:
             tuple(audiences),
             issued,
             issued + seconds,
-            self._bound_object(where.namespace, bound) if isinstance(bound, dict) else None,
+            self._bound_object_reference(where.namespace, bound) if isinstance(bound, dict) else None,
         )
         expires = timestamp(now + timedelta(seconds=seconds))
         metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
@@ -160,27 +160,27 @@ class Subresources:
             },
             "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
         }
-        return raw_response(201, response, ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat())
+        return raw_response(201, response, ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat())
 
-    def _bound_object(self, namespace: str, bound: Raw) -> Raw:
+    def _bound_object_reference(self, namespace: str, bound: Raw) -> Raw:
         kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
         resource = {"Pod": "pods", "Secret": "secrets"}.get(kind)
         if resource is None:
             raise BadRequest(f'cannot bind token for serviceaccount to kind "{kind}"')
-        served = self._catalogue.preferred("", resource)
+        served = self._catalogue.find_preferred("", resource)
         if served is None:
             raise api_errors.not_found(resource, "", name)
-        uid = self._verbs.get(Where(served, namespace, name)).raw()["metadata"]["uid"]
+        uid = self._resource_store.get(ObjectPath(served, namespace, name)).raw()["metadata"]["uid"]
         return {"kind": kind, "name": name, "uid": uid}
 
-    async def _log(self, ask: Request, where: Where) -> Response:
-        pod = self._verbs.get(where).raw()
+    async def _read_log(self, request: Request, where: ObjectPath) -> Response:
+        pod = self._resource_store.get(where).raw()
         names = [
             spec.get("name")
             for part in ("containers", "initContainers", "ephemeralContainers")
             for spec in pod.get("spec", {}).get(part) or ()
         ]
-        container = ask.query.get("container", "")
+        container = request.query.get("container", "")
         if container and container not in names:
             raise BadRequest(f"container {container} is not valid for pod {where.name}")
         if not container and len(pod["spec"].get("containers") or ()) > 1:
@@ -189,21 +189,23 @@ class Subresources:
         node = pod["spec"].get("nodeName")
         if not node:
             return Response(204, b"", "")
-        if self._output is None:
+        if self._container_logs is None:
             raise api_errors.not_found("pods", "", node)
-        text = self._output(pod, container or str(names[0]), previous=is_true(ask.query.get("previous", "")))
-        return Response(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
+        text = self._container_logs(
+            pod, container or str(names[0]), previous=is_true(request.query.get("previous", ""))
+        )
+        return Response(200, last_lines(text, request.query.get("tailLines", "")).encode(), "text/plain")
 
-    async def _connect(self, ask: Request, where: Where) -> Response:
-        node = self._verbs.get(where).raw().get("spec", {}).get("nodeName")
+    async def _connect(self, request: Request, where: ObjectPath) -> Response:
+        node = self._resource_store.get(where).raw().get("spec", {}).get("nodeName")
         if not node:
             raise BadRequest(f"pod {where.name} does not have a host assigned")
-        if self._output is not None:
+        if self._container_logs is not None:
             raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
         raise api_errors.not_found("pods", "", node)
 
-    async def _proxy(self, ask: Request, where: Where) -> Response:
-        self._verbs.get(where)
+    async def _proxy(self, request: Request, where: ObjectPath) -> Response:
+        self._resource_store.get(where)
         raise Unavailable(f'no endpoints available for "{where.name}"')
 
 
@@ -214,7 +216,7 @@ def _token_seconds(requested: Any) -> int:
     why = "may not specify a duration less than 10 minutes"
     if isinstance(seconds, int) and seconds > _MAX_TOKEN_SECONDS:
         why = "may not specify a duration larger than 2^32 seconds"
-    message = f"Invalid value: {api_errors.quoted(seconds)}: {why}"
+    message = f"Invalid value: {api_errors.quote_value(seconds)}: {why}"
     cause = Cause("FieldValueInvalid", message, "spec.expirationSeconds")
     raise api_errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
 
@@ -223,5 +225,5 @@ def last_lines(text: str, count: str) -> str:
     if not count:
         return text
     if not count.isdecimal():
-        raise BadRequest(f"tailLines must be a non-negative number, not {api_errors.quoted(count)}")
+        raise BadRequest(f"tailLines must be a non-negative number, not {api_errors.quote_value(count)}")
     return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""

@@ -11,7 +11,7 @@ SOURCE = "trimtab-evictions"
 _EVENTS = "/registry/core/events/"
 
 
-class Subject(NamedTuple):
+class EventSubject(NamedTuple):
     """The object that an event is about."""
 
     api_version: str
@@ -21,13 +21,19 @@ class Subject(NamedTuple):
     uid: str
 
 
-def subject_of(obj: Raw, api_version: str, kind: str) -> Subject:
+def subject_of(obj: Raw, api_version: str, kind: str) -> EventSubject:
     metadata = obj["metadata"]
-    return Subject(api_version, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+    return EventSubject(api_version, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
 
 
-def event(
-    about: Subject, reason: str, message: str, now: datetime, *, kind: str = "Normal", related: Subject | None = None
+def build_event(
+    about: EventSubject,
+    reason: str,
+    message: str,
+    now: datetime,
+    *,
+    kind: str = "Normal",
+    related: EventSubject | None = None,
 ) -> tuple[str, Raw]:
     """The key and the event; the same event at the same time has the same name, so it is written once."""
     digest = hashlib.blake2b(f"{about!r}{reason}{message}{now.timestamp()!r}".encode(), digest_size=16).digest()
@@ -57,7 +63,7 @@ def event(
     return f"{_EVENTS}{namespace}/{name}", obj
 
 
-def _reference(about: Subject) -> Raw:
+def _reference(about: EventSubject) -> Raw:
     return {
         "apiVersion": about.api_version,
         "kind": about.kind,

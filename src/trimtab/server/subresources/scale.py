@@ -8,38 +8,38 @@ from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.printers.cells import format_selector
 from trimtab.server.printers.responses import raw_response
-from trimtab.server.registry.object_schema import Wanted
-from trimtab.server.registry.patch_requests import APPLY, Apply, Patcher, read_applied
-from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.object_schema import DesiredObject
+from trimtab.server.registry.patch_requests import APPLY, Patcher, PatchFunction, decode_apply_body
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
-from trimtab.server.resources import Served, Where
+from trimtab.server.resources import ObjectPath, ServedResource
 
 _API = "autoscaling/v1"
 
 
-def _form(ask: Request) -> ResponseFormat:
-    return ResponseFormat(PROTOBUF) if ask.protobuf_errors else ResponseFormat()
+def _response_form(request: Request) -> ResponseFormat:
+    return ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat()
 
 
-def _at(obj: Any, path: str) -> Any:
+def _get_path(obj: Any, path: str) -> Any:
     for part in path.strip(".").split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 
-def _put(obj: Raw, path: list[str], value: Any) -> Raw:
+def _set_path(obj: Raw, path: list[str], value: Any) -> Raw:
     """The object with `value` at `path`; missing parents are created."""
     first, *rest = path
     inner = obj.get(first)
-    return {**obj, first: _put(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
+    return {**obj, first: _set_path(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
 
 
-def _selector(served: Served, obj: Raw) -> str:
+def _selector_string(served: ServedResource, obj: Raw) -> str:
     path = served.kind.scale.selector_path if served.kind.scale else ""
-    found = _at(obj, path) if path else _at(obj, ".spec.selector") if not served.kind.custom else None
+    found = _get_path(obj, path) if path else _get_path(obj, ".spec.selector") if not served.kind.custom else None
     if isinstance(found, str):
         return found
     if not isinstance(found, dict):
@@ -49,53 +49,57 @@ def _selector(served: Served, obj: Raw) -> str:
     return "" if text == "<none>" else text
 
 
-class Scaling:
+class ScaleSubresource:
     """Reads and writes scales."""
 
-    def __init__(self, verbs: Verbs, patcher: Patcher) -> None:
-        self._verbs = verbs
+    def __init__(self, resource_store: ResourceStore, patcher: Patcher) -> None:
+        self._resource_store = resource_store
         self._patcher = patcher
 
-    async def answer(self, ask: Request, where: Where, verb: str) -> Response:
+    async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
         if verb == "get":
-            return raw_response(200, self.shown(where, self._verbs.get(where).raw()), _form(ask))
+            return raw_response(
+                200, self.scale_object(where, self._resource_store.get(where).raw()), _response_form(request)
+            )
         options = parse_write_options(
-            "UpdateOptions" if verb == "update" else "PatchOptions", ask.query, apply=self._applies(ask, verb)
+            "UpdateOptions" if verb == "update" else "PatchOptions", request.query, apply=self._is_apply(request, verb)
         )
-        media = media_type_of(ask.headers.get("content-type", ""))
+        media = media_type_of(request.headers.get("content-type", ""))
         if verb == "patch":
-            return await self._write(ask, where, self._change(ask, where), options)
-        body = decode_body(media, ask.body, _API, "Scale").obj
-        return await self._write(ask, where, lambda _: body, options)
+            return await self._write(request, where, self._patch_function(request, where), options)
+        body = decode_body(media, request.body, _API, "Scale").obj
+        return await self._write(request, where, lambda _: body, options)
 
-    def _applies(self, ask: Request, verb: str) -> bool:
-        return verb == "patch" and media_type_of(ask.headers.get("content-type", "")) == APPLY
+    def _is_apply(self, request: Request, verb: str) -> bool:
+        return verb == "patch" and media_type_of(request.headers.get("content-type", "")) == APPLY
 
-    def _change(self, ask: Request, where: Where) -> Apply:
-        media = self._patcher.check_media(ask, where.served)
+    def _patch_function(self, request: Request, where: ObjectPath) -> PatchFunction:
+        media = self._patcher.check_media(request, where.served)
         if media == APPLY:
-            config = read_applied(ask.body)
+            config = decode_apply_body(request.body)
             return lambda old: {**old, "spec": {**old["spec"], **(config.get("spec") or {})}}
-        return self._patcher.reader(media, ask.body, where.served)
+        return self._patcher.decode_patch(media, request.body, where.served)
 
-    async def _write(self, ask: Request, where: Where, change: Apply, options: WriteOptions) -> Response:
-        def with_scale(old: Raw) -> Wanted:
-            return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
+    async def _write(
+        self, request: Request, where: ObjectPath, change: PatchFunction, options: WriteOptions
+    ) -> Response:
+        def with_scale(old: Raw) -> DesiredObject:
+            return DesiredObject(self._with_replicas(where, old, change(self.scale_object(where, old, strict=False))))
 
-        outcome = await self._verbs.change(where, with_scale, options, ask.caller)
-        return raw_response(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
+        outcome = await self._resource_store.change(where, with_scale, options, request.caller)
+        return raw_response(200, self.scale_object(where, outcome.stored.raw(), strict=False), _response_form(request))
 
-    def shown(self, where: Where, obj: Raw, *, strict: bool = True) -> Raw:
+    def scale_object(self, where: ObjectPath, obj: Raw, *, strict: bool = True) -> Raw:
         """The Scale of an object; a custom resource without replicas has none."""
         scale = where.served.kind.scale
         if scale is None:
             raise api_errors.not_found(where.served.resource, where.served.group, where.name)
-        replicas = _at(obj, scale.spec_path)
+        replicas = _get_path(obj, scale.spec_path)
         if replicas is None and strict and where.served.kind.custom:
-            raise api_errors.internal(f'the spec replicas field "{scale.spec_path}" does not exist')
+            raise api_errors.internal_error(f'the spec replicas field "{scale.spec_path}" does not exist')
         keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        status: Raw = {"replicas": _at(obj, scale.status_path) or 0}
-        if selector := _selector(where.served, obj):
+        status: Raw = {"replicas": _get_path(obj, scale.status_path) or 0}
+        if selector := _selector_string(where.served, obj):
             status["selector"] = selector
         return {
             "kind": "Scale",
@@ -105,7 +109,7 @@ class Scaling:
             "status": status,
         }
 
-    def _scaled(self, where: Where, old: Raw, scale: Any) -> Raw:
+    def _with_replicas(self, where: ObjectPath, old: Raw, scale: Any) -> Raw:
         """The object with the replicas of a changed Scale."""
         if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
             raise BadRequest("the Scale cannot be read: spec must be an object")
@@ -126,7 +130,7 @@ class Scaling:
                 "Scale", "autoscaling", where.name, [Cause("FieldValueInvalid", message, "spec.replicas")]
             )
         path = where.served.kind.scale.spec_path if where.served.kind.scale else ".spec.replicas"
-        new = _put(old, path.strip(".").split("."), replicas)
+        new = _set_path(old, path.strip(".").split("."), replicas)
         version, uid = metadata.get("resourceVersion"), metadata.get("uid")
         kept = {**new["metadata"], "resourceVersion": version or "", "uid": uid or new["metadata"]["uid"]}
         return {**new, "metadata": kept}
