@@ -12,7 +12,7 @@ from trimtab.clock import WallClock
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.simulate.pod_scheduler import Binder
+from trimtab.simulate.pod_scheduler import PodScheduler
 from trimtab.store.store import Store
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -55,7 +55,7 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
         # New nodes are tainted not-ready until the node controller removes the taint; there is none here.
         await client.patch(NODES, "", made["metadata"]["name"], {"spec": {"taints": None}})
     cache = Cache(client)
-    binder = Binder(cache, clock=WallClock(), profile=UPSTREAM)
+    binder = PodScheduler(cache, clock=WallClock(), profile=UPSTREAM)
     await binder.start()
     await asyncio.sleep(0.5)
     table = cache.table(PODS)

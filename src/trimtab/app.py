@@ -297,7 +297,7 @@ class EmbeddedFleet:
             raise api_errors.not_found("clusters", "cluster.karmada.io", name)
         cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(stored.value)))
         if self._connect(cluster) is not None:
-            return self.world[name].answer
+            return self.world[name].handle
         member = self.plane.roster.get(name) if self.plane is not None else None
         return member.client if member is not None and isinstance(member.client, KubeClient) else None
 

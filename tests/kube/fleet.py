@@ -27,7 +27,7 @@ from trimtab.clock import WallClock
 from trimtab.errors import ApiFault
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, flows_fleet
-from trimtab.simulate.kubelet import NODES, Kubelets, Shape
+from trimtab.simulate.kubelet import NODES, Kubelets, KubeletSettings
 
 T = TypeVar("T")
 DEFINITIONS = Resource(
@@ -95,9 +95,9 @@ class RealMember:
         await self._start_kubelets(self.plan, self._fleet)
 
     async def _start_kubelets(self, plan: MemberPlan, fleet: FleetPlan) -> None:
-        shape = Shape(self.name, fleet.pace_of(plan), HEARTBEAT_SECONDS)
+        shape = KubeletSettings(self.name, fleet.pace_of(plan), HEARTBEAT_SECONDS)
         rng = random.Random(self.name)
-        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=rng)
+        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), rng=rng)
         await self.kubelets.start()
 
     async def reshape(self, plan: MemberPlan, fleet: FleetPlan) -> None:

@@ -14,9 +14,9 @@ from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import NotFound
-from trimtab.simulate.behaviour import Spell
+from trimtab.simulate.behaviour import BehaviourOverride
 from trimtab.simulate.kubelet import PODS, Kubelets
-from trimtab.simulate.member import FILLER, filler
+from trimtab.simulate.member import FILLER_LABEL, filler_pod
 from trimtab.stories.runner import Stage, Tell
 from trimtab.stories.story import Expectation, Step, Story, Trouble, many, seconds
 
@@ -102,14 +102,14 @@ class Actor:
     def kubelets(self) -> Kubelets:
         return self._real.kubelets
 
-    def cast(self, spell: Spell) -> None:
-        self.kubelets.cast(spell)
+    def override_behaviour(self, override: BehaviourOverride) -> None:
+        self.kubelets.override_behaviour(override)
 
-    def lift(self, name: str) -> None:
-        self.kubelets.lift(name)
+    def remove_override(self, name: str) -> None:
+        self.kubelets.remove_override(name)
 
-    async def claim(self, factor: float) -> None:
-        await self.kubelets.claim(factor)
+    async def scale_reported_capacity(self, factor: float) -> None:
+        await self.kubelets.scale_reported_capacity(factor)
 
     async def open_side_door(self) -> None:
         """Start a second API server for the story's observations, because the story stops the first."""
@@ -140,19 +140,19 @@ class Actor:
         """Wait until all API server tasks are done."""
         await asyncio.gather(*self._errands)
 
-    async def fill(self, part: float = 1.0) -> None:
+    async def fill_nodes(self, fraction: float = 1.0) -> None:
         """Fill this fraction of the free capacity of every node with pods without an owner."""
         pods = [entry.typed for entry in self._real.seen.cache.table(PODS).entries.values()]
         for name, machine in self.kubelets.machines.items():
-            needs = {what: int(machine.room[what] * part) for what in ("cpu", "memory")}
+            needs = {what: int(machine.capacity[what] * fraction) for what in ("cpu", "memory")}
             for pod in pods:
                 if pod.spec.node_name == name:
                     taken = pod_resources_of(pod).requests
-                    needs = {what: amount - int(taken.get(what, 0) * part) for what, amount in needs.items()}
-            await self._real.client.create(PODS, filler(name, needs), manager="filler")
+                    needs = {what: amount - int(taken.get(what, 0) * fraction) for what, amount in needs.items()}
+            await self._real.client.create(PODS, filler_pod(name, needs), manager="filler")
 
-    async def empty(self) -> None:
-        for pod in (await self._real.client.list(PODS, "kube-system", labels=FILLER)).items:
+    async def delete_fillers(self) -> None:
+        for pod in (await self._real.client.list(PODS, "kube-system", labels=FILLER_LABEL)).items:
             with contextlib.suppress(NotFound):
                 await self._real.client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
 
@@ -213,9 +213,9 @@ class Troupe:
             if not await asyncio.to_thread(self._fleet.real[actor.name].plane.ready):
                 await asyncio.to_thread(self._fleet.real[actor.name].plane.start_apiserver)
             await actor.close_side_door()
-            await actor.empty()
-            for name in list(actor.kubelets.spells):
-                actor.lift(name)
+            await actor.delete_fillers()
+            for name in list(actor.kubelets.overrides):
+                actor.remove_override(name)
         served = {resource.kind: resource for resource in reversed(await self._fleet.client.resources())}
         for step in self._story.timeline:
             client = self._fleet.members[step.where] if step.where else self._fleet.client

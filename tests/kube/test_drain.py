@@ -20,7 +20,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.kubelet import Kubelets, Shape
+from trimtab.simulate.kubelet import Kubelets, KubeletSettings
 
 NAMESPACE = "drains"
 PODS = Resource("", "v1", "pods", "Pod")
@@ -43,9 +43,9 @@ class Cluster:
         self._seen = Watched(self._client)
         plan = MemberPlan(name="drained", nodes=2, cpu="4")
         pace = FleetPlan(members=(plan,), pace="instant").pace_of(plan)
-        shape = Shape("drained", pace, HEARTBEAT_SECONDS)
+        shape = KubeletSettings("drained", pace, HEARTBEAT_SECONDS)
         self._kubelets = Kubelets(
-            self._seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=random.Random("drained")
+            self._seen.cache, plan.node_plans(), shape, clock=WallClock(), rng=random.Random("drained")
         )
         await self._kubelets.start()
 

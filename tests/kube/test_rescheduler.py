@@ -16,14 +16,14 @@ from kube.rig import kubectl
 
 from simulate.fixtures import (
     BUDGETS,
-    DEFINITIONS,
+    CRDS,
     DEPLOYMENTS,
     GAMES,
     NODES,
     PODS,
+    create_game,
     deployment,
-    games,
-    play,
+    game_crd,
     workload,
 )
 from trimtab.client.client import Resource
@@ -269,9 +269,9 @@ def test_replicas_of_a_custom_owner_kind_are_read_from_its_scale(
 
 
 async def seen(member: RealMember) -> ClusterObjects:
-    await member.client.create(DEFINITIONS, games())
+    await member.client.create(CRDS, game_crd())
     await until(lambda: served(member), pause=0.2)
-    await play(cast("Any", member), 3)
+    await create_game(cast("Any", member), 3)
     return await read_cluster_objects(member.client, is_stock=True)
 
 

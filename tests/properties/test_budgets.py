@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from properties.budget_oracle import Window
 from properties.hypothesis_settings import tried
-from simulate.fixtures import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, in_a_member, template, workload
+from simulate.fixtures import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, run_in_member, template, workload
 from simulate.fixtures import PODS as PODS_OF
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.pod import Pod
@@ -24,8 +24,8 @@ from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
 from trimtab.rescheduling.eviction_client import eviction_body
 from trimtab.rescheduling.rescheduler import NAMESPACE
-from trimtab.simulate.member import Member
-from trimtab.simulate.pod_scheduler import Binder
+from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.pod_scheduler import PodScheduler
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
@@ -88,7 +88,7 @@ blows = st.lists(
 class Auditor:
     """Reads every change of a pod in write order and checks it against the budgets."""
 
-    def __init__(self, member: Member, apps: list[App]) -> None:
+    def __init__(self, member: SimulatedMember, apps: list[App]) -> None:
         self._member, self._apps = member, apps
         self._healthy: dict[str, set[str]] = {}
         self.granted: dict[str, list[datetime]] = {}
@@ -134,7 +134,7 @@ def _is_lost(pod: Pod) -> bool:
 def test_concurrent_drains_preemption_rescheduler_and_evictors_never_overspend_budgets(
     apps: list[App], script: list[Any]
 ) -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         auditor = Auditor(member, apps)
         watching = asyncio.ensure_future(auditor.run())
         await settled(member, apps)
@@ -154,10 +154,10 @@ def test_concurrent_drains_preemption_rescheduler_and_evictors_never_overspend_b
                 if window is not None:
                     window.hold(granted)
 
-    in_a_member(story, fleet(nodes=4, cpu="3"))
+    run_in_member(story, fleet(nodes=4, cpu="3"))
 
 
-async def settled(member: Member, apps: list[App]) -> None:
+async def settled(member: SimulatedMember, apps: list[App]) -> None:
     for level in range(4):
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"p{level}"}}
         await member.client.create(CLASSES, {**body, "value": 100 * level})
@@ -184,7 +184,7 @@ async def settled(member: Member, apps: list[App]) -> None:
 class Blows:
     """Disturbances of a cluster; each method is called by its name."""
 
-    def __init__(self, member: Member, tasks: list[asyncio.Future[Any]]) -> None:
+    def __init__(self, member: SimulatedMember, tasks: list[asyncio.Future[Any]]) -> None:
         self._member, self._tasks = member, tasks
         self._newcomers = 0
 
@@ -193,19 +193,19 @@ class Blows:
 
     async def drain(self, node: int) -> None:
         options = DrainOptions(force=True, ignore_daemonsets=True, timeout=900.0)
-        running = NodeDrain(self._member.inside, f"one-node-{node}", clock=LoopClock(), options=options).run()
+        running = NodeDrain(self._member.internal_client, f"one-node-{node}", clock=LoopClock(), options=options).run()
         self._tasks.append(asyncio.ensure_future(running))
 
     async def uncordon(self, node: int) -> None:
-        await self._member.cordon(f"one-node-{node}", closed=False)
+        await self._member.cordon(f"one-node-{node}", unschedulable=False)
 
     async def evict_pods(self, app: int) -> None:
         async def one(pod: Raw) -> None:
             with contextlib.suppress(ApiFault, OSError):
-                await ask_to_go(self._member.inside, pod, eviction_body(pod, by="evictor"))
+                await ask_to_go(self._member.internal_client, pod, eviction_body(pod, by="evictor"))
 
         whose = f"app=app{app}" if app >= 0 else ""
-        pods = (await self._member.inside.list(PODS_OF, "default", labels=whose)).items
+        pods = (await self._member.internal_client.list(PODS_OF, "default", labels=whose)).items
         await asyncio.gather(*map(one, pods))
 
     async def fail(self, node: int) -> None:
@@ -219,14 +219,16 @@ class Blows:
         name = f"pod{self._newcomers}"
         body = template(name, cpu=cpu, priorityClassName="p3")
         body["metadata"] |= {"name": name, "namespace": "default"}
-        await self._member.inside.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
+        await self._member.internal_client.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
 
     async def restart_scheduler(self, _: None) -> None:
         """Replace the pod scheduler by a new one without its in-memory state."""
-        before = self._member.binder
+        before = self._member.pod_scheduler
         await before.stop()
-        self._member.binder = Binder(self._member.cache, clock=LoopClock(), profile=self._member._ground.profile)
-        await self._member.binder.start()
+        self._member.pod_scheduler = PodScheduler(
+            self._member.cache, clock=LoopClock(), profile=self._member._environment.profile
+        )
+        await self._member.pod_scheduler.start()
 
     async def enable_rescheduler(self, _: None) -> None:
         """Enable the rescheduler with the aggressive preset."""
@@ -265,7 +267,7 @@ guarded = st.builds(
 def test_drained_node_is_empty_or_names_the_blocking_budgets(
     apps: list[App], surge: bool, lone: bool, parallel: int
 ) -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         if lone:
             body = template("lone")
             body["metadata"] |= {"name": "lone", "namespace": "default"}
@@ -289,7 +291,7 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
             made = await member.client.get(DEPLOYMENTS, "default", f"app{number}")
             assert made["spec"]["replicas"] == one.replicas
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 @tried(4)
@@ -305,7 +307,7 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
 def test_preemption_reaches_a_stable_state(sizes: list[tuple[int, str, int, int]], fair: bool, guarded: bool) -> None:
     """Priorities, budgets and fair share: preemption reaches a stable state."""
 
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         if fair:
             policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
             await member.client.create(POLICIES, {**policy, "spec": {"equalPriorityPreemption": "Fair"}})
@@ -322,4 +324,4 @@ def test_preemption_reaches_a_stable_state(sizes: list[tuple[int, str, int, int]
         await asyncio.sleep(5400)
         assert {one.metadata.uid: one.spec.node_name for one in member.pods} == before
 
-    in_a_member(story, fleet(nodes=2, cpu="4"))
+    run_in_member(story, fleet(nodes=2, cpu="4"))

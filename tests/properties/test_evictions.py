@@ -16,7 +16,7 @@ from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLIC
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.simulate.member import of_a_member
+from trimtab.simulate.member import is_served_by_member
 from trimtab.store.store import Store
 
 COUNT = 8
@@ -81,7 +81,7 @@ class Cluster:
 
     async def start(self) -> None:
         options = ApiServerSettings(
-            clock=self.clock, check_all_budgets=True, garbage_collection=False, serves=of_a_member
+            clock=self.clock, check_all_budgets=True, garbage_collection=False, serves=is_served_by_member
         )
         self._server = ApiServer(Store.open(self._directory), options)
         await self._server.start()

@@ -19,7 +19,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
-from trimtab.simulate.behaviour import NEVER_READY, Spell
+from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 
 NUMBERS = count()
 MEMBERS = ("m1", "m2", "m3")
@@ -98,9 +98,9 @@ async def perform(harness: MoveScenario, act: tuple[str, Any], *, at_once: bool 
         member, app = target
         selector = LabelSelector(match_labels={"app": app})
         if action == "ill":
-            harness.world[member].cast(Spell(app, NEVER_READY, "default", selector))
+            harness.world[member].override_behaviour(BehaviourOverride(app, NEVER_READY, "default", selector))
         else:
-            harness.world[member].lift(app)
+            harness.world[member].remove_override(app)
 
 
 def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
@@ -144,7 +144,7 @@ async def healed(harness: MoveScenario) -> None:
     for member in MEMBERS:
         harness.world[member].start_api()
         for app in APPS:
-            harness.world[member].lift(app)
+            harness.world[member].remove_override(app)
         await perform(harness, ("undrain", member))
 
 

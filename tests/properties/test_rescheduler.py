@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from properties.hypothesis_settings import tried
-from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
+from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, run_in_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
@@ -18,7 +18,7 @@ from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
 from trimtab.decide.rescheduling.history import REVERSAL_WINDOW, MoveRecord, ReschedulingHistory
 from trimtab.errors import NotFound
 from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
@@ -43,7 +43,7 @@ thresholds = st.sampled_from([5.0, 60.0])
 def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(
     sizes: list[tuple[int, str, bool]], script: list[tuple[str, int]], threshold: float
 ) -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await furnish(member, sizes, threshold)
         seen: dict[str, MoveRecord] = {}
         for disturbance, number in script:
@@ -61,10 +61,10 @@ def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(
         await asyncio.sleep(3600)
         assert await traces(member) == before
 
-    in_a_member(story, fleet(nodes=4))
+    run_in_member(story, fleet(nodes=4))
 
 
-async def furnish(member: Member, sizes: list[tuple[int, str, bool]], threshold: float) -> None:
+async def furnish(member: SimulatedMember, sizes: list[tuple[int, str, bool]], threshold: float) -> None:
     nodes = list(member.kubelets.machines)
     for number, (replicas, cpu, has_preference) in enumerate(sizes):
         here = {"key": HOME, "operator": "In", "values": [f"app{number}"]}
@@ -81,7 +81,7 @@ async def furnish(member: Member, sizes: list[tuple[int, str, bool]], threshold:
     await member.client.create(CONFIGS, body)
 
 
-async def settle_at(member: Member, app: str, node: str) -> None:
+async def settle_at(member: SimulatedMember, app: str, node: str) -> None:
     """Make this node the only one that the application prefers."""
     for one in member.kubelets.machines:
         labels = (await member.client.get(NODES, "", one))["metadata"]["labels"]
@@ -89,7 +89,7 @@ async def settle_at(member: Member, app: str, node: str) -> None:
             await member.client.patch(NODES, "", one, {"metadata": {"labels": {HOME: app if one == node else None}}})
 
 
-async def disturb(member: Member, disturbance: str, node: str) -> None:
+async def disturb(member: SimulatedMember, disturbance: str, node: str) -> None:
     if disturbance == "flip":
         await settle_at(member, "app0", node)
     elif disturbance == "forget":  # avoid lists are cleared; the move history remains
@@ -97,12 +97,12 @@ async def disturb(member: Member, disturbance: str, node: str) -> None:
             await member.client.patch(NODES, "", one, {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: None}}})
     elif disturbance == "restart":
         await member.rescheduler.stop()
-        member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
+        member.rescheduler = Rescheduler(member.internal_client, clock=LoopClock(), profile=TRIMTAB, embedded=True)
         await member.rescheduler.start()
     elif disturbance == "cordon":
         await member.cordon(node)
         await asyncio.sleep(600)
-        await member.cordon(node, closed=False)
+        await member.cordon(node, unschedulable=False)
     elif disturbance == "taint":
         await member.client.patch(NODES, "", node, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
         await asyncio.sleep(600)
@@ -113,7 +113,7 @@ async def disturb(member: Member, disturbance: str, node: str) -> None:
         await member.recover_node(node)
 
 
-async def live(member: Member, seen: dict[str, MoveRecord], minutes: int) -> None:
+async def live(member: SimulatedMember, seen: dict[str, MoveRecord], minutes: int) -> None:
     """Let time pass and collect every move from the rescheduler's history."""
     for _ in range(minutes):
         await asyncio.sleep(60)
@@ -137,7 +137,7 @@ def check(moves: list[MoveRecord], threshold: float) -> None:
         assert all(other.gain >= 2 * threshold for other in back)
 
 
-async def traces(member: Member) -> tuple[Any, ...]:
+async def traces(member: SimulatedMember) -> tuple[Any, ...]:
     """Everything that a rescheduler changes: pods and its state."""
     try:
         state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["metadata"]["resourceVersion"]

@@ -11,7 +11,7 @@ from simulate.fixtures import (
     PODS,
     deployment,
     fleet,
-    in_a_member,
+    run_in_member,
     template,
     workload,
 )
@@ -20,13 +20,13 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.errors import InputFault
 from trimtab.rescheduling.drain import DrainOptions, DrainStep, NodeDrain
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
-def drain(member: Member, node: str, steps: list[DrainStep], **options: Any) -> NodeDrain:
+def drain(member: SimulatedMember, node: str, steps: list[DrainStep], **options: Any) -> NodeDrain:
     return NodeDrain(member.client, node, clock=LoopClock(), options=DrainOptions(**options), report=steps.append)
 
 
@@ -38,12 +38,12 @@ def budget(**spec: Any) -> dict[str, Any]:
     return workload("DisruptionBudget", "web", {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
 
 
-def pods_on(member: Member, node: str) -> list[str]:
+def pods_on(member: SimulatedMember, node: str) -> list[str]:
     return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.is_terminal]
 
 
 def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(BUDGETS, pdb(maxUnavailable=1))
         await asyncio.sleep(5)
@@ -64,11 +64,11 @@ def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
         assert fewest >= 5
         assert any("web needs 5 healthy pods" in step.message for step in told if step.state == "Blocked")
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_drain_reports_until_when_a_rate_blocks_it() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(OURS, budget(rate={"disruptions": 1, "period": "30m"}))
         await asyncio.sleep(5)
@@ -83,11 +83,11 @@ def test_a_drain_reports_until_when_a_rate_blocks_it() -> None:
         (condition,) = [one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked"]
         assert (condition["status"], condition["reason"]) == ("False", "Drained")
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_the_node_condition_names_blocking_pods_and_the_abandoned_drain() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         for name in ("one", "two"):
             await member.client.create(DEPLOYMENTS, deployment(name, replicas=3))
             body = {"selector": {"matchLabels": {"app": name}}, "minAvailable": 3}
@@ -104,16 +104,16 @@ def test_the_node_condition_names_blocking_pods_and_the_abandoned_drain() -> Non
         assert (said["status"], said["reason"]) == ("False", "GivenUp")
         assert "two needs 3 healthy pods and has 3" in said["message"]
 
-    in_a_member(story)
+    run_in_member(story)
 
 
-async def blocked(member: Member, name: str) -> Raw:
+async def blocked(member: SimulatedMember, name: str) -> Raw:
     node = await member.client.get(NODES, "", name)
     return next(one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked")
 
 
 def test_a_blocked_drain_names_the_budget_and_its_numbers() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(BUDGETS, pdb(minAvailable=1))
         await asyncio.sleep(5)
@@ -123,11 +123,11 @@ def test_a_blocked_drain_names_the_budget_and_its_numbers() -> None:
         assert step.state == "Failed"
         assert "web needs 1 healthy pods and has 1 currently" in step.message
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_with_surge_the_replacement_of_a_single_pod_is_ready_first() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(OURS, budget(minAvailable=1, surge="Allowed"))
         await asyncio.sleep(5)
@@ -142,12 +142,12 @@ def test_with_surge_the_replacement_of_a_single_pod_is_ready_first() -> None:
         assert left.spec.node_name != pod.spec.node_name
         assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 @pytest.mark.parametrize("away_at", [2.0, 5.5])
 def test_a_surge_replica_is_removed_although_the_api_server_was_unavailable(away_at: float) -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
         await asyncio.sleep(5)
@@ -162,7 +162,7 @@ def test_a_surge_replica_is_removed_although_the_api_server_was_unavailable(away
         assert made["spec"]["replicas"] == 2
         assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 class LossyClient:
@@ -185,7 +185,7 @@ class LossyClient:
 
 
 def test_a_surge_adds_and_removes_one_replica_although_responses_are_lost() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
         await asyncio.sleep(5)
@@ -197,11 +197,11 @@ def test_a_surge_adds_and_removes_one_replica_although_responses_are_lost() -> N
         assert made["spec"]["replicas"] == 2
         assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_surge_ends_with_the_drain_timeout() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
         await asyncio.sleep(5)
@@ -211,11 +211,11 @@ def test_a_surge_ends_with_the_drain_timeout() -> None:
         assert (LoopClock().now() - before).total_seconds() < 30
         assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_unreplaceable_pods_are_evicted_only_with_force() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "default"}}
         await member.client.create(PODS, {**bare, "spec": template("bare")["spec"]})
         daemon = {"selector": {"matchLabels": {"app": "daemon"}}, "template": template("daemon")}
@@ -229,11 +229,11 @@ def test_unreplaceable_pods_are_evicted_only_with_force() -> None:
         steps = await drain(member, node, [], ignore_daemonsets=True, force=True).run()
         assert sorted(step.state for step in steps) == ["Exempt", "Gone"]
 
-    in_a_member(story, fleet(nodes=2))
+    run_in_member(story, fleet(nodes=2))
 
 
 def test_a_dry_run_does_not_cordon_and_reports_evictable_and_blocked_pods() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(DEPLOYMENTS, deployment("free", replicas=3))
         await member.client.create(BUDGETS, pdb(maxUnavailable=0))
@@ -247,11 +247,11 @@ def test_a_dry_run_does_not_cordon_and_reports_evictable_and_blocked_pods() -> N
         assert {pod.metadata.uid for pod in member.pods} == before
         assert "unschedulable" not in (await member.client.get(NODES, "", "one-node-1"))["spec"]
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_drain_survives_an_unavailable_api_server() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(BUDGETS, pdb(maxUnavailable=1))
         await asyncio.sleep(5)
@@ -265,11 +265,11 @@ def test_a_drain_survives_an_unavailable_api_server() -> None:
         assert any("cannot be reached" in step.message for step in steps)
         assert pods_on(member, "one-node-1") == []
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_pod_bound_before_the_scheduler_saw_the_cordon_is_evicted_too() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await asyncio.sleep(5)
         draining = asyncio.ensure_future(drain(member, "one-node-1", [], force=True).run())
@@ -279,11 +279,11 @@ def test_a_pod_bound_before_the_scheduler_saw_the_cordon_is_evicted_too() -> Non
         assert "default/late" in {step.pod for step in await draining}
         assert pods_on(member, "one-node-1") == []
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_blocked_pod_does_not_block_others() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(DEPLOYMENTS, deployment("zebra", replicas=3))
         await member.client.create(BUDGETS, pdb(maxUnavailable=0))
@@ -294,11 +294,11 @@ def test_a_blocked_pod_does_not_block_others() -> None:
             "zebra": "Gone",
         }
 
-    in_a_member(story)
+    run_in_member(story)
 
 
 def test_a_surge_replica_does_not_raise_the_budget_requirement() -> None:
-    async def story(member: Member) -> None:
+    async def story(member: SimulatedMember) -> None:
         made = deployment(replicas=3)
         made["metadata"]["annotations"] = {"trimtab.dev/surge": "Allowed"}
         await member.client.create(DEPLOYMENTS, made)
@@ -309,4 +309,4 @@ def test_a_surge_replica_does_not_raise_the_budget_requirement() -> None:
         assert after["spec"]["replicas"] == 3
         assert "trimtab.dev/surged" not in after["metadata"]["annotations"]
 
-    in_a_member(story)
+    run_in_member(story)

@@ -9,7 +9,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import run_virtually
 from trimtab.errors import NotFound
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.world import World
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -22,7 +22,7 @@ JOBS = Resource("batch", "v1", "jobs", "Job")
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 ORDERS = Resource("trimtab.dev", "v1alpha1", "priorityorders", "PriorityOrder", namespaced=False)
 POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)
 GAMES = Resource("play.example", "v1", "games", "Game")
@@ -32,7 +32,7 @@ def fleet(*, nodes: int = 3, cpu: str = "8", pace: Any = "instant", **more: Any)
     return FleetPlan(members=(MemberPlan(name="one", nodes=nodes, cpu=cpu),), pace=pace, **more)
 
 
-def in_a_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, seed: int = 0) -> Any:
+def run_in_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, seed: int = 0) -> Any:
     """Run the scenario in its own world, on the virtual clock."""
 
     async def run() -> Any:
@@ -46,8 +46,8 @@ def in_a_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, 
     return run_virtually(run())
 
 
-def in_a_member(scenario: Callable[[Member], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
-    return in_a_world(plan or fleet(), lambda world: scenario(next(iter(world))))
+def run_in_member(scenario: Callable[[SimulatedMember], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
+    return run_in_world(plan or fleet(), lambda world: scenario(next(iter(world))))
 
 
 def template(app: str, *, image: str = "app:1", cpu: str = "100m", **spec: Any) -> Raw:
@@ -105,7 +105,7 @@ def new_image(image: str) -> Raw:
     return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
 
 
-def masked(status: Raw) -> Raw:
+def without_times(status: Raw) -> Raw:
     """The status without times, for comparison with recordings."""
     shown = {key: value for key, value in status.items() if not key.endswith("Time")}
     shown["conditions"] = [
@@ -114,7 +114,7 @@ def masked(status: Raw) -> Raw:
     return shown
 
 
-def games() -> Raw:
+def game_crd() -> Raw:
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     version = {
@@ -133,7 +133,7 @@ def games() -> Raw:
     }
 
 
-async def play(member: Member, size: int) -> None:
+async def create_game(member: SimulatedMember, size: int) -> None:
     """Create a Game with its pods and scale status, as an operator would."""
     made = await member.client.create(GAMES, workload("Game", "chess", {"size": size}, "play.example/v1"))
     owner = {"apiVersion": "play.example/v1", "kind": "Game", "name": "chess", "uid": made["metadata"]["uid"]}
@@ -151,17 +151,17 @@ def singleton(kind: str, **spec: Any) -> Raw:
     return {"apiVersion": "trimtab.dev/v1alpha1", "kind": kind, "metadata": {"name": "default"}, "spec": spec}
 
 
-async def create_classes(member: Member, **values: int) -> None:
+async def create_classes(member: SimulatedMember, **values: int) -> None:
     for name, value in values.items():
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await member.client.create(CLASSES, {**body, "value": value})
 
 
-async def create_pod(member: Member, name: str, **spec: Any) -> Raw:
+async def create_pod(member: SimulatedMember, name: str, **spec: Any) -> Raw:
     body = template(name, **spec)
     body["metadata"] |= {"name": name, "namespace": "default"}
     return await member.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **body})
 
 
-def running_apps(member: Member) -> list[str]:
+def running_apps(member: SimulatedMember) -> list[str]:
     return sorted(one.metadata.labels["app"] for one in member.pods if one.is_ready)

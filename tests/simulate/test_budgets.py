@@ -6,16 +6,16 @@ import pytest
 from simulate.fixtures import (
     BUDGETS,
     CLASSES,
-    DEFINITIONS,
+    CRDS,
     DEPLOYMENTS,
     GAMES,
     NODES,
     PODS,
+    create_game,
     deployment,
     fleet,
-    games,
-    in_a_member,
-    play,
+    game_crd,
+    run_in_member,
     status,
     template,
     workload,
@@ -24,7 +24,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid_list import entries_of
 from trimtab.errors import TooManyRequests
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
 POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)
@@ -40,7 +40,7 @@ def policy(**spec: Any) -> Raw:
     }
 
 
-async def evict(member: Member, name: str, **annotations: str) -> None:
+async def evict(member: SimulatedMember, name: str, **annotations: str) -> None:
     prefixed = {f"trimtab.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     metadata = {"name": name, "namespace": "default", "annotations": prefixed}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
@@ -52,15 +52,15 @@ def budget(name: str = "web", **spec: Any) -> Raw:
 
 
 def test_budget_inside_a_cluster_targets_pods_by_default() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         body = workload("DisruptionBudget", "web", {"maxUnavailable": 1, "selector": SELECTOR}, "trimtab.dev/v1alpha1")
         assert (await member.client.create(OURS, body))["spec"]["target"] == "Pods"
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_policy_floors_cap_pod_disruption_budgets_and_set_a_condition() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         rate = {"disruptions": 2, "period": "1h"}
         await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 2, "minRate": rate}]))
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
@@ -86,11 +86,11 @@ def test_policy_floors_cap_pod_disruption_budgets_and_set_a_condition() -> None:
         assert "trimtab.dev/effective-rate" not in after["metadata"]["annotations"]
         assert all(one["type"] != "CappedByPolicy" for one in after["status"]["conditions"])
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(OURS, budget(maxUnavailable=3, rate={"disruptions": 1, "period": "1h"}))
         await asyncio.sleep(5)
@@ -110,11 +110,11 @@ def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
             await evict(member, next(one.name for one in member.pods if one.is_ready), requested_by="drain")
         assert 3500 < (refused.value.retry_after or 0) < 3600
 
-    in_a_member(scenario, fleet(nodes=3))
+    run_in_member(scenario, fleet(nodes=3))
 
 
 def test_policy_floor_caps_a_budget_of_zero() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 1}]))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(OURS, budget(maxUnavailable=0))
@@ -129,11 +129,11 @@ def test_policy_floor_caps_a_budget_of_zero() -> None:
         with pytest.raises(TooManyRequests):
             await evict(member, member.pods[1].name)
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_default_budgets_follow_priority_until_the_user_creates_one() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
         await member.client.create(CLASSES, high)
         defaults = [{"priorityClassName": "high", "maxUnavailable": 1}, {"maxUnavailable": "50%"}]
@@ -153,11 +153,11 @@ def test_default_budgets_follow_priority_until_the_user_creates_one() -> None:
         await asyncio.sleep(60)
         assert "batch-deployment" not in {one["metadata"]["name"] for one in (await member.client.list(OURS)).items}
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_avoid_list_entry_expires() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(5)
         (pod,) = member.pods
@@ -177,11 +177,11 @@ def test_avoid_list_entry_expires() -> None:
         await asyncio.sleep(600)
         assert not entries_of((await member.client.get(NODES, "", bad))["metadata"].get("annotations") or {})
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_avoid_list_entry_ends_when_the_waiting_pod_is_scheduled() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1, cpu="1"))
         await asyncio.sleep(5)
         (small,) = member.pods
@@ -204,14 +204,14 @@ def test_avoid_list_entry_ends_when_the_waiting_pod_is_scheduled() -> None:
             (await member.client.get(NODES, "", node["metadata"]["name"]))["metadata"].get("annotations") or {}
         )
 
-    in_a_member(scenario, fleet(nodes=2, cpu="2"))
+    run_in_member(scenario, fleet(nodes=2, cpu="2"))
 
 
 GATED = {"schedulingGates": [{"name": "later"}]}
 
 
 def test_avoid_list_entry_of_an_unknown_owner_kind_lasts_until_its_expiry() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r-uid", "controller": True}
         body = template("web")
         body["metadata"] |= {"name": "web-0", "namespace": "default", "ownerReferences": [owner]}
@@ -227,15 +227,15 @@ def test_avoid_list_entry_of_an_unknown_owner_kind_lasts_until_its_expiry() -> N
             (await member.client.get(NODES, "", pod.spec.node_name))["metadata"].get("annotations") or {}
         )
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_pods_of_a_scalable_custom_kind_get_a_default_budget() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(POLICIES, policy(defaultBudgets=[{"maxUnavailable": "25%"}]))
-        await member.client.create(DEFINITIONS, games())
+        await member.client.create(CRDS, game_crd())
         await asyncio.sleep(10)
-        await play(member, 8)
+        await create_game(member, 8)
         await asyncio.sleep(60)
         seen = await status(member.client, OURS, "chess-game")
         assert (seen["expectedPods"], seen["desiredHealthy"], seen["allowedNow"]) == (8, 6, 2)
@@ -247,4 +247,4 @@ def test_pods_of_a_scalable_custom_kind_get_a_default_budget() -> None:
         await asyncio.sleep(60)
         assert (await member.client.list(OURS)).items == []  # it is deleted with its owner
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -1,8 +1,8 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, deployment, in_a_member
-from trimtab.simulate.container_logs import output
-from trimtab.simulate.member import Member
+from simulate.fixtures import DEPLOYMENTS, deployment, run_in_member
+from trimtab.simulate.container_logs import format_container_log
+from trimtab.simulate.member import SimulatedMember
 
 CRASHED = {
     "startedAt": "2030-01-01T00:00:00Z",
@@ -17,7 +17,9 @@ def pod(**status: object) -> dict[str, object]:
 
 
 def test_log_of_running_container_has_start_time_and_simulation_notice() -> None:
-    log = output(pod(ready=True, state={"running": {"startedAt": "2030-01-01T00:00:00Z"}}), "web", previous=False)
+    log = format_container_log(
+        pod(ready=True, state={"running": {"startedAt": "2030-01-01T00:00:00Z"}}), "web", previous=False
+    )
     assert log.splitlines() == [
         "2030-01-01T00:00:00Z web: started",
         "web: ready; it is simulated, no process runs here",
@@ -28,13 +30,13 @@ def test_log_of_crashed_container_and_of_previous_run_end_with_the_exit_code() -
     crashed = pod(ready=False, state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": CRASHED})
     restarted = pod(ready=False, state={"running": {"startedAt": "later"}}, lastState={"terminated": CRASHED})
     end = "2030-01-01T00:05:00Z web: OOMKilled, exit code 137"
-    assert output(crashed, "web", previous=False).splitlines()[-1] == end
-    assert output(restarted, "web", previous=True).splitlines()[-1] == end
-    assert output(restarted, "web", previous=False) == "later web: started\n"
+    assert format_container_log(crashed, "web", previous=False).splitlines()[-1] == end
+    assert format_container_log(restarted, "web", previous=True).splitlines()[-1] == end
+    assert format_container_log(restarted, "web", previous=False) == "later web: started\n"
 
 
 def test_member_serves_logs_and_refuses_exec() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(30)
         path = f"/api/v1/namespaces/default/pods/{member.pods[0].name}"
@@ -48,4 +50,4 @@ def test_member_serves_logs_and_refuses_exec() -> None:
         assert b"is simulated: there is no process to exec to" in refused.body
         assert (await member.client.fetch(f"{path}/log?tailLines=few")).code == 400
 
-    in_a_member(scenario)
+    run_in_member(scenario)

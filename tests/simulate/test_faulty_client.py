@@ -5,7 +5,7 @@ import pytest
 
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.clock import run_virtually
-from trimtab.simulate.faulty_client import Line
+from trimtab.simulate.faulty_client import FaultyMemberClient
 
 PODS = Resource("", "v1", "pods", "Pod")
 POD = {"metadata": {"name": "web", "managedFields": [{"manager": "kubelet"}]}}
@@ -24,19 +24,19 @@ class ListingClient:
         return Listing([POD], "1")
 
 
-def with_faults() -> tuple[Line, ListingClient]:
+def with_faults() -> tuple[FaultyMemberClient, ListingClient]:
     inner = ListingClient()
-    return Line(cast("Client", inner), "one"), inner
+    return FaultyMemberClient(cast("Client", inner), "one"), inner
 
 
 def test_cut_off_refuses_requests_without_forwarding_them_until_restored() -> None:
     async def scenario() -> None:
         client, inner = with_faults()
-        client.break_off()
+        client.cut_off()
         with pytest.raises(ConnectionRefusedError, match="one"):
             await client.list(PODS)
-        assert (client.cut, inner.requests) == (True, 0)
-        client.mend()
+        assert (client.is_cut_off, inner.requests) == (True, 0)
+        client.restore()
         assert len((await client.list(PODS)).items) == 1
 
     run_virtually(scenario())
@@ -45,7 +45,7 @@ def test_cut_off_refuses_requests_without_forwarding_them_until_restored() -> No
 def test_request_that_is_cut_off_in_progress_is_executed_but_its_response_is_lost() -> None:
     async def scenario() -> None:
         client, inner = with_faults()
-        inner.during = client.break_off
+        inner.during = client.cut_off
         with pytest.raises(ConnectionRefusedError):
             await client.list(PODS)
         assert inner.requests == 1
@@ -56,11 +56,11 @@ def test_request_that_is_cut_off_in_progress_is_executed_but_its_response_is_los
 def test_paused_client_lets_requests_wait_until_it_is_resumed() -> None:
     async def scenario() -> None:
         client, inner = with_faults()
-        client.hold()
+        client.pause()
         request = asyncio.ensure_future(client.list(PODS))
         await asyncio.sleep(10)
         assert (request.done(), inner.requests) == (False, 0)
-        client.let_go()
+        client.resume()
         assert (await request).revision == "1"
 
     run_virtually(scenario())
@@ -69,7 +69,7 @@ def test_paused_client_lets_requests_wait_until_it_is_resumed() -> None:
 def test_managed_fields_are_omitted_only_on_demand() -> None:
     async def scenario() -> None:
         for omit in (False, True):
-            client = Line(cast("Client", ListingClient()), "one", lean=omit)
+            client = FaultyMemberClient(cast("Client", ListingClient()), "one", omit_managed_fields=omit)
             (pod,) = (await client.list(PODS)).items
             assert ("managedFields" in pod["metadata"]) is not omit
 

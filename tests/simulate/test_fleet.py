@@ -30,12 +30,12 @@ def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
     plan = read_fleet(path)
     first, second = plan.members
     assert [(node.name, node.zone) for node in first.node_plans()] == [("a-node-1", "eu-1"), ("a-node-2", "eu-2")]
-    assert next(first.node_plans()).pool.amounts == {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    assert next(first.node_plans()).pool.capacity == {"cpu": "16", "memory": "64Gi", "pods": "110"}
     assert plan.pace_of(first).start == 5
     assert plan.pace_of(second).start == 20
     assert [node.name for node in second.node_plans()] == ["b-big-node-1", "b-gpu-node-1", "b-gpu-node-2"]
     gpu = list(second.node_plans())[-1]
-    assert (gpu.zone, gpu.pool.amounts["nvidia.com/gpu"], gpu.pool.taints[0].effect) == ("us-9", "4", "NoSchedule")
+    assert (gpu.zone, gpu.pool.capacity["nvidia.com/gpu"], gpu.pool.taints[0].effect) == ("us-9", "4", "NoSchedule")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_flows_fleet_is_as_recorded() -> None:
         ("member3", 1, "r2", ("z3",), "p2", {"tier": "b"}),
     ]
     node = next(flows_fleet().members[0].node_plans())
-    assert node.pool.amounts == {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    assert node.pool.capacity == {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 def test_large_fleets_have_longer_heartbeat_intervals() -> None:

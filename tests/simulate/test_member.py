@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment, fleet, in_a_member, status
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment, fleet, run_in_member, status
 from trimtab.runtime.cache import Cache
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.world import World
 
 
 def test_partitioned_member_is_unreachable_but_keeps_running() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         cache = Cache(member.client)
         table = cache.table(PODS)
@@ -19,7 +19,7 @@ def test_partitioned_member_is_unreachable_but_keeps_running() -> None:
         member.partition()
         with pytest.raises(ConnectionError):
             await member.client.get(DEPLOYMENTS, "default", "web")
-        await member.inside.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 4}})
+        await member.internal_client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 4}})
         await asyncio.sleep(30)
         assert len(member.pods) == 4
         assert len(table.entries) == 2
@@ -28,33 +28,33 @@ def test_partitioned_member_is_unreachable_but_keeps_running() -> None:
         assert len(table.entries) == 4
         await cache.close()
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_partition_with_timeout_delays_the_failure() -> None:
-    async def scenario(member: Member) -> None:
-        member.partition(silent_seconds=30)
+    async def scenario(member: SimulatedMember) -> None:
+        member.partition(timeout_seconds=30)
         began = asyncio.get_running_loop().time()
         with pytest.raises(TimeoutError):
             await member.client.fetch("/readyz")
         assert asyncio.get_running_loop().time() - began == 30
-        assert not member.reachable
+        assert not member.is_reachable
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_delay_is_added_to_requests() -> None:
-    async def scenario(member: Member) -> None:
-        member.slow(2.5)
+    async def scenario(member: SimulatedMember) -> None:
+        member.delay_requests(2.5)
         began = asyncio.get_running_loop().time()
         assert (await member.client.fetch("/readyz")).code == 200
         assert asyncio.get_running_loop().time() - began == 2.5
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_member_resumes_without_evictions_after_its_api_server_was_down() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(5)
         member.stop_api()
@@ -74,25 +74,25 @@ def test_member_resumes_without_evictions_after_its_api_server_was_down() -> Non
         nodes = (await member.client.list(NODES)).items
         assert all(not node["spec"].get("taints") for node in nodes)
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_filled_member_accepts_no_pods_until_fillers_are_deleted() -> None:
-    async def scenario(member: Member) -> None:
-        await member.fill()
+    async def scenario(member: SimulatedMember) -> None:
+        await member.fill_nodes()
         await asyncio.sleep(2)
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(5)
         assert not (await status(member.client, DEPLOYMENTS, "web")).get("readyReplicas")
-        await member.empty()
+        await member.delete_fillers()
         await asyncio.sleep(5)
         assert (await status(member.client, DEPLOYMENTS, "web"))["readyReplicas"] == 2
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_drained_node_stays_empty() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await asyncio.sleep(5)
         await member.drain("one-node-1")
@@ -101,7 +101,7 @@ def test_drained_node_stays_empty() -> None:
         assert len(nodes_used) == 6
         assert "one-node-1" not in nodes_used
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_member_on_disk_keeps_its_objects_over_a_restart(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_member_on_disk_keeps_its_objects_over_a_restart(tmp_path: Path) -> None
 
 
 def test_garbage_collection_works_after_watches_fell_behind() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment())
         await asyncio.sleep(5)
         for number in range(5000):  # without a pause, so that no watch can keep up
@@ -131,4 +131,4 @@ def test_garbage_collection_works_after_watches_fell_behind() -> None:
         await asyncio.sleep(5)
         assert not member.pods
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -14,9 +14,9 @@ from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.fleet import PACES, MemberPlan
-from trimtab.simulate.kubelet import Kubelets, Shape
-from trimtab.simulate.member import Nobody
-from trimtab.simulate.pod_scheduler import Binder
+from trimtab.simulate.kubelet import Kubelets, KubeletSettings
+from trimtab.simulate.member import NoMemberClients
+from trimtab.simulate.pod_scheduler import PodScheduler
 from trimtab.simulate.workloads.registry import workloads
 
 
@@ -27,12 +27,12 @@ def test_every_component_works_over_http_with_its_own_cache(tmp_path: Path) -> N
         await daemon.start()
         client, clock = KubeClient(load(daemon.kubeconfig)), WallClock()
         caches = [Cache(client) for _ in range(3)]
-        state = ControlPlaneState(cache=caches[0], clock=clock, profile=TRIMTAB, members=Nobody())
+        state = ControlPlaneState(cache=caches[0], clock=clock, profile=TRIMTAB, members=NoMemberClients())
         manager = ControllerManager(state, workloads.values())
         plan = MemberPlan(name="far", nodes=2)
-        shape = Shape("far", PACES["instant"])
-        kubelets = Kubelets(caches[1], plan.node_plans(), shape, clock=clock, dice=random.Random(0))
-        binder = Binder(caches[2], clock=clock, profile=TRIMTAB)
+        shape = KubeletSettings("far", PACES["instant"])
+        kubelets = Kubelets(caches[1], plan.node_plans(), shape, clock=clock, rng=random.Random(0))
+        binder = PodScheduler(caches[2], clock=clock, profile=TRIMTAB)
         await kubelets.start()
         await manager.start()
         await binder.start()

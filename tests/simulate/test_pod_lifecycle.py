@@ -1,17 +1,17 @@
 import asyncio
 from datetime import UTC, datetime
 
-from simulate.fixtures import DEPLOYMENTS, deployment, in_a_member
+from simulate.fixtures import DEPLOYMENTS, deployment, run_in_member
 from trimtab.api.kinds.native.pod import Pod, PodSpec
 from trimtab.api.value import Meta
-from trimtab.simulate.behaviour import CRASH, Behaviour, Spell
-from trimtab.simulate.member import Member
-from trimtab.simulate.pod_lifecycle import Life
+from trimtab.simulate.behaviour import CRASH, Behaviour, BehaviourOverride
+from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.pod_lifecycle import PodLifecycle
 
 
 def test_crashing_container_is_restarted_with_exponential_backoff() -> None:
-    async def scenario(member: Member) -> None:
-        member.cast(Spell("crash", CRASH))
+    async def scenario(member: SimulatedMember) -> None:
+        member.override_behaviour(BehaviourOverride("crash", CRASH))
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         counts = []
         for _ in range(5):
@@ -24,23 +24,23 @@ def test_crashing_container_is_restarted_with_exponential_backoff() -> None:
         assert container.state.waiting.reason == "CrashLoopBackOff"
         assert container.last_state.terminated is not None
         assert container.last_state.terminated.reason == "Error"
-        member.lift("crash")
+        member.remove_override("crash")
         await asyncio.sleep(300)
         assert member.pods[0].is_ready
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
-def lifecycle(behaviour: Behaviour, restart_policy: str) -> Life:
+def lifecycle(behaviour: Behaviour, restart_policy: str) -> PodLifecycle:
     pod = Pod(metadata=Meta(name="web", namespace="default"), spec=PodSpec(restart_policy=restart_policy))
-    return Life(pod, behaviour, 0.0, lambda moment: datetime.fromtimestamp(moment, tz=UTC))
+    return PodLifecycle(pod, behaviour, 0.0, lambda moment: datetime.fromtimestamp(moment, tz=UTC))
 
 
 def test_successful_pod_without_restarts_succeeds_at_its_end() -> None:
     pod = lifecycle(Behaviour(start=2, ready=1, stop=0, run=10), "Never")
     assert pod.advance(0.0) == 2
     assert pod.advance(2.0) == 3
-    assert (pod.ready(2.0), pod.ready(3.0)) == (False, True)
+    assert (pod.is_ready(2.0), pod.is_ready(3.0)) == (False, True)
     assert pod.advance(3.0) == 12
     assert pod.advance(12.0) is None
     assert pod.phase == "Succeeded"

@@ -1,15 +1,15 @@
 import asyncio
 
-from simulate.fixtures import PODS, condition, create_pod, in_a_member
+from simulate.fixtures import PODS, condition, create_pod, run_in_member
 from trimtab.clock import LoopClock
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.pod_status_writer import PodStatusWriter
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
 
 
 def test_condition_is_written_once_and_keeps_its_transition_time_while_the_status_is_unchanged() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await create_pod(member, "web", schedulerName="another")
         await asyncio.sleep(1)
         (pod,) = member.pods
@@ -25,11 +25,11 @@ def test_condition_is_written_once_and_keeps_its_transition_time_while_the_statu
         assert after["message"] == "still no node"
         assert after["lastTransitionTime"] == before["lastTransitionTime"]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_nominated_node_is_set_and_cleared() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await create_pod(member, "web", schedulerName="another")
         await asyncio.sleep(1)
         writer = PodStatusWriter(member.cache, LoopClock())
@@ -37,4 +37,4 @@ def test_nominated_node_is_set_and_cleared() -> None:
             await writer.set_nominated_node(member.pods[0], node)
             assert member.pods[0].status.nominated_node_name == (node or "")
 
-    in_a_member(scenario)
+    run_in_member(scenario)

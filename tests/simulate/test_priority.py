@@ -11,21 +11,21 @@ from simulate.fixtures import (
     create_pod,
     deployment,
     fleet,
-    in_a_member,
+    run_in_member,
     running_apps,
     singleton,
     workload,
 )
 from trimtab.client.client import Resource
 from trimtab.errors import Forbidden, Invalid
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 ONE_NODE = fleet(nodes=1, cpu="2")
 
 
 def test_unknown_priority_class_is_refused_and_rules_set_a_default() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await create_classes(member, high=1000, low=10)
         rules = [
             {"podSelector": {"matchLabels": {"app": "web"}}, "priorityClassName": "high"},
@@ -40,11 +40,11 @@ def test_unknown_priority_class_is_refused_and_rules_set_a_default() -> None:
         with pytest.raises(Forbidden, match="a rule of the DisruptionPolicy default gives it the PriorityClass gone"):
             await create_pod(member, "ruled")
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_priority_order_must_match_values_and_breaks_ties() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await create_classes(member, gold=1000, silver=1000, bronze=10)
         with pytest.raises(Invalid, match="is above gold"):
             await member.client.create(ORDERS, singleton("PriorityOrder", names=["bronze", "gold"]))
@@ -57,11 +57,11 @@ def test_priority_order_must_match_values_and_breaks_ties() -> None:
         await asyncio.sleep(600)
         assert running_apps(member) == ["gold", "silver"]
 
-    in_a_member(scenario, ONE_NODE)
+    run_in_member(scenario, ONE_NODE)
 
 
 def test_quotas_count_each_priority_separately() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await create_classes(member, high=1000, low=10)
         scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
         body = {"hard": {"pods": "1", "requests.cpu": "10"}, "scopeSelector": scope}
@@ -82,11 +82,11 @@ def test_quotas_count_each_priority_separately() -> None:
         overcommitted = condition(order_status, "TopPriorityOvercommitted")
         assert (overcommitted["type"], overcommitted["status"]) == ("TopPriorityOvercommitted", "True")
 
-    in_a_member(scenario, ONE_NODE)
+    run_in_member(scenario, ONE_NODE)
 
 
 def test_policy_and_order_with_unknown_class_are_not_ready() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(POLICIES, singleton("DisruptionPolicy", limitedPriorities=["high"]))
         await member.client.create(ORDERS, singleton("PriorityOrder", names=["high"]))
         await asyncio.sleep(5)
@@ -98,4 +98,4 @@ def test_policy_and_order_with_unknown_class_are_not_ready() -> None:
         for resource in (POLICIES, ORDERS):
             assert condition((await member.client.get(resource, "", "default"))["status"], "Ready")["status"] == "True"
 
-    in_a_member(scenario)
+    run_in_member(scenario)

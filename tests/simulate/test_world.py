@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, PODS, deployment, fleet, in_a_world, status
+from simulate.fixtures import DEPLOYMENTS, PODS, deployment, fleet, run_in_world, status
 from trimtab.api.value import Raw
 from trimtab.client.client import Listing
 from trimtab.clock import run_virtually
@@ -8,7 +8,7 @@ from trimtab.simulate.fleet import MemberPlan, flows_fleet, uniform_fleet
 from trimtab.simulate.world import World
 
 
-def chronicle(seed: int) -> list[tuple[str, str]]:
+def objects_after_run(seed: int) -> list[tuple[str, str]]:
     """All objects at the end of a run with random pace."""
 
     async def scenario(world: World) -> list[tuple[str, str]]:
@@ -25,13 +25,13 @@ def chronicle(seed: int) -> list[tuple[str, str]]:
         return [(one["metadata"]["name"], repr(one)) for one in found]
 
     plan = flows_fleet().but(pace="typical", binder="pods", heartbeat=None)
-    seen: list[tuple[str, str]] = in_a_world(plan, scenario, seed=seed)
+    seen: list[tuple[str, str]] = run_in_world(plan, scenario, seed=seed)
     return seen
 
 
 def test_runs_with_the_same_seed_are_identical_and_differ_between_seeds() -> None:
-    assert chronicle(1) == chronicle(1)
-    assert chronicle(1) != chronicle(2)
+    assert objects_after_run(1) == objects_after_run(1)
+    assert objects_after_run(1) != objects_after_run(2)
 
 
 def test_members_can_be_added_and_removed() -> None:
@@ -43,7 +43,7 @@ def test_members_can_be_added_and_removed() -> None:
         await world.remove("late")
         assert list(world.members) == ["one"]
 
-    in_a_world(fleet(), scenario)
+    run_in_world(fleet(), scenario)
 
 
 def test_a_hundred_members_of_fifty_nodes_run_in_one_process() -> None:

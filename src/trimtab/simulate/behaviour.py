@@ -8,8 +8,8 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.simulate.fleet import Pace
 
-ANNOTATION = "simulate.trimtab.dev/"
-NOT_READY_ON = "fakelet/notready-on"
+ANNOTATION_PREFIX = "simulate.trimtab.dev/"
+NOT_READY_LABEL = "fakelet/notready-on"
 
 
 class Behaviour(NamedTuple):
@@ -29,7 +29,7 @@ class Behaviour(NamedTuple):
     """Whether it ever becomes ready."""
 
 
-class Spell(NamedTuple):
+class BehaviourOverride(NamedTuple):
     """Changes the behaviour of the pods it selects, until it is removed."""
 
     name: str
@@ -39,7 +39,7 @@ class Spell(NamedTuple):
     selector: LabelSelector = LabelSelector()
     node: str = ""
 
-    def holds(self, pod: Pod) -> bool:
+    def applies_to(self, pod: Pod) -> bool:
         return (
             self.namespace in ("", pod.metadata.namespace)
             and self.node in ("", pod.spec.node_name)
@@ -52,12 +52,12 @@ OUT_OF_MEMORY: Mapping[str, Any] = {"crash": 5.0, "reason": "OOMKilled", "exit_c
 NEVER_READY: Mapping[str, Any] = {"healthy": False}
 
 
-def usual(pod: Pod, pace: Pace, dice: random.Random, cluster: str) -> Behaviour:
+def default_behaviour(pod: Pod, pace: Pace, rng: random.Random, cluster: str) -> Behaviour:
     """The behaviour that the pace of the cluster and the annotations of the pod define."""
 
     def with_jitter(seconds: float) -> float:
         """Rounded to 0.1 s, because kubelets sync in intervals: pods that change together are reported together."""
-        return round(seconds * (1 + pace.jitter * dice.random()), 1) if pace.jitter and seconds else seconds
+        return round(seconds * (1 + pace.jitter * rng.random()), 1) if pace.jitter and seconds else seconds
 
     owner = pod.controller
     ends = pod.spec.restart_policy in ("Never", "OnFailure") and (owner is None or owner.kind == "Job")
@@ -66,12 +66,12 @@ def usual(pod: Pod, pace: Pace, dice: random.Random, cluster: str) -> Behaviour:
         with_jitter(pace.ready),
         with_jitter(pace.stop),
         with_jitter(pace.run) if ends else None,
-        healthy=pod.metadata.labels.get(NOT_READY_ON) != cluster,
+        healthy=pod.metadata.labels.get(NOT_READY_LABEL) != cluster,
     )
-    return _as_it_says(pod, behaviour)
+    return _with_annotations(pod, behaviour)
 
 
-_READ: Mapping[str, Callable[[str], Any]] = {
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
     "start": float,
     "ready": float,
     "stop": float,
@@ -83,10 +83,10 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _as_it_says(pod: Pod, behaviour: Behaviour) -> Behaviour:
+def _with_annotations(pod: Pod, behaviour: Behaviour) -> Behaviour:
     """Apply annotations such as `simulate.trimtab.dev/start: "5"`; values that cannot be parsed are ignored."""
     for key, text in pod.metadata.annotations.items():
-        if key.startswith(ANNOTATION) and (parse := _READ.get(field := key.removeprefix(ANNOTATION))):
+        if key.startswith(ANNOTATION_PREFIX) and (parse := _PARSERS.get(field := key.removeprefix(ANNOTATION_PREFIX))):
             try:
                 behaviour = behaviour._replace(**{field.replace("-", "_"): parse(text)})
             except ValueError:

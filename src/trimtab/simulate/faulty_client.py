@@ -10,130 +10,138 @@ from trimtab.client.client import Client, Listing, PatchType, PlainResponse, Pro
 T = TypeVar("T")
 
 
-class Line:
+class FaultyMemberClient:
     """A Client that forwards to another one and injects faults.
 
     With `omit_managed_fields` it removes `managedFields`: the components of a cluster never read them, and they are
     half of an object.
     """
 
-    def __init__(self, inner: Client, cluster: str, *, lean: bool = False) -> None:
-        self._lean = lean
+    def __init__(self, inner: Client, cluster: str, *, omit_managed_fields: bool = False) -> None:
+        self._omit_managed_fields = omit_managed_fields
         self._inner = inner
         self._cluster = cluster
-        self._fault: Callable[[], Exception] | None = None
-        self._silence = 0.0
-        self._open: asyncio.Event | None = None
+        self._make_fault: Callable[[], Exception] | None = None
+        self._timeout_seconds = 0.0
+        self._resumed: asyncio.Event | None = None
         self.delay = 0.0
         """Seconds added to every request."""
-        self._watches: set[asyncio.Future[Any]] = set()
+        self._pending_watches: set[asyncio.Future[Any]] = set()
 
     @property
-    def cut(self) -> bool:
-        return self._fault is not None
+    def is_cut_off(self) -> bool:
+        return self._make_fault is not None
 
-    def break_off(self, *, silent_seconds: float = 0.0) -> None:
+    def cut_off(self, *, timeout_seconds: float = 0.0) -> None:
         """Let every request fail: refused at once, or timed out after so many seconds."""
-        self._silence = silent_seconds
-        self._fault = self._timed_out if silent_seconds else self._refused
-        for pending in self._watches:
+        self._timeout_seconds = timeout_seconds
+        self._make_fault = self._timeout_error if timeout_seconds else self._connection_refused
+        for pending in self._pending_watches:
             pending.cancel()
 
-    def mend(self) -> None:
-        self._fault = None
+    def restore(self) -> None:
+        self._make_fault = None
 
-    def hold(self) -> None:
+    def pause(self) -> None:
         """Let every request wait until `resume`, as a client with retries would."""
-        self._open = asyncio.Event()
+        self._resumed = asyncio.Event()
 
-    def let_go(self) -> None:
-        if self._open is not None:
-            self._open.set()
-            self._open = None
+    def resume(self) -> None:
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
-    def _refused(self) -> Exception:
+    def _connection_refused(self) -> Exception:
         return ConnectionRefusedError(f"the API server of {self._cluster} refuses connections")
 
-    def _timed_out(self) -> Exception:
+    def _timeout_error(self) -> Exception:
         return TimeoutError(f"the API server of {self._cluster} does not answer")
 
-    async def through(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def forward(self, request: Callable[[], Awaitable[T]]) -> T:
         """Forward the request, unless a fault is injected."""
-        await self._pass()
+        await self._wait_until_open()
         response = await request()
-        if self._fault is not None:  # the request was executed, but its response is lost
-            raise self._fault()
+        if self._make_fault is not None:  # the request was executed, but its response is lost
+            raise self._make_fault()
         return response
 
-    async def _pass(self) -> None:
-        if self._fault is not None:
-            fault = self._fault()
-            await asyncio.sleep(self._silence)
+    async def _wait_until_open(self) -> None:
+        if self._make_fault is not None:
+            fault = self._make_fault()
+            await asyncio.sleep(self._timeout_seconds)
             raise fault
-        while self._open is not None:
-            await self._open.wait()
+        while self._resumed is not None:
+            await self._resumed.wait()
         if self.delay:
             await asyncio.sleep(self.delay)
-            if self._fault is not None:
-                raise self._fault()
+            if self._make_fault is not None:
+                raise self._make_fault()
 
     @property
     def takes_status(self) -> bool:
         return self._inner.takes_status
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return await self.through(lambda: self._inner.get(resource, namespace, name))
+        return await self.forward(lambda: self._inner.get(resource, namespace, name))
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        found = await self.through(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
-        return Listing([_lean(one) for one in found.items], found.revision) if self._lean else found
+        found = await self.forward(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
+        return (
+            Listing([_without_managed_fields(one) for one in found.items], found.revision)
+            if self._omit_managed_fields
+            else found
+        )
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:
-        await self._pass()
+        await self._wait_until_open()
         changes = aiter(self._inner.watch(resource, namespace, revision=revision, labels=labels, fields=fields))
         while True:
             try:
-                batch = await self._next(changes)
+                batch = await self._next_batch(changes)
             except StopAsyncIteration:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield [WatchEvent(change.type, _lean(change.object)) for change in batch] if self._lean else batch
+            yield (
+                [WatchEvent(change.type, _without_managed_fields(change.object)) for change in batch]
+                if self._omit_managed_fields
+                else batch
+            )
 
-    async def _next(self, changes: AsyncIterator[Sequence[WatchEvent]]) -> Sequence[WatchEvent]:
+    async def _next_batch(self, changes: AsyncIterator[Sequence[WatchEvent]]) -> Sequence[WatchEvent]:
         """The next batch of events; raises the fault when the connection is cut while waiting."""
         pending = asyncio.ensure_future(anext(changes))
-        self._watches.add(pending)
+        self._pending_watches.add(pending)
         try:
             return await pending
         except asyncio.CancelledError:
-            if self._fault is None or not pending.cancelled():
+            if self._make_fault is None or not pending.cancelled():
                 pending.cancel()
                 raise
-            raise self._fault() from None
+            raise self._make_fault() from None
         finally:
-            self._watches.discard(pending)
+            self._pending_watches.discard(pending)
 
     async def create(
         self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
     ) -> Raw:
-        response = await self.through(
+        response = await self.forward(
             lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run, typed=typed)
         )
-        return _lean(response) if self._lean else response
+        return _without_managed_fields(response) if self._omit_managed_fields else response
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
     ) -> Sequence[Raw] | None:
-        return await self.through(lambda: self._inner.create_together(resource, objects, manager=manager))
+        return await self.forward(lambda: self._inner.create_together(resource, objects, manager=manager))
 
     async def record(self, events: Sequence[Raw]) -> None:
-        await self.through(lambda: self._inner.record(events))
+        await self.forward(lambda: self._inner.record(events))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
-        return await self.through(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
+        return await self.forward(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
 
     async def patch(
         self,
@@ -148,7 +156,7 @@ class Line:
         force: bool = False,
         typed: bool = False,
     ) -> Raw:
-        response = await self.through(
+        response = await self.forward(
             lambda: self._inner.patch(
                 resource,
                 namespace,
@@ -161,7 +169,7 @@ class Line:
                 typed=typed,
             )
         )
-        return _lean(response) if self._lean else response
+        return _without_managed_fields(response) if self._omit_managed_fields else response
 
     async def delete(
         self,
@@ -174,7 +182,7 @@ class Line:
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        await self.through(
+        await self.forward(
             lambda: self._inner.delete(
                 resource,
                 namespace,
@@ -187,18 +195,18 @@ class Line:
         )
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        return await self.through(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
+        return await self.forward(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
 
     async def resources(self) -> Sequence[Resource]:
-        return await self.through(self._inner.resources)
+        return await self.forward(self._inner.resources)
 
     async def fetch(self, path: str) -> PlainResponse:
-        return await self.through(lambda: self._inner.fetch(path))
+        return await self.forward(lambda: self._inner.fetch(path))
 
     async def close(self) -> None:
         """Nothing to close: the inner client belongs to the member."""
 
 
-def _lean(obj: Raw) -> Raw:
+def _without_managed_fields(obj: Raw) -> Raw:
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}

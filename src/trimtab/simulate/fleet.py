@@ -11,7 +11,7 @@ from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, in
 from trimtab.api.value import Field, QuantityText, Value
 from trimtab.errors import InputFault
 
-RENEWALS_PER_SECOND = 50
+MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
 
 
@@ -39,7 +39,7 @@ class NodeTaint(Value, forbid_unknown_fields=True):
     effect: str = "NoSchedule"
 
 
-class Pool(Value, forbid_unknown_fields=True):
+class NodePool(Value, forbid_unknown_fields=True):
     """Nodes of one size."""
 
     nodes: Annotated[int, Field("Number of nodes.", minimum=0)] = 1
@@ -53,7 +53,7 @@ class Pool(Value, forbid_unknown_fields=True):
     resources: Annotated[dict[str, QuantityText], Field("Further resources, such as nvidia.com/gpu.")] = {}
 
     @property
-    def amounts(self) -> dict[str, str]:
+    def capacity(self) -> dict[str, str]:
         """The capacity that a node of this pool reports."""
         memory = self.memory if self.memory is not None else from_milli(milli_value(self.cpu) * (4 << 30), binary=True)
         further = {name: canonical_form(amount) for name, amount in sorted(self.resources.items())}
@@ -66,7 +66,7 @@ class NodePlan(Value):
     name: str
     region: str
     zone: str
-    pool: Pool
+    pool: NodePool
 
 
 class MemberPlan(Value, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     cpu: QuantityText = "8"
     memory: QuantityText | None = None
     pods: int = 110
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[NodePool, ...] = ()
     region: str = ""
     zones: tuple[str, ...] = ()
     provider: str = ""
@@ -87,10 +87,12 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     ] = None
 
     @property
-    def all_pools(self) -> tuple[Pool, ...]:
+    def all_pools(self) -> tuple[NodePool, ...]:
         if self.pools:
             return self.pools
-        return (Pool(nodes=3 if self.nodes is None else self.nodes, cpu=self.cpu, memory=self.memory, pods=self.pods),)
+        return (
+            NodePool(nodes=3 if self.nodes is None else self.nodes, cpu=self.cpu, memory=self.memory, pods=self.pods),
+        )
 
     def node_plans(self) -> Iterator[NodePlan]:
         for pool in self.all_pools:
@@ -116,13 +118,13 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     ] = None
 
     @property
-    def size(self) -> int:
+    def node_count(self) -> int:
         """Number of nodes of all members."""
         return sum(pool.nodes for member in self.members for pool in member.all_pools)
 
     @property
     def heartbeat_seconds(self) -> float:
-        return max(10.0, self.size / RENEWALS_PER_SECOND) if self.heartbeat is None else self.heartbeat
+        return max(10.0, self.node_count / MAX_LEASE_RENEWALS_PER_SECOND) if self.heartbeat is None else self.heartbeat
 
     def pace_of(self, member: MemberPlan) -> Pace:
         pace = self.pace if member.pace is None else member.pace
@@ -191,12 +193,12 @@ def parse_fleet(description: Any) -> FleetPlan:
         plan = msgspec.convert(description, FleetPlan, strict=False)
     except msgspec.ValidationError as error:
         raise InputFault(f"the fleet is invalid: {error}") from error
-    for message in _complaints(plan):
+    for message in _errors_in(plan):
         raise InputFault(message)
     return plan
 
 
-def _complaints(plan: FleetPlan) -> Iterator[str]:
+def _errors_in(plan: FleetPlan) -> Iterator[str]:
     names = [member.name for member in plan.members]
     if not names:
         yield "the fleet has no members"
@@ -211,10 +213,10 @@ def _complaints(plan: FleetPlan) -> Iterator[str]:
         if member.pools and member.nodes is not None:
             yield f"{member.name} has both nodes and pools; set only one of them"
         for pool in member.all_pools:
-            yield from _size_complaints(member.name, pool)
+            yield from _quantity_errors(member.name, pool)
 
 
-def _size_complaints(member: str, pool: Pool) -> Iterator[str]:
+def _quantity_errors(member: str, pool: NodePool) -> Iterator[str]:
     for name, amount in {"cpu": pool.cpu, "memory": pool.memory or "1", **pool.resources}.items():
         try:
             int_value(amount)

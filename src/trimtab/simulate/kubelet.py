@@ -17,26 +17,26 @@ from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resourc
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
-from trimtab.simulate.behaviour import Behaviour, Spell, usual
+from trimtab.simulate.behaviour import Behaviour, BehaviourOverride, default_behaviour
 from trimtab.simulate.fleet import NodePlan, Pace
-from trimtab.simulate.pod_lifecycle import Life
+from trimtab.simulate.pod_lifecycle import PodLifecycle
 
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LEASE_NAMESPACE = "kube-node-lease"
-LEASE_PERIODS = 4
+HEARTBEATS_PER_LEASE = 4
 """Lease duration in heartbeats, as with stock kubelets."""
 REJECTION_SECONDS = 5.0
 """A rejected pod is replaced, and the replacement rejected again: the pause limits the rate."""
-WORTH_TELLING_SECONDS = 0.5
+MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
-PARALLEL = 16
-VERSION = "v1.32.0"
+MAX_PARALLEL = 16
+KUBELET_VERSION = "v1.32.0"
 log = logging.getLogger("trimtab.kubelet")
 
 
-class Shape(NamedTuple):
+class KubeletSettings(NamedTuple):
     """Settings of all kubelets of a cluster."""
 
     cluster: str
@@ -45,13 +45,13 @@ class Shape(NamedTuple):
     """Seconds between the heartbeats of each node; 0 disables heartbeats."""
 
 
-class Machine:
+class SimulatedMachine:
     """The actual state of one node, which may differ from its reported status."""
 
     def __init__(self, plan: NodePlan, number: int) -> None:
         self.plan = plan
         self.address = f"172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
-        self.room: Amounts = parse_amounts(plan.pool.amounts)
+        self.capacity: Amounts = parse_amounts(plan.pool.capacity)
         self.uid = ""
         """Uid of its Node object."""
         self.up = True
@@ -66,42 +66,42 @@ class Kubelets:
         self,
         cache: Cache,
         plans: Iterable[NodePlan],
-        shape: Shape,
+        settings: KubeletSettings,
         *,
         clock: Clock,
-        dice: random.Random,
+        rng: random.Random,
         client: Client | None = None,
     ) -> None:
         self._cache = cache
         self._client = client or cache.client
-        self._shape = shape
+        self._settings = settings
         self._clock = clock
-        self._dice = dice
-        self.machines = {plan.name: Machine(plan, number) for number, plan in enumerate(plans, 1)}
-        self.spells: dict[str, Spell] = {}
-        self._lives: dict[Key, Life] = {}
+        self._rng = rng
+        self.machines = {plan.name: SimulatedMachine(plan, number) for number, plan in enumerate(plans, 1)}
+        self.overrides: dict[str, BehaviourOverride] = {}
+        self._lifecycles: dict[Key, PodLifecycle] = {}
         self._admitted: dict[str, dict[Key, Amounts]] = {}
         self._queue: WorkQueue[Key] = WorkQueue()
         self._tasks: list[asyncio.Task[None]] = []
-        self._zero = 0.0
+        self._epoch = 0.0
 
     # start and stop
 
     async def start(self) -> None:
         """Register every node, then run the pods bound to them."""
         loop = asyncio.get_running_loop()
-        self._zero = self._clock.now().timestamp() - loop.time()
+        self._epoch = self._clock.now().timestamp() - loop.time()
         for machine in self.machines.values():
             await self._register(machine)
         table = self._cache.table(PODS)
         await table.synced.wait()
         nodes = self._cache.table(NODES)
         await nodes.synced.wait()
-        nodes.add_listener(self._node_heard)
-        table.add_listener(self._heard)
+        nodes.add_listener(self._on_node_change)
+        table.add_listener(self._on_pod_change)
         self._tasks.append(loop.create_task(self._run()))
-        if self._shape.heartbeat:
-            self._tasks.append(loop.create_task(self._beat()))
+        if self._settings.heartbeat:
+            self._tasks.append(loop.create_task(self._heartbeat_loop()))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -113,36 +113,36 @@ class Kubelets:
         self._queue.close()
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no pod is queued; timers may be pending."""
         return self._queue.is_idle
 
-    async def _register(self, machine: Machine) -> None:
+    async def _register(self, machine: SimulatedMachine) -> None:
         try:
             created = await self._client.create(NODES, node_object(machine, self._clock.now()), manager="kubelet")
             machine.uid = created["metadata"]["uid"]
         except AlreadyExists:
-            await self._report_ready(machine)
-        if self._shape.heartbeat:
-            await self._new_lease(machine.plan.name)
+            await self._report_node_status(machine)
+        if self._settings.heartbeat:
+            await self._create_lease(machine.plan.name)
 
-    async def _new_lease(self, node: str) -> None:
+    async def _create_lease(self, node: str) -> None:
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": node, "namespace": LEASE_NAMESPACE},
             "spec": {
                 "holderIdentity": node,
-                "leaseDurationSeconds": int(self._shape.heartbeat * LEASE_PERIODS),
-                "renewTime": micro(self._clock.now()),
+                "leaseDurationSeconds": int(self._settings.heartbeat * HEARTBEATS_PER_LEASE),
+                "renewTime": micro_time(self._clock.now()),
             },
         }
         try:
             await self._client.create(LEASES, lease, manager="kubelet")
         except AlreadyExists:
-            await self._renew(node)
+            await self._renew_lease(node)
 
-    async def _report_ready(self, machine: Machine) -> None:
+    async def _report_node_status(self, machine: SimulatedMachine) -> None:
         known = self._cache.table(NODES).entries.get(("", machine.plan.name))
         before = cast("Node", known.typed).status.conditions if known is not None else ()
         body = {"status": {"conditions": node_conditions(self._clock.now(), machine.pressures, before)}}
@@ -152,35 +152,35 @@ class Kubelets:
 
     # heartbeats
 
-    async def _beat(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         """Renew the leases of all nodes together, after a random initial delay per cluster."""
-        await asyncio.sleep(self._shape.heartbeat * self._dice.random())
+        await asyncio.sleep(self._settings.heartbeat * self._rng.random())
         while True:
             began = self._now()
-            await self._renew_all()
-            if self._now() - began > self._shape.heartbeat:
-                await self._renew_all(after_silence=True)
-            await asyncio.sleep(self._shape.heartbeat)
+            await self._renew_all_leases()
+            if self._now() - began > self._settings.heartbeat:
+                await self._renew_all_leases(report_status=True)
+            await asyncio.sleep(self._settings.heartbeat)
 
-    async def _renew_all(self, *, after_silence: bool = False) -> None:
+    async def _renew_all_leases(self, *, report_status: bool = False) -> None:
         """Renew all leases; after missed heartbeats, or when a node is not reported ready, report its status too."""
         for name, machine in list(self.machines.items()):
             if machine.up:
                 with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                    await self._renew(name)
-                    if after_silence or not self._thought_ready(name):
-                        await self._return(machine)
+                    await self._renew_lease(name)
+                    if report_status or not self._is_reported_ready(name):
+                        await self._report_node_and_pods(machine)
 
-    def _thought_ready(self, node: str) -> bool:
+    def _is_reported_ready(self, node: str) -> bool:
         entry = self._cache.table(NODES).entries.get(("", node))
         return entry is None or cast("Node", entry.typed).is_ready
 
-    async def _renew(self, node: str) -> None:
-        spec = {"renewTime": micro(self._clock.now())}
+    async def _renew_lease(self, node: str) -> None:
+        spec = {"renewTime": micro_time(self._clock.now())}
         try:
             lease = await self._client.patch(LEASES, LEASE_NAMESPACE, node, {"spec": spec}, manager="kubelet")
         except NotFound:
-            await self._new_lease(node)
+            await self._create_lease(node)
         else:
             if table := self._cache.find_table(
                 LEASES.id
@@ -199,87 +199,87 @@ class Kubelets:
         if machine.up:
             return
         machine.up = True
-        for lifecycle in self._lives.values():
+        for lifecycle in self._lifecycles.values():
             if lifecycle.node == node:
                 lifecycle.interrupt(self._now())
-        if self._shape.heartbeat:
-            await self._renew(node)
-        await self._return(machine)
+        if self._settings.heartbeat:
+            await self._renew_lease(node)
+        await self._report_node_and_pods(machine)
 
-    async def _return(self, machine: Machine) -> None:
+    async def _report_node_and_pods(self, machine: SimulatedMachine) -> None:
         """Report the node ready and the status of its pods, after missed heartbeats."""
-        await self._report_ready(machine)
-        for key, lifecycle in self._lives.items():
+        await self._report_node_status(machine)
+        for key, lifecycle in self._lifecycles.items():
             if lifecycle.node == machine.plan.name:
                 self._queue.add(key)
 
-    async def press(self, node: str, what: str, *, on: bool = True) -> None:
+    async def set_pressure(self, node: str, resource: str, *, on: bool = True) -> None:
         """Set or clear pressure on memory, disk, pid or cpu."""
         machine = self.machines[node]
-        machine.pressures = machine.pressures | {what} if on else machine.pressures - {what}
-        await self._report_ready(machine)
+        machine.pressures = machine.pressures | {resource} if on else machine.pressures - {resource}
+        await self._report_node_status(machine)
 
     async def add(self, plan: NodePlan) -> None:
         """Add a machine to the cluster."""
-        machine = self.machines[plan.name] = Machine(plan, len(self.machines) + 1)
+        machine = self.machines[plan.name] = SimulatedMachine(plan, len(self.machines) + 1)
         await self._register(machine)
         for entry in list(self._cache.table(PODS).entries.values()):
             if entry.raw["spec"].get("nodeName") == plan.name:
-                self._heard(None, entry)
+                self._on_pod_change(None, entry)
 
     async def remove(self, node: str) -> None:
         """Remove the machine from the cluster, with its pods."""
         await self._client.delete(NODES, "", node)
 
-    def _node_heard(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _on_node_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Delete the pods of a deleted node: no kubelet reports on them any more."""
         if new is not None or old is None or old.name[1] not in self.machines:
             return
         if self.machines[old.name[1]].uid != old.raw["metadata"]["uid"]:
             return  # a late event of an earlier node with this name
         del self.machines[old.name[1]]
-        for key, lifecycle in self._lives.items():
+        for key, lifecycle in self._lifecycles.items():
             if lifecycle.node == old.name[1]:
-                lifecycle.leaving_at = self._now()
+                lifecycle.stop_at = self._now()
                 self._queue.add(key)
 
-    async def claim(self, factor: float) -> None:
+    async def scale_reported_capacity(self, factor: float) -> None:
         """Let every node report its capacity multiplied by this factor; 1 is the actual capacity."""
         for name, machine in self.machines.items():
             reported = {
                 resource: str(int(amount * factor)) + ("m" if resource == "cpu" else "")
-                for resource, amount in machine.room.items()
+                for resource, amount in machine.capacity.items()
             }
-            reported = machine.plan.pool.amounts if factor == 1 else reported
+            reported = machine.plan.pool.capacity if factor == 1 else reported
             body = {"status": {"allocatable": reported, "capacity": reported}}
             await self._client.patch(NODES, "", name, body, subresource="status", manager="kubelet")
 
     # pod faults
 
-    def cast(self, spell: Spell) -> None:
+    def override_behaviour(self, override: BehaviourOverride) -> None:
         """Change the behaviour of some pods, including those already running."""
-        self.spells[spell.name] = spell
-        self._feel(spell)
+        self.overrides[override.name] = override
+        self._apply_override_change(override)
 
-    def lift(self, name: str) -> None:
-        if spell := self.spells.pop(name, None):
-            self._feel(spell)
+    def remove_override(self, name: str) -> None:
+        if spell := self.overrides.pop(name, None):
+            self._apply_override_change(spell)
 
-    def _feel(self, spell: Spell) -> None:
+    def _apply_override_change(self, override: BehaviourOverride) -> None:
         now = self._now()
-        for key, lifecycle in self._lives.items():
-            entry = self._entry(key)
-            if entry is not None and spell.holds(pod := cast("Pod", entry.typed)):
+        for key, lifecycle in self._lifecycles.items():
+            entry = self._pod_entry(key)
+            if entry is not None and override.applies_to(pod := cast("Pod", entry.typed)):
                 before, lifecycle.behaviour = lifecycle.behaviour, self._behaviour(pod)
                 if lifecycle.running_since is not None and before.crash != lifecycle.behaviour.crash:
                     lifecycle.running_since = now - lifecycle.behaviour.ready  # the time until the crash starts now
                 self._queue.add(key)
 
     def _behaviour(self, pod: Pod) -> Behaviour:
-        behaviour = usual(pod, self._shape.pace, self._dice, self._shape.cluster)
-        for name in sorted(self.spells):
-            if self.spells[name].holds(pod):
-                behaviour = behaviour._replace(**self.spells[name].changes)
+        behaviour = default_behaviour(pod, self._settings.pace, self._rng, self._settings.cluster)
+        for name in sorted(self.overrides):
+            if self.overrides[name].applies_to(pod):
+                behaviour = behaviour._replace(**self.overrides[name].changes)
         return behaviour
 
     # pod sync
@@ -287,66 +287,66 @@ class Kubelets:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _wall(self, moment: float) -> datetime:
-        return datetime.fromtimestamp(self._zero + moment, tz=self._clock.now().tzinfo)
+    def _wall_time(self, moment: float) -> datetime:
+        return datetime.fromtimestamp(self._epoch + moment, tz=self._clock.now().tzinfo)
 
-    def _entry(self, key: Key) -> CacheEntry | None:
+    def _pod_entry(self, key: Key) -> CacheEntry | None:
         return self._cache.table(PODS).entries.get((key.namespace, key.name))
 
-    def _heard(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _on_pod_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         entry = new or cast("CacheEntry", old)
         key = Key("pods", *entry.name)
         if new is None:
-            self._forget(key)
+            self._forget_pod(key)
             return
         node = new.raw["spec"].get("nodeName")
         if node not in self.machines:
             return
         metadata = new.raw["metadata"]
-        lifecycle = self._lives.get(key)
+        lifecycle = self._lifecycles.get(key)
         if lifecycle is None or lifecycle.uid != metadata["uid"]:
-            self._forget(key)
-            self._begin(key, cast("Pod", new.typed))
-        elif metadata.get("deletionTimestamp") and lifecycle.leaving_at is None:
-            lifecycle.leaving_at = self._leaving_at(lifecycle, metadata)
+            self._forget_pod(key)
+            self._start_pod(key, cast("Pod", new.typed))
+        elif metadata.get("deletionTimestamp") and lifecycle.stop_at is None:
+            lifecycle.stop_at = self._stop_time(lifecycle, metadata)
             self._queue.add(key)
         elif new.raw["spec"].get("readinessGates"):
             self._queue.add(key)
 
-    def _leaving_at(self, lifecycle: Life, metadata: Raw) -> float:
+    def _stop_time(self, lifecycle: PodLifecycle, metadata: Raw) -> float:
         grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
         return self._now() + min(grace, lifecycle.behaviour.stop)
 
-    def _begin(self, key: Key, pod: Pod) -> None:
+    def _start_pod(self, key: Key, pod: Pod) -> None:
         if pod.is_terminal and pod.metadata.deletion_timestamp is None:
             return
-        lifecycle = Life(pod, self._behaviour(pod), self._now(), self._wall)
+        lifecycle = PodLifecycle(pod, self._behaviour(pod), self._now(), self._wall_time)
         if pod.metadata.deletion_timestamp is not None:
-            lifecycle.leaving_at = self._now() + lifecycle.behaviour.stop
-        self._lives[key] = lifecycle
+            lifecycle.stop_at = self._now() + lifecycle.behaviour.stop
+        self._lifecycles[key] = lifecycle
         requests = pod_resources_of(pod).requests
         machine = self.machines[lifecycle.node]
         here = self._admitted.setdefault(lifecycle.node, {})
-        if pod.status.phase == "Running" or shortage(machine.room, here.values(), requests) is None:
+        if pod.status.phase == "Running" or insufficient_resource(machine.capacity, here.values(), requests) is None:
             here[key] = requests
         else:
-            lifecycle.admitted = False
-        self._queue.add_after(key, 0.0 if lifecycle.admitted else REJECTION_SECONDS)
+            lifecycle.is_admitted = False
+        self._queue.add_after(key, 0.0 if lifecycle.is_admitted else REJECTION_SECONDS)
 
-    def _forget(self, key: Key) -> None:
+    def _forget_pod(self, key: Key) -> None:
         self._queue.cancel_timer(key)
-        if lifecycle := self._lives.pop(key, None):
+        if lifecycle := self._lifecycles.pop(key, None):
             self._admitted.get(lifecycle.node, {}).pop(key, None)
 
     async def _run(self) -> None:
-        limit = asyncio.Semaphore(PARALLEL)
+        limit = asyncio.Semaphore(MAX_PARALLEL)
         running: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         try:
             while True:
                 await limit.acquire()
                 (key,) = await self._queue.take()
-                task = loop.create_task(self._settle(key))
+                task = loop.create_task(self._process(key))
                 running.add(task)
                 task.add_done_callback(running.discard)
                 task.add_done_callback(lambda _: limit.release())
@@ -354,113 +354,115 @@ class Kubelets:
             for task in running:
                 task.cancel()
 
-    async def _settle(self, key: Key) -> None:
+    async def _process(self, key: Key) -> None:
         try:
-            await self._live(key)
+            await self._sync_pod(key)
             self._queue.reset_backoff(key)
         except (NotFound, Conflict):
             self._queue.retry(key)  # the watch event about the change is still to come
         except (ApiFault, OSError, TimeoutError) as fault:
-            log.warning("%s: cannot report %s: %s", self._shape.cluster, key, fault)
+            log.warning("%s: cannot report %s: %s", self._settings.cluster, key, fault)
             self._queue.retry(key)
         finally:
             self._queue.done(key)
 
-    async def _live(self, key: Key) -> None:
-        lifecycle, entry = self._lives.get(key), self._entry(key)
+    async def _sync_pod(self, key: Key) -> None:
+        lifecycle, entry = self._lifecycles.get(key), self._pod_entry(key)
         if lifecycle is None or entry is None:
             return
         machine = self.machines.get(lifecycle.node)
         if machine is None:
-            await self._let_go(lifecycle, entry)
+            await self._delete_pod(lifecycle, entry)
             return
         if not machine.up:
             return
-        if not lifecycle.admitted:
-            await self._reject(key, lifecycle, entry)
+        if not lifecycle.is_admitted:
+            await self._admit_or_reject(key, lifecycle, entry)
             return
         now = self._now()
-        if lifecycle.leaving_at is not None and now + 1e-3 >= lifecycle.leaving_at:
-            await self._end(key, lifecycle, entry)
+        if lifecycle.stop_at is not None and now + 1e-3 >= lifecycle.stop_at:
+            await self._finish_termination(key, lifecycle, entry)
             return
         due = lifecycle.advance(now)
-        if due is None or due - now >= WORTH_TELLING_SECONDS:
-            await self._report(lifecycle, entry, now)
-        if lifecycle.ended is not None:
+        if due is None or due - now >= MIN_REPORTED_SECONDS:
+            await self._report_pod_status(lifecycle, entry, now)
+        if lifecycle.termination is not None:
             self._admitted.get(lifecycle.node, {}).pop(key, None)
-        waits = [moment for moment in (due, lifecycle.leaving_at) if moment is not None]
+        waits = [moment for moment in (due, lifecycle.stop_at) if moment is not None]
         if waits:
             self._queue.add_after(key, min(waits) - now)
 
-    async def _report(self, lifecycle: Life, entry: CacheEntry, now: float) -> None:
+    async def _report_pod_status(self, lifecycle: PodLifecycle, entry: CacheEntry, now: float) -> None:
         """Write the status, unless the API server has it already."""
         status = lifecycle.status(entry.raw, now, self.machines[lifecycle.node].address)
         present = entry.raw.get("status") or {}
-        if all(_alike(present.get(field), value) for field, value in status.items()):
+        if all(_equals_ignoring_empty(present.get(field), value) for field, value in status.items()):
             return
-        await self._write(entry, status)
+        await self._write_pod_status(entry, status)
 
-    async def _write(self, entry: CacheEntry, status: Raw) -> None:
+    async def _write_pod_status(self, entry: CacheEntry, status: Raw) -> None:
         metadata = {"uid": entry.raw["metadata"]["uid"], "resourceVersion": entry.revision}
         written = await self._client.patch(
             PODS, *entry.name, {"metadata": metadata, "status": status}, subresource="status", manager="kubelet"
         )
         self._cache.table(PODS).put(written)
 
-    async def _reject(self, key: Key, lifecycle: Life, entry: CacheEntry) -> None:
+    async def _admit_or_reject(self, key: Key, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Reject a pod that exceeds the actual capacity, which may be less than the scheduler sees."""
         pod = cast("Pod", entry.typed)
         requests, machine = pod_resources_of(pod).requests, self.machines[lifecycle.node]
         here = self._admitted.setdefault(lifecycle.node, {})
-        insufficient = shortage(machine.room, here.values(), requests)
+        insufficient = insufficient_resource(machine.capacity, here.values(), requests)
         if insufficient is None:
-            lifecycle.admitted = True
+            lifecycle.is_admitted = True
             here[key] = requests
             self._queue.add(key)
             return
         used = len(here) if insufficient == "pods" else sum(other.get(insufficient, 0) for other in here.values())
         message = (
             f"Pod was rejected: Node didn't have enough resource: {insufficient}, "
-            f"requested: {requests.get(insufficient, 1)}, used: {used}, capacity: {machine.room.get(insufficient, 0)}"
+            f"requested: {requests.get(insufficient, 1)}, used: {used}, capacity: {machine.capacity.get(insufficient, 0)}"
         )
-        del self._lives[key]
-        await self._write(entry, {"phase": "Failed", "reason": f"OutOf{insufficient}", "message": message})
+        del self._lifecycles[key]
+        await self._write_pod_status(entry, {"phase": "Failed", "reason": f"OutOf{insufficient}", "message": message})
 
-    async def _end(self, key: Key, lifecycle: Life, entry: CacheEntry) -> None:
+    async def _finish_termination(self, key: Key, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Report the end to owners that wait for it through finalizers, then delete the pod."""
-        if entry.raw["metadata"].get("finalizers") and lifecycle.ended is None:
+        if entry.raw["metadata"].get("finalizers") and lifecycle.termination is None:
             lifecycle.stop(self._now())
-            await self._report(lifecycle, entry, self._now())
-        await self._let_go(lifecycle, entry)
+            await self._report_pod_status(lifecycle, entry, self._now())
+        await self._delete_pod(lifecycle, entry)
 
-    async def _let_go(self, lifecycle: Life, entry: CacheEntry) -> None:
+    async def _delete_pod(self, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         with contextlib.suppress(NotFound):
             await self._client.delete(PODS, *entry.name, uid=lifecycle.uid, grace_seconds=0)
 
 
-def shortage(room: Mapping[str, int], others: Iterable[Mapping[str, int]], requests: Mapping[str, int]) -> str | None:
+def insufficient_resource(
+    capacity: Mapping[str, int], others: Iterable[Mapping[str, int]], requests: Mapping[str, int]
+) -> str | None:
     """The first resource of which the machine has too little for one more pod; None if the pod fits."""
     others = list(others)
-    if len(others) + 1 > room.get("pods", 0):
+    if len(others) + 1 > capacity.get("pods", 0):
         return "pods"
     for resource, amount in requests.items():
-        if amount + sum(other.get(resource, 0) for other in others) > room.get(resource, 0):
+        if amount + sum(other.get(resource, 0) for other in others) > capacity.get(resource, 0):
             return resource
     return None
 
 
-def _alike(present: object, wanted: object) -> bool:
+def _equals_ignoring_empty(present: object, wanted: object) -> bool:
     """Whether the values are equal; an API server omits null and empty values."""
     if isinstance(wanted, dict):
         fields = present if isinstance(present, dict) else {}
-        return all(_alike(fields.get(key), value) for key, value in wanted.items())
+        return all(_equals_ignoring_empty(fields.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
         items = present if isinstance(present, list) else []
-        return len(items) == len(wanted) and all(map(_alike, items, wanted))
+        return len(items) == len(wanted) and all(map(_equals_ignoring_empty, items, wanted))
     return present == wanted or (not present and not wanted)
 
 
-def micro(moment: datetime) -> str:
+def micro_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -469,7 +471,7 @@ PRESSURES = {
     "disk": ("DiskPressure", "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
     "pid": ("PIDPressure", "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "PID"),
 }
-CPU = ("CPUPressure", "ContainersWaitForCPU", "ContainersGetTheirCPU", "CPU")
+CPU_PRESSURE = ("CPUPressure", "ContainersWaitForCPU", "ContainersGetTheirCPU", "CPU")
 """A condition that no stock kubelet sets; in real clusters an agent derives it from pressure stall information."""
 
 
@@ -486,7 +488,7 @@ def node_conditions(
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
     conditions = []
-    with_cpu = {"cpu": CPU} if "cpu" in pressures or any(one.type == CPU[0] for one in before) else {}
+    with_cpu = {"cpu": CPU_PRESSURE} if "cpu" in pressures or any(one.type == CPU_PRESSURE[0] for one in before) else {}
     for name, (type_, short, enough, what) in {**PRESSURES, **with_cpu}.items():
         if name in pressures:
             conditions.append(condition(type_, "True", short, f"kubelet has insufficient {what} available"))
@@ -495,7 +497,7 @@ def node_conditions(
     return [*conditions, condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")]
 
 
-def node_object(machine: Machine, now: datetime) -> Raw:
+def node_object(machine: SimulatedMachine, now: datetime) -> Raw:
     plan, pool = machine.plan, machine.plan.pool
     labels = {
         "kubernetes.io/hostname": plan.name,
@@ -512,15 +514,15 @@ def node_object(machine: Machine, now: datetime) -> Raw:
         "metadata": {"name": plan.name, "labels": {key: value for key, value in labels.items() if value}},
         "spec": {"taints": taints} if taints else {},
         "status": {
-            "capacity": pool.amounts,
-            "allocatable": pool.amounts,
+            "capacity": pool.capacity,
+            "allocatable": pool.capacity,
             "conditions": node_conditions(now, machine.pressures),
             "addresses": [
                 {"type": "InternalIP", "address": machine.address},
                 {"type": "Hostname", "address": plan.name},
             ],
             "nodeInfo": {
-                "kubeletVersion": VERSION,
+                "kubeletVersion": KUBELET_VERSION,
                 "kubeProxyVersion": "",
                 "operatingSystem": "linux",
                 "architecture": "amd64",

@@ -12,18 +12,20 @@ from trimtab.decide.pods.fit.requests import Amounts
 from trimtab.errors import ApiFault
 from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.simulate.kubelet import Kubelets
-from trimtab.simulate.usage import Usage
+from trimtab.simulate.usage import SimulatedUsage
 
-LOOKS_EVERY_SECONDS = 10.0
+CHECK_INTERVAL_SECONDS = 10.0
 WINDOW = "15s"
-TOO_MUCH = 40.0
+CPU_PRESSURE_PERCENT = 40.0
 """Percentage of waiting time above which a node reports CPU pressure."""
 
 
-class Meter:
+class MetricsServer:
     """Computes the usage of nodes and pods on request, and sets CPU pressure periodically."""
 
-    def __init__(self, usage: Usage, pods: Callable[[], Sequence[Pod]], kubelets: Kubelets, clock: Clock) -> None:
+    def __init__(
+        self, usage: SimulatedUsage, pods: Callable[[], Sequence[Pod]], kubelets: Kubelets, clock: Clock
+    ) -> None:
         self._usage, self._pods, self._kubelets, self._clock = usage, pods, kubelets, clock
         self._task: asyncio.Task[None] | None = None
 
@@ -41,26 +43,26 @@ class Meter:
                 await self._task
 
     def nodes(self) -> Iterator[Raw]:
-        for name, pods, room in self._machines():
-            used = self._usage.shares(pods, room)
+        for name, pods, room in self._running_machines():
+            used = self._usage.actual_usage(pods, room)
             total = {what: sum(one.get(what, 0) for one in used) for what in ("cpu", "memory")}
-            yield {"metadata": {"name": name}, **self._moment(), "usage": told(total)}
+            yield {"metadata": {"name": name}, **self._time_fields(), "usage": format_usage(total)}
 
     def pods(self) -> Iterator[Raw]:
-        for _, pods, room in self._machines():
-            for pod, used in zip(pods, self._usage.shares(pods, room), strict=True):
+        for _, pods, room in self._running_machines():
+            for pod, used in zip(pods, self._usage.actual_usage(pods, room), strict=True):
                 parts = len(pod.spec.containers)
-                part = told({what: amount // parts for what, amount in used.items()})
+                part = format_usage({what: amount // parts for what, amount in used.items()})
                 yield {
                     "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": pod.metadata.labels},
-                    **self._moment(),
+                    **self._time_fields(),
                     "containers": [{"name": container.name, "usage": part} for container in pod.spec.containers],
                 }
 
-    def _moment(self) -> Raw:
+    def _time_fields(self) -> Raw:
         return {"timestamp": timestamp(self._clock.now()), "window": WINDOW}
 
-    def _machines(self) -> Iterator[tuple[str, list[Pod], Amounts]]:
+    def _running_machines(self) -> Iterator[tuple[str, list[Pod], Amounts]]:
         """Machines that are up, with their running pods and their actual capacity."""
         running: dict[str, list[Pod]] = {}
         for pod in self._pods():
@@ -68,22 +70,26 @@ class Meter:
                 running.setdefault(pod.spec.node_name, []).append(pod)
         for name, machine in self._kubelets.machines.items():
             if machine.up:
-                yield name, running.get(name, []), machine.room
+                yield name, running.get(name, []), machine.capacity
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(LOOKS_EVERY_SECONDS)
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
             with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                await self._look()
+                await self._update_cpu_pressure()
 
-    async def _look(self) -> None:
+    async def _update_cpu_pressure(self) -> None:
         under_pressure = {name for name, machine in self._kubelets.machines.items() if "cpu" in machine.pressures}
-        if not under_pressure and not self._usage.loaded:
+        if not under_pressure and not self._usage.has_loads:
             return  # all pods use the default
-        short = {name for name, pods, room in self._machines() if self._usage.waiting(pods, room) > TOO_MUCH}
+        short = {
+            name
+            for name, pods, room in self._running_machines()
+            if self._usage.cpu_waiting_percent(pods, room) > CPU_PRESSURE_PERCENT
+        }
         for name in sorted(under_pressure ^ short):
-            await self._kubelets.press(name, "cpu", on=name in short)
+            await self._kubelets.set_pressure(name, "cpu", on=name in short)
 
 
-def told(used: Amounts) -> Raw:
-    return {"cpu": from_milli(used.get("cpu", 0)), "memory": f"{used.get('memory', 0) >> 10}Ki"}
+def format_usage(usage: Amounts) -> Raw:
+    return {"cpu": from_milli(usage.get("cpu", 0)), "memory": f"{usage.get('memory', 0) >> 10}Ki"}

@@ -29,11 +29,11 @@ from trimtab.decide.pods.preemption.preempt import (
 from trimtab.errors import ApiFault, NotFound, TooManyRequests
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.event_recorder import EventRecorder
-from trimtab.simulate.disruption_ledger import READ, Ledger
+from trimtab.simulate.disruption_ledger import TYPES_READ, DisruptionLedger
 from trimtab.simulate.pod_status_writer import PODS, PodStatusWriter
-from trimtab.simulate.workloads.owned_pods import ref
+from trimtab.simulate.workloads.owned_pods import ref_to
 
-ERRAND = DisruptionCause("preemption", "Preemption")
+PREEMPTION_CAUSE = DisruptionCause("preemption", "Preemption")
 DEFAULT_GRACE_SECONDS = 30
 
 
@@ -54,18 +54,18 @@ class Preemptor:
         self._clock = clock
         self._profile = profile
         self._status = status
-        self._ledger = Ledger(cache)
+        self._ledger = DisruptionLedger(cache)
         self._recorder = EventRecorder(self._client)
 
     def types_read(self) -> list[type[Object]]:
         """Types whose tables must be synced before the first preemption."""
         types: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget, Service]
-        return types + list(READ if self._profile.preemption_spreads_disruptions else ())
+        return types + list(TYPES_READ if self._profile.preemption_spreads_disruptions else ())
 
     def plan(self, pod: PodInfo, fleet: NodeSnapshot) -> PlannedPreemption | None:
         """Select the victims whose eviction makes the pod fit; None if no eviction helps."""
         now = self._clock.now()
-        burdens = self._ledger.burdens(now) if self._profile.preemption_spreads_disruptions else None
+        burdens = self._ledger.recent_disruptions(now) if self._profile.preemption_spreads_disruptions else None
         rules = self._profile.but(preemption_obeys_budgets=self._budgets_are_binding)
         found = preempt(pod, fleet, self._covers(), rules, fairness=self._fairness(pod), disruptions=burdens)
         if not isinstance(found, Preemption):
@@ -74,15 +74,15 @@ class Preemptor:
 
     async def execute(self, pod: PodInfo, planned: PlannedPreemption) -> None:
         """Write the nomination, then evict the victims; if that fails, the victims are not charged to their owners."""
-        charged = self._ledger.take(planned.candidate.victims, planned.decided_at)
+        charged = self._ledger.charge(planned.candidate.victims, planned.decided_at)
         try:
             await self._status.set_nominated_node(pod.pod, planned.candidate.node)
             await self._evict(pod, planned.candidate)
         except (ApiFault, OSError, TimeoutError):
-            self._ledger.give_back(charged)
+            self._ledger.refund(charged)
             raise
         if self._profile.preemption_spreads_disruptions:
-            event = RecordEvent(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
+            event = RecordEvent(ref_to(pod.pod), "Preempting", planned.message, "default-scheduler")
             self._recorder.record(event, planned.decided_at)
 
     async def _evict(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
@@ -103,7 +103,7 @@ class Preemptor:
         if not victims:
             return
         first, *others = victims
-        annotations = {"trimtab.dev/requested-by": ERRAND.by, "reason": f"room for {'/'.join(pod.key)}"}
+        annotations = {"trimtab.dev/requested-by": PREEMPTION_CAUSE.by, "reason": f"room for {'/'.join(pod.key)}"}
         if others:
             annotations["trimtab.dev/together"] = ",".join("/".join(one.key) for one in others)
         metadata = {"name": first.name, "namespace": first.namespace, "annotations": annotations}
@@ -156,7 +156,7 @@ class Preemptor:
             found += [
                 preemption_budget(budget, now)
                 for budget in own
-                if is_over_pods(budget) and counts_cause(budget, ERRAND)
+                if is_over_pods(budget) and counts_cause(budget, PREEMPTION_CAUSE)
             ]
         return found
 

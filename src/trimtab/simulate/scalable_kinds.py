@@ -8,7 +8,7 @@ from trimtab.runtime.cache import CacheEntry
 from trimtab.runtime.view import ControlPlaneState
 
 
-def follow_scales(around: ControlPlaneState) -> None:
+def watch_scalable_kinds(state: ControlPlaneState) -> None:
     """Watch every custom kind with a scale subresource as soon as it is defined, and stop when it is removed."""
 
     def on_change(old: CacheEntry | None, new: CacheEntry | None) -> None:
@@ -16,13 +16,13 @@ def follow_scales(around: ControlPlaneState) -> None:
             new.raw = without_schemas(new.raw)
         known = set(scalable_kinds_of([new.raw])) if new is not None else set()
         for kind in set(scalable_kinds_of([old.raw])) - known if old is not None else ():
-            around.resources.pop((kind.api_version, kind.kind), None)
-            around.cache.remove_table(resource_of(kind).id)
+            state.resources.pop((kind.api_version, kind.kind), None)
+            state.cache.remove_table(resource_of(kind).id)
         for kind in known:
-            resource = around.resources[kind.api_version, kind.kind] = resource_of(kind)
-            around.cache.table(resource)
+            resource = state.resources[kind.api_version, kind.kind] = resource_of(kind)
+            state.cache.table(resource)
 
-    around.cache.table_of(CustomResourceDefinition).add_listener(on_change)
+    state.cache.table_of(CustomResourceDefinition).add_listener(on_change)
 
 
 def resource_of(kind: ScalableKind) -> Resource:

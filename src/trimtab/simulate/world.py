@@ -8,7 +8,7 @@ from pathlib import Path
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.clock import Clock, LoopClock
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.member import Ground, Member
+from trimtab.simulate.member import MemberEnvironment, SimulatedMember
 
 
 class World:
@@ -28,21 +28,21 @@ class World:
         self._clock = clock or LoopClock()
         self._profile = profile
         self._directory = directory
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, SimulatedMember] = {}
         for plan in fleet.members:
-            self._found(plan)
+            self._create_member(plan)
 
-    def _found(self, plan: MemberPlan) -> Member:
+    def _create_member(self, plan: MemberPlan) -> SimulatedMember:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
-        environment = Ground(self._clock, self._profile, rng, self._directory)
-        member = Member(plan, self.fleet, environment)
+        environment = MemberEnvironment(self._clock, self._profile, rng, self._directory)
+        member = SimulatedMember(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member
 
-    def __getitem__(self, name: str) -> Member:
+    def __getitem__(self, name: str) -> SimulatedMember:
         return self.members[name]
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[SimulatedMember]:
         return iter(self.members.values())
 
     def __len__(self) -> int:
@@ -55,11 +55,11 @@ class World:
     async def stop(self) -> None:
         await asyncio.gather(*(member.stop() for member in self))
 
-    async def add(self, plan: MemberPlan) -> Member:
+    async def add(self, plan: MemberPlan) -> SimulatedMember:
         """Add a member cluster and start it."""
         if plan.name in self.members:
             raise ValueError(f"member {plan.name} already exists")
-        member = self._found(plan)
+        member = self._create_member(plan)
         await member.start()
         return member
 

@@ -17,9 +17,9 @@ from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, Conflict, InputFault, TooManyRequests
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body, refusal_message
-from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
-from trimtab.simulate.member import Member
-from trimtab.simulate.usage import Load
+from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride
+from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.usage import PodLoad
 from trimtab.stories.objects import StoryObjects
 from trimtab.stories.report import Failed, name_of, short_text
 from trimtab.stories.story import Evicted, Restarted, Scored, Step, Tainted, Trouble, Used, many, seconds
@@ -104,7 +104,7 @@ class StepActions:
             self._write(f"{name} is connected again")
         if step.slow is not None:
             for name in many(step.slow.cluster):
-                world[name].slow(seconds(step.slow.by))
+                world[name].delay_requests(seconds(step.slow.by))
                 self._write(f"{name} responds {step.slow.by} later")
 
     def _fail(self, trouble: Trouble) -> None:
@@ -114,7 +114,11 @@ class StepActions:
                     raise InputFault(f"`how` is {trouble.how!r}; it must be one of {', '.join(APP_FAILURES)}")
                 namespace, _, app = trouble.app.rpartition("/")
                 selector = LabelSelector(match_labels={"app": app})
-                member.cast(Spell(f"story/{trouble.app}", APP_FAILURES[trouble.how], namespace, selector, trouble.node))
+                member.cast(
+                    BehaviourOverride(
+                        f"story/{trouble.app}", APP_FAILURES[trouble.how], namespace, selector, trouble.node
+                    )
+                )
                 self._write(f"{trouble.app} fails in {member.name}: {trouble.how}")
             elif trouble.node:
                 member.fail_node(trouble.node)
@@ -158,10 +162,10 @@ class StepActions:
         world = self._fleet.world
         if step.load is not None:
             for name in many(step.load.cluster):
-                await world[name].fill(step.load.part)
+                await world[name].fill_nodes(step.load.part)
                 self._write(f"{name} is loaded: {step.load.part:.0%} of its free capacity is used")
         for name in many(step.empty):
-            await world[name].empty()
+            await world[name].delete_fillers()
             self._write(f"{name} is no longer loaded")
         if step.drain is not None:
             member = world[step.drain.cluster]
@@ -174,7 +178,7 @@ class StepActions:
                 self._set_usage(world[name], step.use)
         if step.claim is not None:
             for name in many(step.claim.cluster):
-                await world[name].claim(step.claim.factor)
+                await world[name].scale_reported_capacity(step.claim.factor)
                 self._write(f"{name} reports {step.claim.factor:g} times its capacity")
 
     async def _change_membership(self, step: Step) -> None:
@@ -205,13 +209,13 @@ class StepActions:
             message = f"{wanted.granted} evictions must be granted, and {granted} were"
             raise Failed(message, self._now(), refusals)
 
-    def _set_usage(self, member: Member, used: Used) -> None:
+    def _set_usage(self, member: SimulatedMember, used: Used) -> None:
         if used.cpu is None:
             member.usage.clear(f"story/{used.app}")
             self._write(f"pods of {used.app} use their default CPU in {member.name}")
             return
         selector = LabelSelector(match_labels={"app": used.app})
-        member.usage.set(Load(f"story/{used.app}", selector=selector, amounts={"cpu": int(1000 * used.cpu)}))
+        member.usage.set(PodLoad(f"story/{used.app}", selector=selector, amounts={"cpu": int(1000 * used.cpu)}))
         self._write(f"each pod of {used.app} uses {used.cpu:g} CPUs in {member.name}")
 
     async def _taint(self, taint: Tainted) -> None:

@@ -57,7 +57,7 @@ def cluster_exists(kubeconfig: Path, cluster: str) -> bool:
 def test_fleet_is_planned_from_options() -> None:
     counted = asked_for(None, 5, 2, no_fleet=False)
     assert counted is not None
-    assert (len(counted.members), counted.size) == (5, 10)
+    assert (len(counted.members), counted.node_count) == (5, 10)
     assert asked_for(None, None, None, no_fleet=True).members == ()  # type: ignore[union-attr]
     assert asked_for(None, None, None, no_fleet=False) is None
     with pytest.raises(Exception, match="give only one of"):

@@ -1,18 +1,18 @@
 import asyncio
 
-from simulate.fixtures import BUDGETS, DEPLOYMENTS, deployment, in_a_member, workload
+from simulate.fixtures import BUDGETS, DEPLOYMENTS, deployment, run_in_member, workload
 from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
 def test_pod_report_shows_budgets_and_whether_an_eviction_is_allowed() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=4))
         strength = {"maxUnavailable": 2, "selector": SELECTOR}
         await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", strength, "policy/v1"))
@@ -36,4 +36,4 @@ def test_pod_report_shows_budgets_and_whether_an_eviction_is_allowed() -> None:
         assert "eviction allowed now: no: The disruption budget calm does not allow evicting pods currently" in after
         assert after.endswith("(retry in 3590 s)")
 
-    in_a_member(scenario)
+    run_in_member(scenario)

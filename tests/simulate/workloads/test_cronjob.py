@@ -1,11 +1,11 @@
 import asyncio
 
-from simulate.fixtures import CRONJOBS, JOBS, in_a_member, job, status, workload
-from trimtab.simulate.member import Member
+from simulate.fixtures import CRONJOBS, JOBS, job, run_in_member, status, workload
+from trimtab.simulate.member import SimulatedMember
 
 
 def test_cronjob_creates_jobs_on_schedule_and_keeps_three() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         body = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": job()["spec"]}}
         await member.client.create(CRONJOBS, workload("CronJob", "tick", body, "batch/v1"))
         await asyncio.sleep(250)
@@ -15,4 +15,4 @@ def test_cronjob_creates_jobs_on_schedule_and_keeps_three() -> None:
         assert len(jobs) == 3
         assert (await status(member.client, CRONJOBS, "tick"))["lastScheduleTime"] == "2030-01-01T00:25:00Z"
 
-    in_a_member(scenario)
+    run_in_member(scenario)

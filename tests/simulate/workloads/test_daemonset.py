@@ -1,41 +1,41 @@
 import asyncio
 
-from simulate.fixtures import DAEMONSETS, NODES, fleet, in_a_member, new_image, status, template, workload
+from simulate.fixtures import DAEMONSETS, NODES, fleet, new_image, run_in_member, status, template, workload
 from trimtab.simulate.fleet import Pace
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 
-def daemons(**more: object) -> dict[str, object]:
+def daemonset(**more: object) -> dict[str, object]:
     body = {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent"), **more}
     return workload("DaemonSet", "agent", body)
 
 
 def test_every_node_gets_exactly_one_pod() -> None:
-    async def scenario(member: Member) -> None:
-        await member.client.create(DAEMONSETS, daemons())
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DAEMONSETS, daemonset())
         await asyncio.sleep(5)
         assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-2", "one-node-3"]
         seen = await status(member.client, DAEMONSETS, "agent")
         assert seen["numberReady"] == seen["desiredNumberScheduled"] == seen["numberAvailable"] == 3
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_daemon_pod_is_deleted_from_a_node_with_an_untolerated_taint() -> None:
-    async def scenario(member: Member) -> None:
-        await member.client.create(DAEMONSETS, daemons())
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DAEMONSETS, daemonset())
         await asyncio.sleep(5)
         taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
         await member.client.patch(NODES, "", "one-node-2", {"spec": {"taints": [taint]}})
         await asyncio.sleep(5)
         assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-3"]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_rolling_update_replaces_one_node_at_a_time() -> None:
-    async def scenario(member: Member) -> None:
-        await member.client.create(DAEMONSETS, daemons())
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DAEMONSETS, daemonset())
         await asyncio.sleep(10)
         await member.client.patch(DAEMONSETS, "default", "agent", new_image("app:2"), type="strategic")
         for _ in range(200):
@@ -44,4 +44,4 @@ def test_rolling_update_replaces_one_node_at_a_time() -> None:
         assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
         assert (await status(member.client, DAEMONSETS, "agent"))["updatedNumberScheduled"] == 3
 
-    in_a_member(scenario, fleet(pace=Pace(start=1, ready=1, stop=1)))
+    run_in_member(scenario, fleet(pace=Pace(start=1, ready=1, stop=1)))

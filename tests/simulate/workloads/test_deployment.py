@@ -7,25 +7,25 @@ from simulate.fixtures import (
     deployment,
     exists,
     fleet,
-    in_a_member,
-    masked,
     new_image,
+    run_in_member,
     status,
+    without_times,
 )
-from trimtab.simulate.behaviour import NEVER_READY, Spell
+from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.fleet import Pace
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 
 def test_deployment_status_is_as_kubernetes_writes_it() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(2)
         (replicaset,) = (await member.client.list(REPLICASETS)).items
         made = await member.client.get(DEPLOYMENTS, "default", "web")
         assert made["metadata"]["generation"] == 1
         assert made["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
-        assert masked(made["status"]) == {
+        assert without_times(made["status"]) == {
             "observedGeneration": 1,
             "replicas": 2,
             "updatedReplicas": 2,
@@ -49,11 +49,11 @@ def test_deployment_status_is_as_kubernetes_writes_it() -> None:
         }
         assert [pod.is_ready for pod in member.pods] == [True, True]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_rollout_respects_max_surge_and_max_unavailable() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=8))
         await asyncio.sleep(60)
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
@@ -70,11 +70,11 @@ def test_rollout_respects_max_surge_and_max_unavailable() -> None:
         assert made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
         assert len((await member.client.list(REPLICASETS)).items) == 2
 
-    in_a_member(scenario, fleet(pace=Pace(start=2, ready=1, stop=1)))
+    run_in_member(scenario, fleet(pace=Pace(start=2, ready=1, stop=1)))
 
 
 def test_rollback_gives_the_old_template_a_new_revision() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment())
         for image in ("app:2", "app:1"):
             await asyncio.sleep(5)
@@ -85,11 +85,11 @@ def test_rollback_gives_the_old_template_a_new_revision() -> None:
         sizes = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
         assert sizes == [0, 3]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_scaling_creates_no_replicaset() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         for wanted in (7, 1, 0, 3):
             await asyncio.sleep(5)
@@ -99,14 +99,14 @@ def test_scaling_creates_no_replicaset() -> None:
             assert (await status(member.client, DEPLOYMENTS, "web")).get("replicas", 0) == wanted
         assert len((await member.client.list(REPLICASETS)).items) == 1
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_scaling_during_a_rollout_scales_replicasets_proportionally() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=10))
         await asyncio.sleep(2)
-        member.cast(Spell("broken", NEVER_READY))
+        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
         await asyncio.sleep(5)
         before = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
@@ -117,11 +117,11 @@ def test_scaling_during_a_rollout_scales_replicasets_proportionally() -> None:
         assert sum(after) == 25
         assert all(new > old for new, old in zip(after, before, strict=True))
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_recreate_never_runs_two_versions_at_once() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(spec={"strategy": {"type": "Recreate"}}))
         await asyncio.sleep(10)
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
@@ -131,28 +131,28 @@ def test_recreate_never_runs_two_versions_at_once() -> None:
         assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
         assert len(member.pods) == 3
 
-    in_a_member(scenario, fleet(pace=Pace(start=1, stop=1)))
+    run_in_member(scenario, fleet(pace=Pace(start=1, stop=1)))
 
 
 def test_rollout_without_progress_exceeds_its_deadline() -> None:
-    async def scenario(member: Member) -> None:
-        member.cast(Spell("broken", NEVER_READY))
+    async def scenario(member: SimulatedMember) -> None:
+        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.create(DEPLOYMENTS, deployment(spec={"progressDeadlineSeconds": 60}))
         await asyncio.sleep(50)
         assert condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")["status"] == "True"
         await asyncio.sleep(20)
         late = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
         assert (late["status"], late["reason"]) == ("False", "ProgressDeadlineExceeded")
-        member.lift("broken")
+        member.remove_override("broken")
         await asyncio.sleep(5)
         done = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
         assert (done["status"], done["reason"]) == ("True", "NewReplicaSetAvailable")
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_pod_is_available_only_after_min_ready_seconds() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2, spec={"minReadySeconds": 30}))
         await asyncio.sleep(10)
         seen = await status(member.client, DEPLOYMENTS, "web")
@@ -160,11 +160,11 @@ def test_pod_is_available_only_after_min_ready_seconds() -> None:
         await asyncio.sleep(25)
         assert (await status(member.client, DEPLOYMENTS, "web"))["availableReplicas"] == 2
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_deleting_a_deployment_deletes_its_pods() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment())
         await asyncio.sleep(5)
         await member.client.delete(DEPLOYMENTS, "default", "web")
@@ -173,11 +173,11 @@ def test_deleting_a_deployment_deletes_its_pods() -> None:
         assert not (await member.client.list(REPLICASETS)).items
         assert not member.pods
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_old_replicasets_beyond_the_history_limit_are_deleted() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(spec={"revisionHistoryLimit": 2}))
         for version in range(2, 8):
             await asyncio.sleep(5)
@@ -185,4 +185,4 @@ def test_old_replicasets_beyond_the_history_limit_are_deleted() -> None:
         await asyncio.sleep(5)
         assert len((await member.client.list(REPLICASETS)).items) == 3
 
-    in_a_member(scenario)
+    run_in_member(scenario)

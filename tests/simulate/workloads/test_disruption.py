@@ -2,13 +2,13 @@ import asyncio
 
 import pytest
 
-from simulate.fixtures import BUDGETS, DEPLOYMENTS, PODS, condition, deployment, in_a_member, status, workload
+from simulate.fixtures import BUDGETS, DEPLOYMENTS, PODS, condition, deployment, run_in_member, status, workload
 from trimtab.errors import TooManyRequests
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 
 def test_budget_status_counts_allowed_disruptions_and_eviction_obeys_it() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=4))
         body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
         await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
@@ -32,4 +32,4 @@ def test_budget_status_counts_allowed_disruptions_and_eviction_obeys_it() -> Non
         await asyncio.sleep(5)
         assert len([pod for pod in member.pods if pod.is_ready]) == 4
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -1,11 +1,11 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, NODES, condition, deployment, in_a_member
-from trimtab.simulate.member import Member
+from simulate.fixtures import DEPLOYMENTS, NODES, condition, deployment, run_in_member
+from trimtab.simulate.member import SimulatedMember
 
 
 def test_pods_of_a_failed_node_are_replaced_on_other_nodes() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await asyncio.sleep(60)
         dead = member.pods[0].spec.node_name
@@ -24,11 +24,11 @@ def test_pods_of_a_failed_node_are_replaced_on_other_nodes() -> None:
         assert len(member.pods) == 3
         assert not (await member.client.get(NODES, "", dead))["spec"].get("taints")
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_node_that_recovers_within_the_toleration_keeps_its_pods() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await asyncio.sleep(60)
         names = {pod.name for pod in member.pods}
@@ -39,18 +39,18 @@ def test_node_that_recovers_within_the_toleration_keeps_its_pods() -> None:
         await asyncio.sleep(400)
         assert {pod.name for pod in member.pods if pod.is_ready} == names
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_node_under_memory_pressure_gets_no_new_pods() -> None:
-    async def scenario(member: Member) -> None:
-        await member.press_node("one-node-1", "memory")
+    async def scenario(member: SimulatedMember) -> None:
+        await member.set_node_pressure("one-node-1", "memory")
         await asyncio.sleep(1)
         await member.client.create(DEPLOYMENTS, deployment(replicas=4))
         await asyncio.sleep(5)
         assert {pod.spec.node_name for pod in member.pods} == {"one-node-2", "one-node-3"}
-        await member.press_node("one-node-1", "memory", on=False)
+        await member.set_node_pressure("one-node-1", "memory", on=False)
         await asyncio.sleep(1)
         assert not (await member.client.get(NODES, "", "one-node-1"))["spec"].get("taints")
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -4,7 +4,15 @@ import pytest
 
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodStatus
 from trimtab.api.value import Meta
-from trimtab.simulate.workloads.owned_pods import Always, leaving, living, safe_hash, share, tally, with_status
+from trimtab.simulate.workloads.owned_pods import (
+    AlwaysWritten,
+    active_pods,
+    count_pods,
+    safe_hash,
+    scaled_value,
+    terminating_pods,
+    update_status,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -20,12 +28,12 @@ def pod(name: str, *, ready_for: float | None = None, phase: str = "Running", de
 
 def test_pods_are_active_terminating_or_finished() -> None:
     pods = [pod("active"), pod("terminating", deleted=True), pod("finished", phase="Succeeded")]
-    assert [one.name for one in living(pods)] == ["active"]
-    assert [one.name for one in leaving(pods)] == ["terminating"]
+    assert [one.name for one in active_pods(pods)] == ["active"]
+    assert [one.name for one in terminating_pods(pods)] == ["terminating"]
 
 
 def test_ready_pods_are_available_after_min_ready_seconds() -> None:
-    counts = tally([pod("a", ready_for=40), pod("b", ready_for=10), pod("c", ready_for=25), pod("d")], 30, NOW)
+    counts = count_pods([pod("a", ready_for=40), pod("b", ready_for=10), pod("c", ready_for=25), pod("d")], 30, NOW)
     assert counts == (3, 1, 5.0)
 
 
@@ -35,19 +43,19 @@ def test_ready_pods_are_available_after_min_ready_seconds() -> None:
 def test_percentages_are_rounded_as_asked_and_counts_are_taken_as_they_are(
     value: int | str | None, result: int, *, up: bool
 ) -> None:
-    assert share(value, 10, up=up, default=3) == result
+    assert scaled_value(value, 10, round_up=up, default=3) == result
 
 
 def test_status_is_written_only_when_it_changes_and_zeros_only_when_wrapped() -> None:
     raw = {"metadata": {"name": "web"}, "status": {"replicas": 0, "readyReplicas": 2}}
-    assert list(with_status(raw, {"replicas": Always(0), "readyReplicas": 2, "conditions": []})) == []
-    (effect,) = with_status(raw, {"replicas": Always(0), "readyReplicas": 0})
+    assert list(update_status(raw, {"replicas": AlwaysWritten(0), "readyReplicas": 2, "conditions": []})) == []
+    (effect,) = update_status(raw, {"replicas": AlwaysWritten(0), "readyReplicas": 0})
     assert effect.wanted["status"] == {"replicas": 0}
 
 
 def test_annotations_are_written_with_an_unchanged_status() -> None:
     raw = {"metadata": {"name": "web"}, "status": {"replicas": 2}}
-    (effect,) = with_status(raw, {"replicas": 2}, {"revision": "2"})
+    (effect,) = update_status(raw, {"replicas": 2}, {"revision": "2"})
     assert effect.wanted["metadata"]["annotations"] == {"revision": "2"}
 
 

@@ -3,12 +3,12 @@ from datetime import UTC, datetime, timedelta
 
 from views import FakeView
 
-from simulate.fixtures import REPLICASETS, condition, in_a_member, status, template, workload
+from simulate.fixtures import REPLICASETS, condition, run_in_member, status, template, workload
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodSpec, PodStatus
 from trimtab.api.value import Meta
 from trimtab.client.client import Resource
-from trimtab.simulate.member import Member
-from trimtab.simulate.workloads.replicaset import DELETION_COST, sacrificed
+from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.workloads.replicaset import DELETION_COST, pods_to_delete
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
@@ -34,9 +34,9 @@ def test_pods_are_deleted_in_the_order_of_kubernetes() -> None:
         pod("unready", ready=False),
         pod("unbound", node="", ready=False),
     ]
-    order = [one.name for one in sacrificed(pods, len(pods), FakeView())]
+    order = [one.name for one in pods_to_delete(pods, len(pods), FakeView())]
     assert order == ["unbound", "unready", "cheap", "young", "old", "alone"]
-    assert sacrificed(pods, 0, FakeView()) == []
+    assert pods_to_delete(pods, 0, FakeView()) == []
 
 
 def replicaset(replicas: int) -> dict[str, object]:
@@ -45,7 +45,7 @@ def replicaset(replicas: int) -> dict[str, object]:
 
 
 def test_refused_pods_are_reported_as_replica_failure_until_they_are_allowed() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(QUOTAS, workload("ResourceQuota", "small", {"hard": {"pods": "1"}}, "v1"))
         await member.client.create(REPLICASETS, replicaset(2))
         await asyncio.sleep(10)
@@ -58,4 +58,4 @@ def test_refused_pods_are_reported_as_replica_failure_until_they_are_allowed() -
         seen = await status(member.client, REPLICASETS, "web")
         assert (seen["readyReplicas"], seen.get("conditions", [])) == (2, [])
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -1,34 +1,34 @@
 import asyncio
 
-from simulate.fixtures import STATEFULSETS, in_a_member, new_image, statefulset
+from simulate.fixtures import STATEFULSETS, new_image, run_in_member, statefulset
 from trimtab.client.client import Resource
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 
 
-async def revision_numbers(member: Member) -> list[int]:
+async def revision_numbers(member: SimulatedMember) -> list[int]:
     return sorted(one["revision"] for one in (await member.client.list(REVISIONS)).items)
 
 
-async def update(member: Member, image: str) -> None:
+async def update(member: SimulatedMember, image: str) -> None:
     await member.client.patch(STATEFULSETS, "default", "db", new_image(image), type="strategic")
     await asyncio.sleep(30)
 
 
 def test_old_revisions_beyond_the_history_limit_are_deleted() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=2, spec={"revisionHistoryLimit": 1}))
         await asyncio.sleep(10)
         for version in range(2, 5):
             await update(member, f"app:{version}")
         assert await revision_numbers(member) == [3, 4]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_rollback_reuses_the_revision_with_a_new_number() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=2))
         await asyncio.sleep(10)
         await update(member, "app:2")
@@ -36,4 +36,4 @@ def test_rollback_reuses_the_revision_with_a_new_number() -> None:
         await update(member, "app:1")
         assert await revision_numbers(member) == [2, 3]
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -1,10 +1,10 @@
 import asyncio
 
-from simulate.fixtures import STATEFULSETS, fleet, in_a_member, masked, new_image, statefulset, status
+from simulate.fixtures import STATEFULSETS, fleet, new_image, run_in_member, statefulset, status, without_times
 from trimtab.client.client import Resource
-from trimtab.simulate.behaviour import NEVER_READY, Spell
+from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.fleet import Pace
-from trimtab.simulate.member import Member
+from trimtab.simulate.member import SimulatedMember
 
 SLOW = Pace(start=2, ready=1, stop=1)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -12,7 +12,7 @@ REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 
 
 def test_pods_are_created_in_order_each_after_the_previous_is_ready() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=3))
         seen = []
         for _ in range(200):
@@ -22,14 +22,14 @@ def test_pods_are_created_in_order_each_after_the_previous_is_ready() -> None:
             assert all(ready for _, ready in moment[:-1]), "the next pod came before the one before it was ready"
         assert seen[-1] == (("db-0", True), ("db-1", True), ("db-2", True))
 
-    in_a_member(scenario, fleet(pace=SLOW))
+    run_in_member(scenario, fleet(pace=SLOW))
 
 
 def test_the_status_is_as_kubernetes_writes_it() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=4, spec={"podManagementPolicy": "Parallel"}))
         await asyncio.sleep(5)
-        seen = masked(await status(member.client, STATEFULSETS, "db"))
+        seen = without_times(await status(member.client, STATEFULSETS, "db"))
         revision = seen["updateRevision"]
         assert seen == {
             "observedGeneration": 1,
@@ -45,11 +45,11 @@ def test_the_status_is_as_kubernetes_writes_it() -> None:
         }
         assert member.pods[0].metadata.labels["apps.kubernetes.io/pod-index"] == "0"
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_rolling_update_goes_down_from_the_highest_ordinal_one_at_a_time() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=3))
         await asyncio.sleep(30)
         await member.client.patch(STATEFULSETS, "default", "db", new_image("app:2"), type="strategic")
@@ -66,11 +66,11 @@ def test_rolling_update_goes_down_from_the_highest_ordinal_one_at_a_time() -> No
         assert seen["updatedReplicas"] == 3
         assert len((await member.client.list(REVISIONS)).items) == 2
 
-    in_a_member(scenario, fleet(pace=SLOW))
+    run_in_member(scenario, fleet(pace=SLOW))
 
 
 def test_partition_keeps_lower_ordinals_at_the_old_revision() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         update = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
         await member.client.create(STATEFULSETS, statefulset(replicas=3, spec=update))
         await asyncio.sleep(5)
@@ -82,29 +82,29 @@ def test_partition_keeps_lower_ordinals_at_the_old_revision() -> None:
         await asyncio.sleep(10)
         assert [pod.spec.containers[0].image for pod in member.pods] == images
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_unready_pods() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=4))
         await asyncio.sleep(5)
         await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 2}})
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
-        member.cast(Spell("broken", NEVER_READY))
+        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 1}})
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
-        member.lift("broken")
+        member.remove_override("broken")
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0"]
 
-    in_a_member(scenario)
+    run_in_member(scenario)
 
 
 def test_every_pod_gets_a_claim_that_outlives_it() -> None:
-    async def scenario(member: Member) -> None:
+    async def scenario(member: SimulatedMember) -> None:
         size = {"requests": {"storage": "1Gi"}}
         claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": size}}
         await member.client.create(STATEFULSETS, statefulset(replicas=2, spec={"volumeClaimTemplates": [claim]}))
@@ -115,4 +115,4 @@ def test_every_pod_gets_a_claim_that_outlives_it() -> None:
         assert names == ["data-db-0", "data-db-1"]
         assert member.pods[0].spec.volumes[0].persistent_volume_claim is not None
 
-    in_a_member(scenario)
+    run_in_member(scenario)

@@ -71,8 +71,8 @@ async def look(fleet: EmbeddedFleet, now: datetime) -> Sight:
     for member in fleet.world:
         pods = (await LocalClient(member.server).list(PODS, NAMESPACE)).items
         ready = sum(map(serves, pods))
-        ready_total += ready if member.reachable else 0
-        cells.append("●" * ready + "○" * (len(pods) - ready) if member.reachable else "✗")
+        ready_total += ready if member.is_reachable else 0
+        cells.append("●" * ready + "○" * (len(pods) - ready) if member.is_reachable else "✗")
     wanted = sum(obj["spec"].get("replicas", 1) for obj in (await fleet.client.list(DEPLOYMENTS, NAMESPACE)).items)
     return Sight(tuple(cells), f"{ready_total} of {wanted}", await budget_text(fleet.client, now))
 

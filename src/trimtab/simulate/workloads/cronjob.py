@@ -9,68 +9,68 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
-    children,
-    oldest_first,
+    children_by_owner,
     owner_reference,
+    owner_trigger,
     raw_of,
-    when_child_changes,
-    with_status,
+    sort_oldest_first,
+    update_status,
 )
 from trimtab.simulate.workloads.registry import workload
 
-JOBS = children(Job)
-SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+JOBS_BY_OWNER = children_by_owner(Job)
+SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-@workload(CronJob, writes=["Job", "status"], wakes=[when_child_changes(CronJob, Job)])
+@workload(CronJob, writes=["Job", "status"], wakes=[owner_trigger(CronJob, Job)])
 def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:
         return
     raw = raw_of(wanted, view)
-    jobs = oldest_first(view.by_index(JOBS, wanted.metadata.uid))
+    jobs = sort_oldest_first(view.by_index(JOBS_BY_OWNER, wanted.metadata.uid))
     active = [one for one in jobs if not one.finished("Complete") and not one.finished("Failed")]
     status = dict(raw.get("status") or {})
-    due = None if wanted.spec.suspend else _due(wanted, raw, view.now)
+    due = None if wanted.spec.suspend else _last_missed_time(wanted, raw, view.now)
     if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
         for one in active if wanted.spec.concurrency_policy == "Replace" else ():
             yield Delete(one)
-        yield Ensure(_job(wanted, raw, due))
+        yield Ensure(_new_job(wanted, raw, due))
         status["lastScheduleTime"] = timestamp(due)
-    yield from _tidied(raw, jobs)
+    yield from _delete_old_jobs(raw, jobs)
     done = [one.status.completion_time for one in jobs if one.finished("Complete") and one.status.completion_time]
     if done:
         status["lastSuccessfulTime"] = timestamp(max(done))
     status["active"] = [_reference(one) for one in active]
-    yield from with_status(raw, status)
-    if (wait := _wait(wanted, view.now)) is not None:
+    yield from update_status(raw, status)
+    if (wait := _seconds_until_next(wanted, view.now)) is not None:
         yield RequeueAfter(wait)
 
 
-def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
+def _times_due(wanted: CronJob, after: datetime) -> Iterator[datetime]:
     """The times at which it is due, after a moment; none when the schedule cannot be parsed."""
     return times_after(wanted.spec.schedule, wanted.spec.time_zone or "", after)
 
 
-def _due(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:
+def _last_missed_time(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:
     """The latest time at which it should have run and did not."""
     last = (raw.get("status") or {}).get("lastScheduleTime")
     since = datetime.fromisoformat(last) if last else wanted.metadata.creation_timestamp or now
     found = None
-    for moment in _times(wanted, max(since, now - timedelta(hours=24))):
+    for moment in _times_due(wanted, max(since, now - timedelta(hours=24))):
         if moment > now:
             break
         found = moment
     return found
 
 
-def _wait(wanted: CronJob, now: datetime) -> float | None:
+def _seconds_until_next(wanted: CronJob, now: datetime) -> float | None:
     if wanted.spec.suspend:
         return None
-    moment = next(_times(wanted, now), None)
+    moment = next(_times_due(wanted, now), None)
     return None if moment is None else (moment - now).total_seconds()
 
 
-def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
+def _new_job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
     template = raw["spec"]["jobTemplate"]
     metadata = template.get("metadata") or {}
     return {
@@ -80,14 +80,14 @@ def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
             "name": f"{wanted.name}-{int(due.timestamp()) // 60}",
             "namespace": wanted.namespace,
             "labels": metadata.get("labels") or {},
-            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: timestamp(due)},
+            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED_ANNOTATION: timestamp(due)},
             "ownerReferences": [owner_reference(wanted)],
         },
         "spec": template["spec"],
     }
 
 
-def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Effect]:
+def _delete_old_jobs(raw: Raw, jobs: list[Job]) -> Iterator[Effect]:
     """Delete finished Jobs beyond the history limits."""
     for how, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),

@@ -15,20 +15,20 @@ from trimtab.controllers.pods.owners import controllers_in
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, BudgetLimit
 from trimtab.decide.pods.budgets.budget_status import NamespacePods, next_status, with_capped_condition
 from trimtab.decide.pods.budgets.pod_budgets import EFFECTIVE_RATE_ANNOTATION, annotated_rate, selects
-from trimtab.simulate.workloads.owned_pods import Always, raw_of, with_status
+from trimtab.simulate.workloads.owned_pods import AlwaysWritten, raw_of, update_status
 from trimtab.simulate.workloads.registry import workload
 
-COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+COUNT_FIELDS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
-def _when_pods_change(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
+def _budgets_of_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
     pod = new or old
     for budget in view.all(PodDisruptionBudget, pod.namespace) if pod else ():
         if any(seen is not None and selects(budget, seen) for seen in (old, new)):
             yield key_of(budget)
 
 
-def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterator[Key]:
+def _budgets_under_policy(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterator[Key]:
     if spec_differs(old, new):
         yield from (key_of(budget) for budget in view.all(PodDisruptionBudget))
 
@@ -36,7 +36,7 @@ def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | N
 @workload(
     PodDisruptionBudget,
     writes=["status", "metadata.annotations"],
-    wakes=[Trigger(Pod, _when_pods_change), Trigger(DisruptionPolicy, _when_policy_changes)],
+    wakes=[Trigger(Pod, _budgets_of_pod), Trigger(DisruptionPolicy, _budgets_under_policy)],
 )
 def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Effect]:
     workload_pods = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
@@ -46,13 +46,13 @@ def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Effect]:
     limit = BudgetLimit(effective.min_available, effective.max_unavailable)
     status = next_status(budget, workload_pods.pods, workload_pods.controllers, view.now, limit)
     status = status.but(conditions=with_capped_condition(budget.but(status=status), effective, view.now))
-    yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, effective.rate))
+    yield from update_status(raw_of(budget, view), _status_fields(status), _with_effective_rate(budget, effective.rate))
     if status.disrupted_pods:
         until = min(status.disrupted_pods.values()) + DELETION_DEADLINE
         yield RequeueAfter(max(0.0, (until - view.now).total_seconds()))
 
 
-def _annotations(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> dict[str, str]:
+def _with_effective_rate(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> dict[str, str]:
     """The annotations with the effective rate, where the floors of the policy change the rate of the budget."""
     others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE_ANNOTATION}
     effective = (
@@ -63,6 +63,6 @@ def _annotations(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> di
     return others | effective
 
 
-def _shown(status: PodDisruptionBudgetStatus) -> Raw:
+def _status_fields(status: PodDisruptionBudgetStatus) -> Raw:
     fields: Raw = msgspec.json.decode(msgspec.json.encode(status))
-    return fields | {name: Always(fields.get(name, 0)) for name in COUNTS}
+    return fields | {name: AlwaysWritten(fields.get(name, 0)) for name in COUNT_FIELDS}

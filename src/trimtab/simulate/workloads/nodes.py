@@ -10,31 +10,31 @@ from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, Trigger, View
-from trimtab.simulate.workloads.owned_pods import PODS_ON, raw_of
+from trimtab.simulate.workloads.owned_pods import PODS_BY_NODE, raw_of
 from trimtab.simulate.workloads.registry import workload
 
-LEASES = "kube-node-lease"
+LEASE_NAMESPACE = "kube-node-lease"
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-PRESSED = {
+PRESSURE_TAINTS = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
     "PIDPressure": "node.kubernetes.io/pid-pressure",
 }
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-OURS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSED.values()))
-SILENT = "Kubelet stopped posting node status."
+MANAGED_TAINTS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSURE_TAINTS.values()))
+SILENT_MESSAGE = "Kubelet stopped posting node status."
 
 
-def _changed(old: Node | None, new: Node) -> bool:
+def _is_relevant_change(old: Node | None, new: Node) -> bool:
     """Whether anything but the heartbeat changed."""
-    return old is None or old.spec != new.spec or _states(old) != _states(new)
+    return old is None or old.spec != new.spec or _condition_states(old) != _condition_states(new)
 
 
-def _states(node: Node) -> dict[str, str]:
+def _condition_states(node: Node) -> dict[str, str]:
     return {one.type: one.status for one in node.status.conditions}
 
 
-def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
+def _node_of_new_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
     """Trigger the node of a newly bound pod, if it has NoExecute taints."""
     if new is None or not new.spec.node_name or (old is not None and old.spec.node_name):
         return
@@ -46,68 +46,68 @@ def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[
 @workload(
     Node,
     writes=["Node", "Pod"],
-    wakes=[Trigger(Pod, _when_pods_arrive)],
-    changed=_changed,
+    wakes=[Trigger(Pod, _node_of_new_pod)],
+    changed=_is_relevant_change,
     name="node-lifecycle",
 )
 def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
-    silent_at = _silent_at(node, view)
-    if silent_at is not None and view.now >= silent_at and _ready(node) != "Unknown":
-        yield from _given_up(node, view)
+    silent_at = _lease_expiry(node, view)
+    if silent_at is not None and view.now >= silent_at and _ready_status(node) != "Unknown":
+        yield from _mark_unknown(node, view)
         return
-    marked = node.but(spec=node.spec.but(taints=_taints(node, view.now)))
+    marked = node.but(spec=node.spec.but(taints=_wanted_taints(node, view.now)))
     yield marked
-    if _ready(node) != "True":
-        for pod in view.by_index(PODS_ON, node.name):
+    if _ready_status(node) != "True":
+        for pod in view.by_index(PODS_BY_NODE, node.name):
             if pod.is_ready:
-                yield _not_ready(pod, view.now)
-    yield from _evicted(marked, view)
+                yield _with_ready_false(pod, view.now)
+    yield from _evict_untolerated(marked, view)
     if silent_at is not None:
         yield RequeueAfter(max(1.0, (silent_at - view.now).total_seconds()))
 
 
-def _ready(node: Node) -> str:
+def _ready_status(node: Node) -> str:
     return next((one.status for one in node.status.conditions if one.type == "Ready"), "Unknown")
 
 
-def _silent_at(node: Node, view: View) -> datetime | None:
+def _lease_expiry(node: Node, view: View) -> datetime | None:
     """When the lease expires; None when there is no lease."""
-    lease = view.get(Lease, LEASES, node.name)
+    lease = view.get(Lease, LEASE_NAMESPACE, node.name)
     if lease is None or lease.spec.renew_time is None or not lease.spec.lease_duration_seconds:
         return None
     return lease.spec.renew_time + timedelta(seconds=lease.spec.lease_duration_seconds)
 
 
-def _given_up(node: Node, view: View) -> Iterator[Effect]:
+def _mark_unknown(node: Node, view: View) -> Iterator[Effect]:
     raw = raw_of(node, view)
     unknown = {
         "status": "Unknown",
         "lastTransitionTime": timestamp(view.now),
         "reason": "NodeStatusUnknown",
-        "message": SILENT,
+        "message": SILENT_MESSAGE,
     }
     conditions = [{**one, **unknown} for one in raw["status"]["conditions"]]
     yield Ensure({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
 
 
-def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:
+def _wanted_taints(node: Node, now: datetime) -> tuple[Taint, ...]:
     """The taints that follow from the node's conditions, after the taints of others."""
     present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
     wanted = [
-        (PRESSED[type_], "NoSchedule")
-        for type_, status in _states(node).items()
-        if type_ in PRESSED and status == "True"
+        (PRESSURE_TAINTS[type_], "NoSchedule")
+        for type_, status in _condition_states(node).items()
+        if type_ in PRESSURE_TAINTS and status == "True"
     ]
     if node.spec.unschedulable:
         wanted.append((UNSCHEDULABLE, "NoSchedule"))
-    if key := {"True": "", "False": NOT_READY}.get(_ready(node), UNREACHABLE):
+    if key := {"True": "", "False": NOT_READY}.get(_ready_status(node), UNREACHABLE):
         wanted += [(key, "NoSchedule"), (key, "NoExecute")]
     second = now.replace(microsecond=0)
     ours = [present.get(one) or Taint(key=one[0], effect=one[1], time_added=second) for one in wanted]
-    return (*(taint for taint in node.spec.taints if taint.key not in OURS), *ours)
+    return (*(taint for taint in node.spec.taints if taint.key not in MANAGED_TAINTS), *ours)
 
 
-def _not_ready(pod: Pod, now: datetime) -> Pod:
+def _with_ready_false(pod: Pod, now: datetime) -> Pod:
     conditions = tuple(
         one.but(status="False", last_transition_time=now) if one.type == "Ready" else one
         for one in pod.status.conditions
@@ -115,23 +115,23 @@ def _not_ready(pod: Pod, now: datetime) -> Pod:
     return pod.but(status=pod.status.but(conditions=conditions))
 
 
-def _evicted(node: Node, view: View) -> Iterator[Effect]:
+def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
     """Delete pods that do not tolerate the NoExecute taints of the node."""
     taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
-    for pod in view.by_index(PODS_ON, node.name) if taints else ():
+    for pod in view.by_index(PODS_BY_NODE, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
-        wait = _patience(pod, taints, view.now)
+        wait = _seconds_until_eviction(pod, taints, view.now)
         if wait is None:
             continue
         if wait > 0:
             yield RequeueAfter(wait)
         else:
-            yield _disrupted(pod, view.now)
+            yield _with_disruption_target(pod, view.now)
             yield Delete(pod)
 
 
-def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
+def _seconds_until_eviction(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
     """Seconds that the pod may stay; None is without limit."""
     waits = []
     for taint in taints:
@@ -145,7 +145,7 @@ def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
     return min(waits, default=None)
 
 
-def _disrupted(pod: Pod, now: datetime) -> Pod:
+def _with_disruption_target(pod: Pod, now: datetime) -> Pod:
     disruption_target = PodCondition(
         type="DisruptionTarget",
         status="True",

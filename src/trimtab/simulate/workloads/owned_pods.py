@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import IntOrString, Key, Object, Raw
 from trimtab.controllers.contract import Ensure, Index, Ref, Trigger, View
 
-SAFE = "bcdfghjklmnpqrstvwxz2456789"
+SAFE_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters and digits that cannot form words."""
 
 
@@ -22,18 +22,18 @@ def _owner_uids(child: Object) -> Iterator[str]:
             yield owner.uid
 
 
-PODS_OF = Index("pods-of", Pod, _owner_uids)
+PODS_BY_OWNER = Index("pods-of", Pod, _owner_uids)
 """Pods by the uid of their controller."""
-PODS_ON = Index("pods-on", Pod, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+PODS_BY_NODE = Index("pods-on", Pod, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
 """Pods by the name of their node."""
 
 
-def children(type_: type[Any]) -> Index[Any]:
+def children_by_owner(type_: type[Any]) -> Index[Any]:
     """Objects of a type by the uid of their controller."""
     return Index("children-of", type_, _owner_uids)
 
 
-def when_child_changes(parent: type[Object], child: type[Object]) -> Trigger:
+def owner_trigger(parent: type[Object], child: type[Object]) -> Trigger:
     """A trigger that enqueues the owner when one of its children changes."""
     kind = kind_of(parent)
 
@@ -46,14 +46,14 @@ def when_child_changes(parent: type[Object], child: type[Object]) -> Trigger:
     return Trigger(child, keys)
 
 
-def ref(obj: Object) -> Ref:
+def ref_to(obj: Object) -> Ref:
     kind = kind_of(obj)
     return Ref(kind.api_version, kind.name, obj.metadata.namespace, obj.metadata.name, obj.metadata.uid)
 
 
 def raw_of(obj: Object, view: View) -> Raw:
     """The object in wire form; it exists, because `obj` was read from it."""
-    raw = view.raw(ref(obj))
+    raw = view.raw(ref_to(obj))
     if raw is None:
         raise LookupError(f"{obj.metadata.name} is no longer in the view")
     return raw
@@ -77,12 +77,12 @@ def safe_hash(obj: Any, length: int = 10) -> str:
     number = int.from_bytes(digest, "big")
     letters = []
     for _ in range(length):
-        number, rest = divmod(number, len(SAFE))
-        letters.append(SAFE[rest])
+        number, rest = divmod(number, len(SAFE_CHARACTERS))
+        letters.append(SAFE_CHARACTERS[rest])
     return "".join(letters)
 
 
-def fresh_names(owner: Object, view: View, count: int) -> list[str]:
+def new_child_names(owner: Object, view: View, count: int) -> list[str]:
     """Names for new children: deterministic, and different at every moment."""
     return [
         f"{owner.metadata.name[:57]}-{safe_hash([owner.metadata.uid, view.now.isoformat(), number], 5)}"
@@ -90,7 +90,7 @@ def fresh_names(owner: Object, view: View, count: int) -> list[str]:
     ]
 
 
-class Kid(NamedTuple):
+class PodIdentity(NamedTuple):
     """Metadata and host names that a pod gets in addition to its template."""
 
     name: str
@@ -101,7 +101,7 @@ class Kid(NamedTuple):
     subdomain: str = ""
 
 
-def pod_from(template: Raw, owner: Object, identity: Kid) -> Raw:
+def pod_from(template: Raw, owner: Object, identity: PodIdentity) -> Raw:
     """A pod of this template, owned by `owner`."""
     metadata = template.get("metadata") or {}
     own: Raw = {
@@ -124,45 +124,47 @@ def pod_from(template: Raw, owner: Object, identity: Kid) -> Raw:
     }
 
 
-class Always(NamedTuple):
+class AlwaysWritten(NamedTuple):
     """A status value that is written even when it is zero or empty."""
 
     value: Any
 
 
-def with_status(raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Iterator[Ensure]:
+def update_status(
+    raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None
+) -> Iterator[Ensure]:
     """Update the status, and annotations in the same write; no effect when nothing changes.
 
     Zeros and empty lists are omitted, as on the wire, unless wrapped in `AlwaysWritten`.
     """
     present = raw.get("status") or {}
-    wanted = {key: _plain(value) for key, value in status.items() if value or isinstance(value, Always)}
+    wanted = {key: _unwrap(value) for key, value in status.items() if value or isinstance(value, AlwaysWritten)}
     if annotations is None or annotations == (raw["metadata"].get("annotations") or {}):
         metadata = raw["metadata"]
-        if all(_same(key, wanted, present) for key in wanted.keys() | present.keys()):
+        if all(_is_same_field(key, wanted, present) for key in wanted.keys() | present.keys()):
             return
     else:
         metadata = {**raw["metadata"], "annotations": dict(annotations)}
     yield Ensure({**raw, "metadata": metadata, "status": wanted}, raw, "status")
 
 
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, Always) else value
+def _unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, AlwaysWritten) else value
 
 
-def _same(key: str, wanted: Raw, present: Raw) -> bool:
+def _is_same_field(key: str, wanted: Raw, present: Raw) -> bool:
     """Whether the field is unchanged; an omitted field may be present as zero."""
     if key in wanted:
         return key in present and bool(wanted[key] == present[key])
     return not present[key]
 
 
-def living(pods: Iterable[Pod]) -> list[Pod]:
+def active_pods(pods: Iterable[Pod]) -> list[Pod]:
     """Pods that count as replicas: neither finished nor terminating."""
     return [pod for pod in pods if not pod.is_terminal and pod.metadata.deletion_timestamp is None]
 
 
-def leaving(pods: Iterable[Pod]) -> list[Pod]:
+def terminating_pods(pods: Iterable[Pod]) -> list[Pod]:
     """Pods that are being deleted and have not ended yet."""
     return [pod for pod in pods if not pod.is_terminal and pod.metadata.deletion_timestamp is not None]
 
@@ -174,7 +176,7 @@ def ready_since(pod: Pod) -> datetime | None:
     return None
 
 
-def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+def seconds_until_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
     """0 when the pod is available, else the seconds until it is, if it stays ready; None when it is not ready."""
     if not pod.is_ready:
         return None
@@ -184,33 +186,33 @@ def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> flo
     return max(0.0, (since + timedelta(seconds=min_ready_seconds) - now).total_seconds())
 
 
-class Tally(NamedTuple):
+class PodCounts(NamedTuple):
     """Counts of ready and available pods."""
 
     ready: int
     available: int
-    wait: float | None
+    seconds_until_next: float | None
     """Seconds until another pod becomes available."""
 
 
-def tally(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Tally:
-    waits = [wait for pod in pods if (wait := seconds_to_available(pod, min_ready_seconds, now)) is not None]
-    return Tally(len(waits), sum(wait == 0 for wait in waits), min((wait for wait in waits if wait), default=None))
+def count_pods(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> PodCounts:
+    waits = [wait for pod in pods if (wait := seconds_until_available(pod, min_ready_seconds, now)) is not None]
+    return PodCounts(len(waits), sum(wait == 0 for wait in waits), min((wait for wait in waits if wait), default=None))
 
 
-def share(value: IntOrString | None, total: int, *, up: bool, default: IntOrString) -> int:
+def scaled_value(value: IntOrString | None, total: int, *, round_up: bool, default: IntOrString) -> int:
     """An absolute count, or a percentage of `total`, rounded up or down."""
     value = default if value is None else value
     if isinstance(value, str) and value.endswith("%"):
         part = int(value[:-1]) * total
-        return -(-part // 100) if up else part // 100
+        return -(-part // 100) if round_up else part // 100
     return int(value)
 
 
-def oldest_first(things: Iterable[Any]) -> list[Any]:
-    return sorted(things, key=_age)
+def sort_oldest_first(objects: Iterable[Any]) -> list[Any]:
+    return sorted(objects, key=_creation_key)
 
 
-def _age(obj: Any) -> tuple[str, str]:
+def _creation_key(obj: Any) -> tuple[str, str]:
     created = obj.metadata.creation_timestamp
     return (created.isoformat() if created else "", obj.metadata.name)

@@ -9,56 +9,56 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
-    PODS_OF,
-    Always,
-    Kid,
-    fresh_names,
-    leaving,
-    living,
+    PODS_BY_OWNER,
+    AlwaysWritten,
+    PodIdentity,
+    active_pods,
+    count_pods,
+    new_child_names,
+    owner_trigger,
     pod_from,
     raw_of,
     ready_since,
-    tally,
-    when_child_changes,
-    with_status,
+    terminating_pods,
+    update_status,
 )
 from trimtab.simulate.workloads.registry import workload
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-EVER = datetime.min.replace(tzinfo=UTC)
-MOST_AT_ONCE = 500
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+BURST_REPLICAS = 500
 
 
-@workload(ReplicaSet, writes=["Pod", "status"], wakes=[when_child_changes(ReplicaSet, Pod)])
+@workload(ReplicaSet, writes=["Pod", "status"], wakes=[owner_trigger(ReplicaSet, Pod)])
 def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Effect]:
-    pods = view.by_index(PODS_OF, wanted.metadata.uid)
-    active = living(pods)
+    pods = view.by_index(PODS_BY_OWNER, wanted.metadata.uid)
+    active = active_pods(pods)
     surplus = len(active) - _replicas(wanted)
     refused = view.fault is not None and view.fault.code == 403
     if refused:
         # an immediate retry would be refused again: report the failure before creating pods
-        yield from _status(wanted, pods, active, view, refused=True)
+        yield from _update_status(wanted, pods, active, view, refused=True)
     if wanted.metadata.deletion_timestamp is None:
         if surplus < 0:
-            yield from _births(wanted, view, min(-surplus, MOST_AT_ONCE))
-        for pod in sacrificed(active, surplus, view):
+            yield from _create_pods(wanted, view, min(-surplus, BURST_REPLICAS))
+        for pod in pods_to_delete(active, surplus, view):
             yield Delete(pod)
     if not refused:
-        yield from _status(wanted, pods, active, view, refused=False)
+        yield from _update_status(wanted, pods, active, view, refused=False)
 
 
 def _replicas(wanted: ReplicaSet) -> int:
     return 1 if wanted.spec.replicas is None else wanted.spec.replicas
 
 
-def _births(wanted: ReplicaSet, view: View, count: int) -> Iterator[Ensure]:
+def _create_pods(wanted: ReplicaSet, view: View, count: int) -> Iterator[Ensure]:
     template = raw_of(wanted, view)["spec"]["template"]
-    for name in fresh_names(wanted, view, count):
-        yield Ensure(pod_from(template, wanted, Kid(name)))
+    for name in new_child_names(wanted, view, count):
+        yield Ensure(pod_from(template, wanted, PodIdentity(name)))
 
 
-def sacrificed(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
+def pods_to_delete(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
     """The pods to delete when scaling down, in the order of Kubernetes."""
     if surplus <= 0:
         return []
@@ -67,49 +67,49 @@ def sacrificed(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
         pods_on_node[pod.spec.node_name] = pods_on_node.get(pod.spec.node_name, 0) + 1
 
     def rank(pod: Pod) -> tuple[object, ...]:
-        since, created = ready_since(pod) or EVER, pod.metadata.creation_timestamp or EVER
+        since, created = ready_since(pod) or EARLIEST, pod.metadata.creation_timestamp or EARLIEST
         return (
             bool(pod.spec.node_name),
             PHASES.get(pod.status.phase, 2),
             pod.is_ready,
-            _cost(pod),
+            _deletion_cost(pod),
             -pods_on_node[pod.spec.node_name],
-            -since.timestamp() if since is not EVER else 0.0,
+            -since.timestamp() if since is not EARLIEST else 0.0,
             -max((status.restart_count for status in pod.status.container_statuses), default=0),
-            -created.timestamp() if created is not EVER else 0.0,
+            -created.timestamp() if created is not EARLIEST else 0.0,
             pod.metadata.name,
         )
 
     return sorted(active, key=rank)[:surplus]
 
 
-def _cost(pod: Pod) -> int:
+def _deletion_cost(pod: Pod) -> int:
     try:
         return int(pod.metadata.annotations.get(DELETION_COST, "0"))
     except ValueError:
         return 0
 
 
-def _status(
+def _update_status(
     wanted: ReplicaSet, pods: Sequence[Pod], active: Sequence[Pod], view: View, *, refused: bool
 ) -> Iterator[Effect]:
     raw = raw_of(wanted, view)
     labels = wanted.spec.template.metadata.labels
-    count = tally(active, wanted.spec.min_ready_seconds, view.now)
-    yield from with_status(
+    count = count_pods(active, wanted.spec.min_ready_seconds, view.now)
+    yield from update_status(
         raw,
         {
-            "replicas": Always(len(active)),
+            "replicas": AlwaysWritten(len(active)),
             "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in active),
             "readyReplicas": count.ready,
             "availableReplicas": count.available,
-            "terminatingReplicas": Always(len(leaving(pods))),
+            "terminatingReplicas": AlwaysWritten(len(terminating_pods(pods))),
             "observedGeneration": wanted.metadata.generation,
             "conditions": _conditions(raw, view, refused=refused),
         },
     )
-    if count.wait is not None:
-        yield RequeueAfter(count.wait)
+    if count.seconds_until_next is not None:
+        yield RequeueAfter(count.seconds_until_next)
 
 
 def _conditions(raw: Raw, view: View, *, refused: bool) -> list[Raw]:

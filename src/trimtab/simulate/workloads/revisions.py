@@ -6,39 +6,39 @@ from typing import NamedTuple
 from trimtab.api.kinds.native.apps import ControllerRevision
 from trimtab.api.value import Object, Raw
 from trimtab.controllers.contract import Delete, Effect, Ensure, View
-from trimtab.simulate.workloads.owned_pods import children, owner_reference, raw_of, safe_hash
+from trimtab.simulate.workloads.owned_pods import children_by_owner, owner_reference, raw_of, safe_hash
 
-HASH = "controller-revision-hash"
-REVISIONS = children(ControllerRevision)
+HASH_LABEL = "controller-revision-hash"
+REVISIONS_BY_OWNER = children_by_owner(ControllerRevision)
 
 
-class History(NamedTuple):
+class RevisionHistory(NamedTuple):
     """All revisions of one workload, and the one of the current template."""
 
     name: str
     """Name of the current revision; `effects` create it if it does not exist."""
-    mark: str
+    template_hash: str
     """Hash in the name of the current revision; a label of DaemonSet pods."""
-    known: Sequence[ControllerRevision]
-    wishes: tuple[Effect, ...]
+    revisions: Sequence[ControllerRevision]
+    effects: tuple[Effect, ...]
 
 
-def history(owner: Object, view: View) -> History:
+def revision_history(owner: Object, view: View) -> RevisionHistory:
     raw = raw_of(owner, view)
     data = {"spec": {"template": {**raw["spec"]["template"], "$patch": "replace"}}}
     template_hash = safe_hash(data)
     name = f"{owner.metadata.name}-{template_hash}"
-    known = sorted(view.by_index(REVISIONS, owner.metadata.uid), key=lambda one: (one.revision, one.name))
+    known = sorted(view.by_index(REVISIONS_BY_OWNER, owner.metadata.uid), key=lambda one: (one.revision, one.name))
     newest = max((one.revision for one in known), default=0)
     current = next((one for one in known if one.name == name), None)
     if current is None:
-        return History(name, template_hash, known, (Ensure(_revision(owner, raw, name, data, newest + 1)),))
+        return RevisionHistory(name, template_hash, known, (Ensure(_new_revision(owner, raw, name, data, newest + 1)),))
     if current.revision < newest:  # the template was rolled back to
-        return History(name, template_hash, known, (current.but(revision=newest + 1),))
-    return History(name, template_hash, known, ())
+        return RevisionHistory(name, template_hash, known, (current.but(revision=newest + 1),))
+    return RevisionHistory(name, template_hash, known, ())
 
 
-def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw:
+def _new_revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw:
     labels = (raw["spec"]["template"].get("metadata") or {}).get("labels") or {}
     return {
         "apiVersion": "apps/v1",
@@ -46,7 +46,7 @@ def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw
         "metadata": {
             "name": name,
             "namespace": owner.metadata.namespace,
-            "labels": {**labels, HASH: name.rpartition("-")[2]},
+            "labels": {**labels, HASH_LABEL: name.rpartition("-")[2]},
             "ownerReferences": [owner_reference(owner)],
         },
         "data": data,
@@ -54,8 +54,8 @@ def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw
     }
 
 
-def forgotten(past: History, in_use: set[str], limit: int | None) -> Iterator[Effect]:
+def delete_old_revisions(history: RevisionHistory, in_use: set[str], limit: int | None) -> Iterator[Effect]:
     """Delete old revisions beyond the history limit, unless pods still use them."""
-    idle = [one for one in past.known if one.name not in in_use and one.name != past.name]
+    idle = [one for one in history.revisions if one.name not in in_use and one.name != history.name]
     for one in idle[: max(0, len(idle) - (10 if limit is None else limit))]:
         yield Delete(one)
