@@ -11,7 +11,7 @@ import pytest
 
 from fake_time import count_loop_turns_as_seconds
 from trimtab.clock import EPOCH, LoopClock, run_virtually, timestamp
-from trimtab.errors import Stuck
+from trimtab.errors import VirtualRunStuck
 
 
 def test_virtual_hour_lasts_exactly_an_hour() -> None:
@@ -19,7 +19,7 @@ def test_virtual_hour_lasts_exactly_an_hour() -> None:
         await asyncio.sleep(3600)
         return LoopClock().now() - EPOCH
 
-    assert run_virtually(run(), patience=900) == timedelta(hours=1)
+    assert run_virtually(run(), timeout=900) == timedelta(hours=1)
 
 
 def test_task_that_loops_without_waiting_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +30,10 @@ def test_task_that_loops_without_waiting_is_stopped(monkeypatch: pytest.MonkeyPa
         for _ in count():
             await asyncio.sleep(0)
 
-    with pytest.raises(Stuck, match=r"stopped after 0\.2 seconds of real time; virtual time did not advance") as caught:
-        run_virtually(run(), patience=0.2)
+    with pytest.raises(
+        VirtualRunStuck, match=r"stopped after 0\.2 seconds of real time; virtual time did not advance"
+    ) as caught:
+        run_virtually(run(), timeout=0.2)
     assert caught.value.at == 7
 
 
@@ -39,8 +41,8 @@ def test_task_that_waits_for_nothing_is_stopped() -> None:
     async def run() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(Stuck):
-        run_virtually(run(), patience=0.2)
+    with pytest.raises(VirtualRunStuck):
+        run_virtually(run(), timeout=0.2)
 
 
 def test_task_that_waits_in_vain_while_time_advances_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,8 +55,8 @@ def test_task_that_waits_in_vain_while_time_advances_is_stopped(monkeypatch: pyt
     async def run() -> None:
         await asyncio.get_running_loop().create_task(tick())
 
-    with pytest.raises(Stuck, match="virtual time advanced") as caught:
-        run_virtually(run(), patience=0.2)
+    with pytest.raises(VirtualRunStuck, match="virtual time advanced") as caught:
+        run_virtually(run(), timeout=0.2)
     assert caught.value.at > 1
 
 
@@ -68,8 +70,8 @@ def test_stopped_task_can_clean_up() -> None:
             await asyncio.sleep(5)
             cleaned.append("all")
 
-    with pytest.raises(Stuck):
-        run_virtually(run(), patience=0.2)
+    with pytest.raises(VirtualRunStuck):
+        run_virtually(run(), timeout=0.2)
     assert cleaned == ["all"]
 
 
@@ -77,7 +79,7 @@ def test_thread_wakes_a_loop_without_timers() -> None:
     async def run() -> str:
         return await asyncio.to_thread(lambda: "awake")
 
-    assert run_virtually(run(), patience=900) == "awake"
+    assert run_virtually(run(), timeout=900) == "awake"
 
 
 BLOCKED = """

@@ -8,7 +8,7 @@ import pytest
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.client.client import resource_of
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.local_fleet import LocalFleet, read_stored_plan
 from trimtab.simulate.fleet import FleetPlan, uniform_fleet
 
@@ -41,6 +41,6 @@ def test_next_start_uses_the_stored_plan_and_does_not_rejoin_members(tmp_path: P
 
 def test_unreadable_plan_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "fleet.json").write_text("{")
-    with pytest.raises(InputFault, match="delete it to start with another fleet"):
+    with pytest.raises(InputError, match="delete it to start with another fleet"):
         read_stored_plan(tmp_path / "fleet.json")
     assert read_stored_plan(tmp_path / "none.json") is None

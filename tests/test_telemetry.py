@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimtab.telemetry import Sample, exposition, speak
+from trimtab.telemetry import Sample, configure_logging, format_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def restore_logging() -> Iterator[None]:
 
 
 def test_json_log_has_one_object_per_line_with_the_exception(capsys: pytest.CaptureFixture[str]) -> None:
-    speak(as_json=True)
+    configure_logging(as_json=True)
     try:
         {}["member1"]
     except KeyError:
@@ -30,7 +30,7 @@ def test_json_log_has_one_object_per_line_with_the_exception(capsys: pytest.Capt
 def test_verbosity_selects_the_log_level(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("trimtab.schedule")
     for verbosity in range(4):
-        speak(verbosity=verbosity)
+        configure_logging(verbosity=verbosity)
         log.warning("warned")
         log.info("decided")
         log.debug("thought")
@@ -41,20 +41,20 @@ def test_verbosity_selects_the_log_level(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_samples_are_grouped_by_name_under_their_type() -> None:
     samples = [Sample("a_total", 1, {"x": "1"}), Sample("b", 2.5), Sample("a_total", 3, {"x": "2"})]
-    assert exposition(samples) == (
+    assert format_metrics(samples) == (
         '# TYPE a_total counter\na_total{x="1"} 1\na_total{x="2"} 3\n# TYPE b gauge\nb 2.5\n'
     )
 
 
 def test_label_values_are_escaped() -> None:
-    assert exposition([Sample("a", 1, {"x": 'say "\\"\n'})]) == '# TYPE a gauge\na{x="say \\"\\\\\\"\\n"} 1\n'
+    assert format_metrics([Sample("a", 1, {"x": 'say "\\"\n'})]) == '# TYPE a gauge\na{x="say \\"\\\\\\"\\n"} 1\n'
 
 
 def test_large_numbers_have_no_exponent() -> None:
-    assert exposition([Sample("a_total", 123456789012)]).endswith("a_total 123456789012\n")
+    assert format_metrics([Sample("a_total", 123456789012)]).endswith("a_total 123456789012\n")
 
 
 def test_declared_metrics_have_a_help_text() -> None:
-    assert exposition([Sample("trimtab_leading", 1)]).startswith(
+    assert format_metrics([Sample("trimtab_leading", 1)]).startswith(
         "# HELP trimtab_leading 1 if this process is the leader"
     )

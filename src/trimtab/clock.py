@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
-from trimtab.errors import Stuck
+from trimtab.errors import VirtualRunStuck
 
 T = TypeVar("T")
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -27,29 +27,29 @@ class WallClock:
 
 def timestamp(moment: datetime) -> str:
     """The time as Kubernetes writes it: UTC, whole seconds."""
-    return _written(int(moment.timestamp() // 1))
+    return _format_second(int(moment.timestamp() // 1))
 
 
 @lru_cache(maxsize=1024)
-def _written(second: int) -> str:
+def _format_second(second: int) -> str:
     """Cached: many objects are written in the same second, and formatting costs more than the lookup."""
     return f"{datetime.fromtimestamp(second, UTC).isoformat()[:19]}Z"
 
 
-IDLE_SECONDS = 0.1
+IDLE_POLL_SECONDS = 0.1
 """Real seconds to sleep when no timer is scheduled: only another thread can wake the loop then."""
 CLOSING_SECONDS = 10.0
 """Real seconds for clean-up after the limit of a virtual run has passed."""
 
 
-class _Leap(selectors.DefaultSelector):
+class _VirtualSelector(selectors.DefaultSelector):
     """A selector that advances the clock of its loop to the next timer instead of sleeping."""
 
     loop: "VirtualLoop"
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        self.loop.hurry()
-        ready: list[Any] = super().select(IDLE_SECONDS if timeout is None else 0)
+        self.loop.raise_if_stuck()
+        ready: list[Any] = super().select(IDLE_POLL_SECONDS if timeout is None else 0)
         if not ready and timeout:
             self.loop.elapsed += timeout
         return ready
@@ -62,28 +62,30 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     `VirtualRunStuck` when they have passed.
     """
 
-    def __init__(self, patience: float | None = None) -> None:
-        selector = _Leap()
+    def __init__(self, timeout: float | None = None) -> None:
+        selector = _VirtualSelector()
         selector.loop = self
         self.elapsed = 0.0
-        self._patience = patience
-        self._began = time.monotonic()
-        self._moved = (0.0, self._began)
+        self._timeout = timeout
+        self._started_at = time.monotonic()
+        self._last_advance = (0.0, self._started_at)
         super().__init__(selector)
 
     def time(self) -> float:
         return self.elapsed
 
-    def hurry(self) -> None:
+    def raise_if_stuck(self) -> None:
         """Raise `VirtualRunStuck` when the limit in real time has passed."""
-        if self._patience is None:
+        if self._timeout is None:
             return
         now = time.monotonic()
-        if self.elapsed != self._moved[0]:
-            self._moved = (self.elapsed, now)
-        if now - self._began > self._patience:
-            error = Stuck(self._patience, self.elapsed, stands_still=now - self._moved[1] > self._patience / 2)
-            self._began, self._patience = now, CLOSING_SECONDS  # the rest may clean up, within a limit
+        if self.elapsed != self._last_advance[0]:
+            self._last_advance = (self.elapsed, now)
+        if now - self._started_at > self._timeout:
+            error = VirtualRunStuck(
+                self._timeout, self.elapsed, is_time_stopped=now - self._last_advance[1] > self._timeout / 2
+            )
+            self._started_at, self._timeout = now, CLOSING_SECONDS  # the rest may clean up, within a limit
             raise error
 
 
@@ -97,17 +99,17 @@ class LoopClock:
         return self._start + timedelta(seconds=asyncio.get_running_loop().time())
 
 
-def run_virtually(story: Coroutine[Any, Any, T], *, patience: float | None = None) -> T:
+def run_virtually(coroutine: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
     """Run the coroutine on a virtual event loop.
 
     With a `timeout` it raises `VirtualRunStuck` after that many real seconds. A coroutine that never returns to the loop cannot
     be interrupted: then the process prints its stack and exits.
     """
-    if patience is not None:
-        faulthandler.dump_traceback_later(patience + 3 * CLOSING_SECONDS, exit=True, file=sys.__stderr__ or 2)
+    if timeout is not None:
+        faulthandler.dump_traceback_later(timeout + 3 * CLOSING_SECONDS, exit=True, file=sys.__stderr__ or 2)
     try:
-        with asyncio.Runner(loop_factory=partial(VirtualLoop, patience)) as runner:
-            return runner.run(story)
+        with asyncio.Runner(loop_factory=partial(VirtualLoop, timeout)) as runner:
+            return runner.run(coroutine)
     finally:
-        if patience is not None:
+        if timeout is not None:
             faulthandler.cancel_dump_traceback_later()

@@ -15,7 +15,7 @@ class Cause(NamedTuple):
     field: str = ""
 
 
-class ApiFault(Exception):
+class ApiError(Exception):
     """A request failed; has all fields of a Kubernetes `Status`."""
 
     code: ClassVar[int] = 500
@@ -41,7 +41,7 @@ class ApiFault(Exception):
         self.uid = uid
         self.causes = tuple(causes)
         self.retry_after = retry_after
-        self._details = details
+        self._with_details = details
 
     def status(self) -> dict[str, Any]:
         """The Kubernetes `Status` object of this error."""
@@ -66,103 +66,103 @@ class ApiFault(Exception):
             "details": details,
             "code": self.code,
         }
-        if not (bool(details) if self._details is None else self._details):
+        if not (bool(details) if self._with_details is None else self._with_details):
             del status["details"]
         if not self.reason:
             del status["reason"]
         return status
 
 
-class BadRequest(ApiFault):
+class BadRequest(ApiError):
     code, reason = 400, "BadRequest"
 
 
-class Unauthorized(ApiFault):
+class Unauthorized(ApiError):
     code, reason = 401, "Unauthorized"
 
 
-class Forbidden(ApiFault):
+class Forbidden(ApiError):
     code, reason = 403, "Forbidden"
 
 
-class NotFound(ApiFault):
+class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
 
-class MethodNotAllowed(ApiFault):
+class MethodNotAllowed(ApiError):
     code, reason = 405, "MethodNotAllowed"
 
 
-class NotAcceptable(ApiFault):
+class NotAcceptable(ApiError):
     code, reason = 406, "NotAcceptable"
 
 
-class AlreadyExists(ApiFault):
+class AlreadyExists(ApiError):
     code, reason = 409, "AlreadyExists"
 
 
-class Conflict(ApiFault):
+class Conflict(ApiError):
     """The object was written by another client meanwhile: read it again and retry."""
 
     code, reason = 409, "Conflict"
 
 
-class Expired(ApiFault):
+class Expired(ApiError):
     """The requested revision is compacted: list again."""
 
     code, reason = 410, "Expired"
 
 
-class TooLarge(ApiFault):
+class TooLarge(ApiError):
     code, reason = 413, "RequestEntityTooLarge"
 
 
-class UnsupportedMedia(ApiFault):
+class UnsupportedMedia(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 
 
-class Invalid(ApiFault):
+class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
 
-class TooManyRequests(ApiFault):
+class TooManyRequests(ApiError):
     code, reason = 429, "TooManyRequests"
 
 
-class InternalError(ApiFault):
+class InternalError(ApiError):
     code, reason = 500, "InternalError"
 
 
-class Unclassified(ApiFault):
+class Unclassified(ApiError):
     """Kubernetes answers 500 without a reason here; a retry does not help."""
 
     code, reason = 500, ""
 
 
-class Unavailable(ApiFault):
+class Unavailable(ApiError):
     code, reason = 503, "ServiceUnavailable"
 
 
-class TimedOut(ApiFault):
+class TimedOut(ApiError):
     code, reason = 504, "Timeout"
 
 
-class StoreFault(Exception):
+class StoreError(Exception):
     """The data directory cannot be used; the message says what to do."""
 
 
-class InputFault(Exception):
+class InputError(Exception):
     """Input of the user is wrong; the message says what is wrong, where, and what to do."""
 
 
-class Stuck(Exception):
+class VirtualRunStuck(Exception):
     """A run on virtual time did not end within its limit in real time."""
 
-    def __init__(self, patience: float, at: float, *, stands_still: bool) -> None:
+    def __init__(self, timeout: float, at: float, *, is_time_stopped: bool) -> None:
         why = (
             "virtual time did not advance: a task loops without waiting, or waits for nothing"
-            if stands_still
+            if is_time_stopped
             else "virtual time advanced: a task waits for something that never happens, or the limit is too short"
         )
-        super().__init__(f"stopped after {patience:g} seconds of real time; {why}")
+        super().__init__(f"stopped after {timeout:g} seconds of real time; {why}")
         self.at = at

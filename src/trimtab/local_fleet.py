@@ -9,7 +9,7 @@ import msgspec
 from trimtab.api.profile import PROFILES
 from trimtab.app import EmbeddedFleet
 from trimtab.clock import WallClock
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.daemon import Daemon
@@ -78,4 +78,4 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=FleetPlan)
     except msgspec.MsgspecError as error:
-        raise InputFault(f"cannot read {path}: {error}; delete it to start with another fleet") from error
+        raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error

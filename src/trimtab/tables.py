@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def format_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table whose columns are as wide as their widest cell and three spaces apart."""
     cells = [tuple(headings), *(tuple(str(cell) for cell in row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]

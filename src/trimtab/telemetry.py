@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Formats a log record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -28,11 +28,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def speak(*, verbosity: int = 0, as_json: bool = False) -> None:
+def configure_logging(*, verbosity: int = 0, as_json: bool = False) -> None:
     """Log to standard error: warnings; with verbosity 1 also info, with 2 also debug messages."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S")
+        JsonFormatter()
+        if as_json
+        else logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S")
     )
     root = logging.getLogger("trimtab")
     root.handlers[:] = [handler]
@@ -40,7 +42,7 @@ def speak(*, verbosity: int = 0, as_json: bool = False) -> None:
     root.setLevel(_LEVELS[min(verbosity, len(_LEVELS) - 1)])
 
 
-_STARTED = time.time()
+_START_TIME = time.time()
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -88,7 +90,7 @@ _TABLE = (
 METRICS = {metric.name: metric for metric in _TABLE}
 
 
-def exposition(samples: Iterable[Sample]) -> str:
+def format_metrics(samples: Iterable[Sample]) -> str:
     """The samples in the Prometheus text format, grouped by name."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -98,23 +100,23 @@ def exposition(samples: Iterable[Sample]) -> str:
         if name in METRICS:
             lines.append(f"# HELP {name} {METRICS[name].text}")
         lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
-        lines += [f"{name}{_labels(sample.labels)} {sample.value:.15g}" for sample in group]
+        lines += [f"{name}{_format_labels(sample.labels)} {sample.value:.15g}" for sample in group]
     return "\n".join(lines) + "\n"
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _format_labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def process_samples() -> Iterator[Sample]:
     """Metrics that every process exports."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    yield Sample("process_start_time_seconds", round(_STARTED, 3))
+    yield Sample("process_start_time_seconds", round(_START_TIME, 3))
     yield Sample("process_cpu_seconds_total", round(used.ru_utime + used.ru_stime, 3))
     yield Sample("process_resident_memory_max_bytes", used.ru_maxrss * 1024)

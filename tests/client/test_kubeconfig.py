@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from trimtab.client.kubeconfig import TokenSource, load
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -72,7 +72,7 @@ def test_exec_plugin_token_is_cached_until_it_expires(tmp_path) -> None:
 
 def test_error_names_the_failing_plugin(tmp_path) -> None:
     plugin = {"command": "no-such-plugin"}
-    with pytest.raises(InputFault, match="no-such-plugin"):
+    with pytest.raises(InputError, match="no-such-plugin"):
         TokenSource(load(write(tmp_path / "config", exec=plugin))).current(NOON)
 
 
@@ -84,12 +84,12 @@ def test_first_kubeconfig_wins(tmp_path, monkeypatch) -> None:
 
 
 def test_unknown_context_error_lists_the_contexts(tmp_path) -> None:
-    with pytest.raises(InputFault, match="it has: here"):
+    with pytest.raises(InputError, match="it has: here"):
         load(write(tmp_path / "config"), "there")
 
 
 def test_error_names_the_missing_file(tmp_path) -> None:
-    with pytest.raises(InputFault, match="nowhere"):
+    with pytest.raises(InputError, match="nowhere"):
         load(tmp_path / "nowhere")
 
 
@@ -106,7 +106,7 @@ def test_error_names_the_missing_file(tmp_path) -> None:
 )
 def test_invalid_kubeconfig_is_refused_with_a_reason(tmp_path, text, problem) -> None:
     (tmp_path / "config").write_text(text)
-    with pytest.raises(InputFault, match=problem):
+    with pytest.raises(InputError, match=problem):
         load(tmp_path / "config")
 
 
@@ -122,18 +122,18 @@ def cluster(tmp_path, **cluster):
 
 def test_server_must_be_a_url(tmp_path) -> None:
     for fields in ({}, {"server": "nonsense"}):
-        with pytest.raises(InputFault, match="needs a server that starts with https"):
+        with pytest.raises(InputError, match="needs a server that starts with https"):
             load(cluster(tmp_path, **fields))
 
 
 def test_unusable_certificates_are_refused_with_a_reason(tmp_path) -> None:
     server = "https://127.0.0.1:1"
-    with pytest.raises(InputFault, match="not base64"):
+    with pytest.raises(InputError, match="not base64"):
         load(cluster(tmp_path, server=server, **{"certificate-authority-data": "!!!"}))
-    with pytest.raises(InputFault, match=r"gone\.pem cannot be read"):
+    with pytest.raises(InputError, match=r"gone\.pem cannot be read"):
         load(cluster(tmp_path, server=server, **{"certificate-authority": "gone.pem"}))
     nonsense = base64.b64encode(b"no certificate").decode()
-    with pytest.raises(InputFault, match=r"certificates for .* cannot be used"):
+    with pytest.raises(InputError, match=r"certificates for .* cannot be used"):
         load(cluster(tmp_path, server=server, **{"certificate-authority-data": nonsense})).ssl_context()
 
 
@@ -142,7 +142,7 @@ def test_relative_plugin_is_found_and_its_error_output_is_reported(tmp_path) -> 
     script.write_text("#!/bin/sh\necho 'log in first' >&2\nexit 3\n")
     script.chmod(0o700)
     source = TokenSource(load(write(tmp_path / "config", exec={"command": "./plugin", "args": ["--password=secret"]})))
-    with pytest.raises(InputFault, match="it exited with code 3: log in first") as refusal:
+    with pytest.raises(InputError, match="it exited with code 3: log in first") as refusal:
         source.current(NOON)
     assert "--password" not in str(refusal.value)
 

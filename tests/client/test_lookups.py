@@ -8,7 +8,7 @@ import pytest
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.client.client import Listing, Resource
 from trimtab.client.lookups import find_resource, list_typed, workload_reference
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 
 SERVED = [Resource("apps", "v1", "deployments", "Deployment"), Resource("", "v1", "nodes", "Node", namespaced=False)]
 
@@ -31,7 +31,7 @@ class TwoResourceClient:
 @pytest.mark.parametrize("word", ["deploy", "Deployment", "deployments", "deployments.apps"])
 def test_resource_is_found_by_each_of_its_names(word: str) -> None:
     assert find_resource(word, SERVED) == SERVED[0]
-    with pytest.raises(InputFault, match="no kind called 'cronjob'"):
+    with pytest.raises(InputError, match="no kind called 'cronjob'"):
         find_resource("cronjob", SERVED)
 
 
@@ -40,7 +40,7 @@ def test_workload_reference_has_a_namespace_only_if_its_kind_has() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "name": "n"}
     assert asyncio.run(workload_reference(TwoResourceClient(), "deploy/web", "shop")) == web  # type: ignore[arg-type]
     assert asyncio.run(workload_reference(TwoResourceClient(), "node/n", "shop")) == node  # type: ignore[arg-type]
-    with pytest.raises(InputFault, match="'web' does not name a workload"):
+    with pytest.raises(InputError, match="'web' does not name a workload"):
         asyncio.run(workload_reference(TwoResourceClient(), "web", "shop"))  # type: ignore[arg-type]
 
 

@@ -40,7 +40,7 @@ from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
 from trimtab.app import EmbeddedFleet  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
-from trimtab.errors import ApiFault  # noqa: E402
+from trimtab.errors import ApiError  # noqa: E402
 from trimtab.interpret.names import work_name  # noqa: E402
 from trimtab.server.admission.peer_webhooks import PeerWebhooks  # noqa: E402
 from trimtab.server.apiserver import ApiServer, ApiServerSettings  # noqa: E402
@@ -285,7 +285,7 @@ class Flow:
                 await self.stage.start_api(step.get("member") or on)
             elif op != "wait":
                 raise ValueError(f"{self.folder}: unknown step {op}")
-        except ApiFault as fault:
+        except ApiError as fault:
             return fault.message
         return ""
 

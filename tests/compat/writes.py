@@ -31,10 +31,10 @@ from trimtab.api.profile import PROFILES  # noqa: E402
 from trimtab.api.value import Raw  # noqa: E402
 from trimtab.client.client import EVENTS, Client, Resource  # noqa: E402
 from trimtab.clock import run_virtually  # noqa: E402
-from trimtab.errors import Stuck  # noqa: E402
+from trimtab.errors import VirtualRunStuck  # noqa: E402
 from trimtab.runtime.reconciler import CONTROLLER  # noqa: E402
-from trimtab.stories.report import Failed  # noqa: E402
-from trimtab.stories.runner import play_in_memory  # noqa: E402
+from trimtab.stories.report import StoryFailed  # noqa: E402
+from trimtab.stories.runner import run_in_memory  # noqa: E402
 from trimtab.stories.story import read_story  # noqa: E402
 
 STORIES = HERE.parents[1] / "stories"
@@ -144,12 +144,12 @@ def writes_of(run: Run) -> list[str]:
     story = read_story(run.path).but(profile=run.profile)
     try:
         run_virtually(
-            play_in_memory(story, lambda *_: None, wrap_client=wrap),
-            patience=REAL_SECONDS_PER_RUN,
+            run_in_memory(story, lambda *_: None, wrap_client=wrap),
+            timeout=REAL_SECONDS_PER_RUN,
         )
-    except Failed as failed:
+    except StoryFailed as failed:
         notes.append(json.dumps(["", "failed", "", failed.message, None]))
-    except Stuck:
+    except VirtualRunStuck:
         notes.append(json.dumps(["", "stuck", "", "", None]))
     return notes
 

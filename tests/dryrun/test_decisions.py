@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from trimtab.api.profile import TRIMTAB
-from trimtab.dryrun.decisions import CHOSEN, Target, Verdict, in_short, verdicts
-from trimtab.dryrun.manifests import taken_in
-from trimtab.errors import InputFault
+from trimtab.dryrun.decisions import CHOSEN, DryRunDecision, TargetOutcome, decide_manifests, summary_text
+from trimtab.dryrun.manifests import read_manifests
+from trimtab.errors import InputError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -25,9 +25,9 @@ def pod(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
 
 
-def decide(folder: Path, *objects: dict[str, Any]) -> list[Verdict]:
+def decide(folder: Path, *objects: dict[str, Any]) -> list[DryRunDecision]:
     (folder / "f.yaml").write_text(yaml.safe_dump_all(objects))
-    return verdicts(taken_in([str(folder / "f.yaml")]), now=NOW, profile=TRIMTAB)
+    return decide_manifests(read_manifests([str(folder / "f.yaml")]), now=NOW, profile=TRIMTAB)
 
 
 def test_pods_are_decided_by_priority_and_use_up_capacity(tmp_path: Path) -> None:
@@ -43,11 +43,11 @@ def test_tie_between_nodes_is_reported(tmp_path: Path) -> None:
 
 
 def test_manifests_without_anything_to_decide_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="there is nothing to decide: the files contain Node"):
+    with pytest.raises(InputError, match="there is nothing to decide: the files contain Node"):
         decide(tmp_path, node("n1"))
 
 
 def test_summary_counts_replicas_and_clusters() -> None:
-    targets = [Target(name="a", outcome=CHOSEN, replicas=1), Target(name="b", outcome="NotNeeded")]
-    assert in_short(targets) == "1 replica in 1 cluster"
-    assert in_short([Target(name=name, outcome=CHOSEN) for name in "ab"]) == "one copy each in 2 clusters"
+    targets = [TargetOutcome(name="a", outcome=CHOSEN, replicas=1), TargetOutcome(name="b", outcome="NotNeeded")]
+    assert summary_text(targets) == "1 replica in 1 cluster"
+    assert summary_text([TargetOutcome(name=name, outcome=CHOSEN) for name in "ab"]) == "one copy each in 2 clusters"

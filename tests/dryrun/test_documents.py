@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.dryrun.documents import documents
-from trimtab.errors import InputFault
+from trimtab.dryrun.documents import read_documents
+from trimtab.errors import InputError
 
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: %s}}"
 
@@ -17,14 +17,14 @@ def write(folder: Path, text: str) -> str:
 
 def test_lists_are_flattened_and_empty_documents_are_skipped(tmp_path: Path) -> None:
     text = f"{POD % 'a'}\n---\n---\napiVersion: v1\nkind: List\nitems: [{POD % 'b'}, {POD % 'c'}]\n"
-    found = list(documents([write(tmp_path, text)]))
+    found = list(read_documents([write(tmp_path, text)]))
     assert [(one.obj["metadata"]["name"], one.position) for one in found] == [("a", 1), ("b", 3), ("c", 3)]
-    assert found[0].where == f"{tmp_path / 'f.yaml'}, document 1"
+    assert found[0].location == f"{tmp_path / 'f.yaml'}, document 1"
 
 
 def test_timestamp_is_a_string_as_in_kubernetes(tmp_path: Path) -> None:
     text = (POD % "a")[:-1] + ", status: {startTime: 2030-01-01T00:00:00Z}}"
-    (found,) = documents([write(tmp_path, text)])
+    (found,) = read_documents([write(tmp_path, text)])
     assert found.obj["status"]["startTime"] == "2030-01-01T00:00:00Z"
 
 
@@ -38,10 +38,10 @@ def test_timestamp_is_a_string_as_in_kubernetes(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_document_is_reported_with_its_position(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InputFault, match=message):
-        list(documents([write(tmp_path, text)]))
+    with pytest.raises(InputError, match=message):
+        list(read_documents([write(tmp_path, text)]))
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match=f"cannot read {tmp_path / 'none.yaml'}"):
-        list(documents([str(tmp_path / "none.yaml")]))
+    with pytest.raises(InputError, match=f"cannot read {tmp_path / 'none.yaml'}"):
+        list(read_documents([str(tmp_path / "none.yaml")]))

@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.dryrun.manifests import Intake, taken_in
-from trimtab.errors import InputFault
+from trimtab.dryrun.manifests import Manifests, read_manifests
+from trimtab.errors import InputError
 
 
-def read(folder: Path, *objects: dict[str, Any]) -> Intake:
+def read(folder: Path, *objects: dict[str, Any]) -> Manifests:
     (folder / "f.yaml").write_text(yaml.safe_dump_all(objects))
-    return taken_in([str(folder / "f.yaml")])
+    return read_manifests([str(folder / "f.yaml")])
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def test_defaults_and_namespace_are_set(tmp_path: Path) -> None:
     (item,) = manifests.items
     assert item.name == "Pod default/p"
     assert item.raw["spec"]["restartPolicy"] == "Always"
-    assert manifests.where(manifests.all(Pod)[0]) == f"{tmp_path / 'f.yaml'}, document 1"
+    assert manifests.location_of(manifests.all(Pod)[0]) == f"{tmp_path / 'f.yaml'}, document 1"
 
 
 def test_unknown_field_of_a_builtin_kind_is_a_warning(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_unknown_field_of_a_kind_of_trimtab_is_an_error(tmp_path: Path) -> None:
         "metadata": {"name": "x"},
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "wrong": 1},
     }
-    with pytest.raises(InputFault, match=r'the files have errors:\n.*unknown field "spec\.wrong"'):
+    with pytest.raises(InputError, match=r'the files have errors:\n.*unknown field "spec\.wrong"'):
         read(tmp_path, policy)
 
 
@@ -52,5 +52,5 @@ def test_unknown_kind_of_another_group_is_accepted_untyped(tmp_path: Path) -> No
 
 
 def test_object_that_is_in_the_files_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="document 2: Pod default/p is already in"):
+    with pytest.raises(InputError, match="document 2: Pod default/p is already in"):
         read(tmp_path, pod(), pod())

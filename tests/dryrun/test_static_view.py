@@ -7,17 +7,17 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.dryrun.documents import Document
-from trimtab.dryrun.manifests import Item
-from trimtab.dryrun.static_view import Shelf
+from trimtab.dryrun.manifests import Manifest
+from trimtab.dryrun.static_view import StaticView
 
 
-def config_map(name: str, namespace: str) -> Item:
+def config_map(name: str, namespace: str) -> Manifest:
     raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
-    return Item(raw, Document(raw, "", 1), None)
+    return Manifest(raw, Document(raw, "", 1), None)
 
 
 CLUSTERS = [Cluster(metadata=Meta(name=name)) for name in ("b", "a")]
-VIEW = Shelf(
+VIEW = StaticView(
     [config_map("x", "one"), config_map("x", "two")],
     now=datetime(2030, 1, 1, tzinfo=UTC),
     profile=TRIMTAB,

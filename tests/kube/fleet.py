@@ -24,7 +24,7 @@ from trimtab.client.client import Client, Listing, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, flows_fleet
 from trimtab.simulate.kubelet import NODES, Kubelets, KubeletSettings
@@ -286,7 +286,7 @@ async def _served(client: Client, definition: dict[str, Any]) -> bool:
     version = next(v["name"] for v in spec["versions"] if v["storage"])
     try:
         await client.list(Resource(spec["group"], version, spec["names"]["plural"], spec["names"]["kind"]))
-    except ApiFault:
+    except ApiError:
         return False
     return True
 

@@ -17,8 +17,8 @@ from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import BehaviourOverride
 from trimtab.simulate.kubelet import PODS, Kubelets
 from trimtab.simulate.member import FILLER_LABEL, filler_pod
-from trimtab.stories.runner import Stage, Tell
-from trimtab.stories.story import Expectation, Step, Story, Trouble, many, seconds
+from trimtab.stories.runner import StoryRunner, WriteLine
+from trimtab.stories.story import Expectation, FailureAction, Story, StoryStep, as_names, parse_seconds
 
 THRESHOLDS = {"cluster-failure-threshold": 30, "cluster-success-threshold": 30}
 """Seconds that a cluster must be unhealthy, or healthy again; stories without settings assume these."""
@@ -39,7 +39,7 @@ def shortened(story: Story, factor: float) -> Story:
     steps = {step.name for step in story.timeline if step.name}
     return story.but(
         settings={**{name: value / factor for name, value in THRESHOLDS.items()}, **settings},
-        lasts=seconds(story.lasts) / factor,
+        lasts=parse_seconds(story.lasts) / factor,
         timeline=tuple(shortened_step(step, factor, steps) for step in story.timeline),
         expect=tuple(shortened_expectation(one, factor, steps) for one in story.expect),
     )
@@ -53,15 +53,15 @@ def as_number(value: Any) -> float:
     return float(value)
 
 
-def shortened_step(step: Step, factor: float, steps: set[str]) -> Step:
+def shortened_step(step: StoryStep, factor: float, steps: set[str]) -> StoryStep:
     def shorter(length: Any) -> Any:
-        return None if length is None else seconds(length) / factor
+        return None if length is None else parse_seconds(length) / factor
 
     return step.but(
         at=shorter(step.at),
         after=shorter(step.after),
         wait=shorter(step.wait),
-        timeout=max(ALLOWANCE_SECONDS, seconds(step.timeout)),
+        timeout=max(ALLOWANCE_SECONDS, parse_seconds(step.timeout)),
         restart=step.restart.but(down=shorter(step.restart.down)) if hasattr(step.restart, "down") else step.restart,
         apply=[shortened_object(obj, factor) for obj in step.apply or ()],
         expect=tuple(shortened_expectation(one, factor, steps) for one in step.expect),
@@ -70,9 +70,9 @@ def shortened_step(step: Step, factor: float, steps: set[str]) -> Step:
 
 def shortened_expectation(one: Expectation, factor: float, steps: set[str]) -> Expectation:
     def shorter(moment: Any) -> Any:
-        return moment if moment is None or moment in steps else seconds(moment) / factor
+        return moment if moment is None or moment in steps else parse_seconds(moment) / factor
 
-    within = max(ALLOWANCE_SECONDS, seconds(one.within)) if one.within is not None else ALLOWANCE_SECONDS
+    within = max(ALLOWANCE_SECONDS, parse_seconds(one.within)) if one.within is not None else ALLOWANCE_SECONDS
     return one.but(start=shorter(one.start), until=shorter(one.until), within=within if one.that else None)
 
 
@@ -84,7 +84,7 @@ def shortened_object(value: Any, factor: float, key: str = "") -> Any:
     if key in IN_SECONDS:
         return max(1, round(value / factor))
     if key in AS_DURATION:
-        return f"{max(1, round(seconds(value) / factor))}s"
+        return f"{max(1, round(parse_seconds(value) / factor))}s"
     return value
 
 
@@ -187,13 +187,13 @@ class Troupe:
             *settings,
         )
 
-    async def play(self, tell: Tell) -> float:
+    async def play(self, tell: WriteLine) -> float:
         await self._fleet.reshape(self._story.plan)
         for name in sorted(set(failing(self._story))):
             await self.world[name].open_side_door()
         try:
             await self.start_plane()
-            return await RealStage(self._story, cast("EmbeddedFleet", self), WallClock(), tell).play()
+            return await RealStage(self._story, cast("EmbeddedFleet", self), WallClock(), tell).run()
         finally:
             await self._clean()
             await self.stop_plane()
@@ -238,7 +238,7 @@ class Troupe:
         return not bindings and not pods
 
 
-class RealStage(Stage):
+class RealStage(StoryRunner):
     """Reads from watch caches, so that an expectation sees all clusters at one moment."""
 
     def _client(self, where: str) -> Client:

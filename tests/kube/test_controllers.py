@@ -11,7 +11,7 @@ from kube.fleet import NAMESPACES, WORKS, Controllers, RealFleet, all_ready, unt
 from kube.workloads import BINDINGS, DEPLOYMENTS, POLICIES, deployment, policy, swept
 
 from trimtab.client.client import Client, Resource
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiError, NotFound
 
 OUTAGE_SECONDS = 30.0
 LEASE_SECONDS = 5.0
@@ -42,7 +42,7 @@ async def converged(fleet: RealFleet, namespace: str, count: int = WORKLOADS) ->
     """Every workload is ready in every member, and the status of its template on the host reports it."""
     try:
         templates = (await fleet.client.list(DEPLOYMENTS, namespace)).items
-    except (ApiFault, OSError):
+    except (ApiError, OSError):
         return False
     ready = [(template.get("status") or {}).get("readyReplicas") for template in templates]
     return ready == [len(fleet.real)] * count
@@ -147,7 +147,7 @@ async def complete(fleet: RealFleet, namespace: str) -> bool:
     """Everything that was accepted before still exists."""
     try:
         return len((await fleet.client.list(DEPLOYMENTS, namespace)).items) == FEWER
-    except (ApiFault, OSError):
+    except (ApiError, OSError):
         return False
 
 

@@ -16,7 +16,7 @@ from trimtab.api.kind import kinds
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -79,7 +79,7 @@ async def verdict(client: Client, resource: Resource, obj: dict[str, Any]) -> Ve
         obj = obj | {"metadata": obj["metadata"] | {"namespace": NAMESPACE}}
     try:
         kept = await client.create(resource, obj, dry_run=True)
-    except ApiFault as fault:
+    except ApiError as fault:
         return Verdict(fault.code, fault.message)
     return Verdict(200, kept=at_first_sight(resource, kept))
 

@@ -29,7 +29,7 @@ from simulate.fixtures import (
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
 from trimtab.decide.rescheduling.snapshot import ClusterObjects
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiError, NotFound
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
 from trimtab.rescheduling.eviction_client import evict, eviction_body
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
@@ -249,11 +249,11 @@ async def forbid(member: RealMember) -> None:
     await member.client.patch(NODES, "", CROWDED, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
 
 
-async def refusal(member: RealMember) -> ApiFault:
+async def refusal(member: RealMember) -> ApiError:
     pod = next(p for p in (await member.client.list(PODS, "default")).items if p["spec"]["nodeName"] == CROWDED)
     try:
         await evict(member.client, pod, eviction_body(pod))
-    except ApiFault as fault:
+    except ApiError as fault:
         return fault
     raise AssertionError("the pod was evicted")
 

@@ -6,7 +6,7 @@ import pytest
 from kube.fleet import RealFleet
 from kube.real_story_runner import Troupe, shortened
 
-from trimtab.stories.report import Failed, clock_text
+from trimtab.stories.report import StoryFailed, clock_text
 from trimtab.stories.story import read_story
 
 STORIES = Path(__file__).parents[2] / "stories"
@@ -34,5 +34,5 @@ def test_story(fleet: RealFleet, name: str) -> None:
     story = shortened(read_story(STORIES / f"{name}.yaml"), SHORTENED_BY[name])
     try:
         fleet.loop.do(Troupe(fleet, story).play(lambda at, text: lines.append(f"{clock_text(at)}  {text}")))
-    except Failed as failed:
+    except StoryFailed as failed:
         pytest.fail("\n".join([*lines, f"FAILED at {clock_text(failed.at)}: {failed.message}", *failed.facts]))

@@ -9,7 +9,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
     ROLE_BINDINGS,
@@ -84,11 +84,11 @@ def test_pull_cluster_gets_no_credentials_on_the_host() -> None:
 def test_same_name_and_same_cluster_are_rejected() -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
         await join(host, member, "east", CREDENTIALS, FACTS)
-        with pytest.raises(InputFault, match="a cluster called east is already joined"):
+        with pytest.raises(InputError, match="a cluster called east is already joined"):
             await join(host, member, "east", CREDENTIALS, FACTS)
-        with pytest.raises(InputFault, match="this cluster is already joined as east"):
+        with pytest.raises(InputError, match="this cluster is already joined as east"):
             await join(host, member, "west", CREDENTIALS, FACTS)
-        with pytest.raises(InputFault, match="cannot be the name of a cluster"):
+        with pytest.raises(InputError, match="cannot be the name of a cluster"):
             await join(host, member, "Not A Name", CREDENTIALS, FACTS)
 
     run_scenario(scenario)

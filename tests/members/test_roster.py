@@ -8,7 +8,7 @@ import pytest
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Ref
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.members.roster import UNMANAGED_SECONDS, Roster
 from trimtab.runtime.cache import Cache
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -35,7 +35,7 @@ class Harness:
     def connect(self, cluster):
         self.connected.append(cluster.spec.api_endpoint)
         if cluster.spec.api_endpoint.endswith("broken"):
-            raise InputFault("the certificates cannot be used")
+            raise InputError("the certificates cannot be used")
         return LocalClient(self.member._server) if not cluster.spec.api_endpoint.endswith("later") else None
 
     def record_change(self, cluster: str, old, new) -> None:

@@ -19,7 +19,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
 from trimtab.rescheduling.eviction_client import eviction_body
@@ -201,7 +201,7 @@ class Blows:
 
     async def evict_pods(self, app: int) -> None:
         async def one(pod: Raw) -> None:
-            with contextlib.suppress(ApiFault, OSError):
+            with contextlib.suppress(ApiError, OSError):
                 await ask_to_go(self._member.internal_client, pod, eviction_body(pod, by="evictor"))
 
         whose = f"app=app{app}" if app >= 0 else ""
@@ -236,7 +236,7 @@ class Blows:
         text = yaml.safe_dump({"preset": "aggressive", "objectives": [{"name": name} for name in wanted]})
         metadata = {"name": "trimtab-rescheduler", "namespace": NAMESPACE}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rescheduler.yaml": text}}
-        with contextlib.suppress(ApiFault):
+        with contextlib.suppress(ApiError):
             await self._member.client.create(CONFIGS, body)
 
     async def api_outage(self, seconds: int) -> None:

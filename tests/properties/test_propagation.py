@@ -15,7 +15,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.store.records import StoreEvent
-from trimtab.stories.runner import Stage, new_fleet
+from trimtab.stories.runner import StoryRunner, new_fleet
 from trimtab.stories.story import parse_story
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
@@ -66,7 +66,7 @@ STRATEGIES = [
 class Life:
     """A fleet of three members on the virtual clock."""
 
-    def __init__(self, fleet: EmbeddedFleet, runner: Stage) -> None:
+    def __init__(self, fleet: EmbeddedFleet, runner: StoryRunner) -> None:
         self.fleet = fleet
         self._stage = runner
 
@@ -110,7 +110,7 @@ def live(act: Any) -> Any:
         await fleet.host.start()
         try:
             await fleet.start()
-            runner = Stage(story, fleet, clock, lambda _, __: None)
+            runner = StoryRunner(story, fleet, clock, lambda _, __: None)
             await asyncio.sleep(15)
             return await act(Life(fleet, runner))
         finally:

@@ -18,7 +18,7 @@ from simulate.fixtures import (
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.rescheduling.drain import DrainOptions, DrainStep, NodeDrain
 from trimtab.simulate.member import SimulatedMember
 
@@ -222,9 +222,9 @@ def test_unreplaceable_pods_are_evicted_only_with_force() -> None:
         await member.client.create(DAEMONSETS, workload("DaemonSet", "daemon", daemon))
         await asyncio.sleep(5)
         node = next(pod.spec.node_name for pod in member.pods if pod.name == "bare")
-        with pytest.raises(InputFault, match="nothing would replace it"):
+        with pytest.raises(InputError, match="nothing would replace it"):
             await drain(member, node, [], ignore_daemonsets=True).run()
-        with pytest.raises(InputFault, match="DaemonSet"):
+        with pytest.raises(InputError, match="DaemonSet"):
             await drain(member, node, [], force=True).run()
         steps = await drain(member, node, [], ignore_daemonsets=True, force=True).run()
         assert sorted(step.state for step in steps) == ["Exempt", "Gone"]

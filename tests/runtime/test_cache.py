@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Listing, Resource, WatchEvent, resource_of
 from trimtab.clock import run_virtually
 from trimtab.controllers.contract import Index
-from trimtab.errors import ApiFault, Expired, NotFound
+from trimtab.errors import ApiError, Expired, NotFound
 from trimtab.runtime.cache import Cache, Table
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -117,7 +117,7 @@ def test_cached_objects_stay_while_the_server_stops_serving_the_kind() -> None:
 
 def test_retry_after_of_a_fault_is_respected() -> None:
     async def scenario() -> int:
-        client = ScriptedClient([ApiFault("busy", retry_after=20), listing(revision=5)], [])
+        client = ScriptedClient([ApiError("busy", retry_after=20), listing(revision=5)], [])
         cache = Cache(client)  # type: ignore[arg-type]
         cache.table(PODS)
         await asyncio.sleep(19)

@@ -59,7 +59,7 @@ def run_scenario(scenario: Callable[[EventRecorder, FaultyClient], Awaitable[Non
         await recorder.close()
         await server.stop()
 
-    run_virtually(run(), patience=60)
+    run_virtually(run(), timeout=60)
 
 
 async def event_counts(client: LocalClient) -> dict[str, int]:

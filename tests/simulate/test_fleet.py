@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.simulate.fleet import default_fleet, flows_fleet, parse_fleet, read_fleet, uniform_fleet
 
 TEXT = """
@@ -51,7 +51,7 @@ def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_fleet_is_rejected_with_the_reason(description: object, reason: str) -> None:
-    with pytest.raises(InputFault, match=reason):
+    with pytest.raises(InputError, match=reason):
         parse_fleet(description)
 
 

@@ -83,7 +83,7 @@ async def test_second_process_is_refused_and_changes_nothing(on_disk: Open, tmp_
         tmp_path,
     )
     assert "store.db is in use by another process: stop that one" in second.stdout, second.stderr
-    with pytest.raises(errors.StoreFault, match="in use"):
+    with pytest.raises(errors.StoreError, match="in use"):
         on_disk()
     await store.create(PODS + "b", b"")
     await store.close()
@@ -96,7 +96,7 @@ async def test_file_that_is_not_a_database_is_refused_and_unchanged(
 ) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(content)
-    with pytest.raises(errors.StoreFault, match=r"is not a Trimtab store .*move it away") as refusal:
+    with pytest.raises(errors.StoreError, match=r"is not a Trimtab store .*move it away") as refusal:
         on_disk()
     assert str(path) in str(refusal.value)
     assert path.read_bytes() == content
@@ -108,7 +108,7 @@ async def test_database_of_another_program_is_refused_and_unchanged(on_disk: Ope
     other.execute("CREATE TABLE log (id)")
     other.close()
     content = path.read_bytes()
-    with pytest.raises(errors.StoreFault, match="another program"):
+    with pytest.raises(errors.StoreError, match="another program"):
         on_disk()
     assert path.read_bytes() == content
 
@@ -118,7 +118,7 @@ async def test_newer_format_is_refused(on_disk: Open, tmp_path: Path) -> None:
     newer = sqlite3.connect(tmp_path / "store.db")
     newer.execute("PRAGMA user_version = 2")
     newer.close()
-    with pytest.raises(errors.StoreFault, match="has format 2, but this Trimtab writes format 1"):
+    with pytest.raises(errors.StoreError, match="has format 2, but this Trimtab writes format 1"):
         on_disk()
 
 
@@ -128,7 +128,7 @@ async def test_changed_value_on_disk_is_detected(on_disk: Open, tmp_path: Path) 
     await store.close()
     path = tmp_path / "store.db"
     path.write_bytes(path.read_bytes().replace(b"precious", b"precioux"))
-    with pytest.raises(errors.StoreFault, match=r"is damaged .*revision 2 .*restore a copy"):
+    with pytest.raises(errors.StoreError, match=r"is damaged .*revision 2 .*restore a copy"):
         on_disk()
 
 
@@ -148,7 +148,7 @@ async def test_damaged_file_is_refused_and_unchanged(on_disk: Open, tmp_path: Pa
         case "noise":
             content[middle : middle + 8192] = os.urandom(8192)
     path.write_bytes(content)
-    with pytest.raises(errors.StoreFault, match="is damaged"):
+    with pytest.raises(errors.StoreError, match="is damaged"):
         on_disk()
     assert path.read_bytes() == content
 
@@ -160,7 +160,7 @@ async def test_write_ahead_log_without_its_database_is_kept(on_disk: Open, tmp_p
     (crashed / "store.db").unlink()
     log = (crashed / "store.db-wal").read_bytes()
     for _ in range(2):
-        with pytest.raises(errors.StoreFault, match=r"is damaged .*it is empty, but its log store.db-wal is not"):
+        with pytest.raises(errors.StoreError, match=r"is damaged .*it is empty, but its log store.db-wal is not"):
             on_disk(directory=crashed)
     assert (crashed / "store.db-wal").read_bytes() == log
 
@@ -173,13 +173,13 @@ async def test_deletion_row_of_a_missing_key_is_damage(on_disk: Open, tmp_path: 
     with sqlite3.connect(tmp_path / "store.db") as other:
         other.execute("DELETE FROM log WHERE revision = 2")
     other.close()
-    with pytest.raises(errors.StoreFault, match=r"is damaged .*which does not exist"):
+    with pytest.raises(errors.StoreError, match=r"is damaged .*which does not exist"):
         on_disk()
 
 
 async def test_data_directory_that_is_a_file_is_refused(on_disk: Open, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.StoreFault, match="cannot be opened for writing"):
+    with pytest.raises(errors.StoreError, match="cannot be opened for writing"):
         on_disk(directory=tmp_path / "file")
 
 
@@ -223,7 +223,7 @@ async def test_full_disk_fails_writes_but_not_reads_until_space_is_freed(on_disk
     outcomes = await asyncio.gather(
         *(store.create(f"{PODS}{n}", bytes(5000)) for n in range(20)), return_exceptions=True
     )
-    assert all(isinstance(outcome, errors.StoreFault) for outcome in outcomes)
+    assert all(isinstance(outcome, errors.StoreError) for outcome in outcomes)
     assert "no space left to write" in str(outcomes[0])
     assert store.fault is outcomes[0]
     assert (store.revision, values(store)) == (revision, {"kept": b"safe"})
@@ -242,7 +242,7 @@ async def test_compaction_frees_space_in_a_full_store(on_disk: Open) -> None:
     store = on_disk()
     await store.commit([PutKey(f"{PODS}{n}", bytes(20_000)) for n in range(20)])
     connection(store).execute("PRAGMA max_page_count = 1")  # SQLite reads it as: not beyond the current size
-    with pytest.raises(errors.StoreFault, match="no space left"):
+    with pytest.raises(errors.StoreError, match="no space left"):
         await store.create(PODS + "more", bytes(36_000))
     await store.commit([DeleteKey(f"{PODS}{n}") for n in range(3)])
     store.compact(store.revision)
@@ -255,7 +255,7 @@ def test_write_beyond_a_file_size_limit_fails_and_the_store_recovers(tmp_path: P
     async def scenario() -> None:
         store = Store.open(tmp_path)
         acknowledged = 0
-        with pytest.raises(errors.StoreFault, match=r"could not be used|no space left"):
+        with pytest.raises(errors.StoreError, match=r"could not be used|no space left"):
             for acknowledged in range(1000):
                 await store.create(f"{PODS}{acknowledged}", bytes(2000))
         assert 0 < acknowledged == store.count(PODS)
@@ -298,7 +298,7 @@ async def test_failed_commit_leaves_nothing_behind_and_the_next_one_works(on_dis
     real = connection(store)
     journal._connection = FailingConnection(real, word)  # type: ignore[assignment]
     store.compact(4)
-    with pytest.raises(errors.StoreFault, match="disk I/O error"):
+    with pytest.raises(errors.StoreError, match="disk I/O error"):
         await store.create(PODS + "b", b"")
     assert values(store) == {"a": b"4"}
 

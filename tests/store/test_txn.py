@@ -67,12 +67,12 @@ async def test_transaction_is_not_refused_because_of_a_write_that_failed(on_disk
 
     def fail_once(batch: CommitBatch) -> None:
         journal.write = write  # type: ignore[method-assign]
-        raise errors.StoreFault("the disk is full")
+        raise errors.StoreError("the disk is full")
 
     journal.write = fail_once  # type: ignore[method-assign]
     first, second = await asyncio.gather(
         store.create(KEY, b"first"), store.create(KEY, b"second"), return_exceptions=True
     )
-    assert isinstance(first, errors.StoreFault)
+    assert isinstance(first, errors.StoreError)
     assert isinstance(second, StoredEntry)
     assert store.get(KEY) == second

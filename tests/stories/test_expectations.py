@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import InputFault
-from trimtab.stories.expectations import Ref, Saying
+from trimtab.errors import InputError
+from trimtab.stories.expectations import Expression, ObjectPattern
 
 BINDING = {
     "kind": "ResourceBinding",
@@ -21,8 +21,8 @@ PODS = [
 OBJECTS = {"ResourceBinding": [BINDING], "Pod": PODS, "Cluster": [{"metadata": {"name": "m1"}}], "Nothing": []}
 
 
-def find(ref: Ref) -> list[Any]:
-    return [obj for obj in OBJECTS[ref.kind] if ref.names(obj)]
+def find(ref: ObjectPattern) -> list[Any]:
+    return [obj for obj in OBJECTS[ref.kind] if ref.matches(obj)]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def find(ref: Ref) -> list[Any]:
     ],
 )
 def test_expression_is_true(text: str) -> None:
-    assert Saying(text).holds(find)
+    assert Expression(text).is_true(find)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_expression_is_true(text: str) -> None:
     ],
 )
 def test_expression_is_false(text: str) -> None:
-    assert not Saying(text).holds(find)
+    assert not Expression(text).is_true(find)
 
 
 @pytest.mark.parametrize("text", ["", "a ==", "nosuch(Cluster/m1)", "Cluster/m1.", "Cluster/m1[", "(true", "1 2", "§"])
 def test_invalid_expression_is_refused(text: str) -> None:
-    with pytest.raises(InputFault):
-        Saying(text)
+    with pytest.raises(InputError):
+        Expression(text)
 
 
 def test_values_of_terms_are_shown() -> None:
-    values = dict(Saying("ready(Pod/web-*) == count(Pod/web-*)").seen(find))
+    values = dict(Expression("ready(Pod/web-*) == count(Pod/web-*)").term_values(find))
     assert values["ready(Pod/web-*)"] == 2
     assert values["count(Pod/web-*)"] == 3

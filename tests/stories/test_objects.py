@@ -7,8 +7,8 @@ import pytest
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Listing, Resource
-from trimtab.errors import InputFault
-from trimtab.stories.expectations import Ref
+from trimtab.errors import InputError
+from trimtab.stories.expectations import ObjectPattern
 from trimtab.stories.objects import StoryObjects
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -45,20 +45,20 @@ def objects(clients: dict[str, FakeClient]) -> StoryObjects:
 
 
 def test_wildcard_finds_objects_in_every_member(objects: StoryObjects) -> None:
-    found = asyncio.run(objects.find(Ref("*", "Pod", None, "web-*")))
+    found = asyncio.run(objects.find(ObjectPattern("*", "Pod", None, "web-*")))
     assert [obj["metadata"]["name"] for obj in found] == ["web-one", "web-two"]
 
 
 def test_discovery_is_done_once_per_cluster(objects: StoryObjects, clients: dict[str, FakeClient]) -> None:
     for _ in range(2):
-        asyncio.run(objects.find(Ref("one", "Pod", None, "*")))
+        asyncio.run(objects.find(ObjectPattern("one", "Pod", None, "*")))
     assert (clients["one"].discoveries, clients["two"].discoveries) == (1, 0)
 
 
 def test_unknown_kind_is_named_with_its_cluster(objects: StoryObjects) -> None:
-    with pytest.raises(InputFault, match="there is no kind Shop in the control plane"):
+    with pytest.raises(InputError, match="there is no kind Shop in the control plane"):
         asyncio.run(objects.resource("", "Shop"))
-    with pytest.raises(InputFault, match="there is no kind Shop in one"):
+    with pytest.raises(InputError, match="there is no kind Shop in one"):
         asyncio.run(objects.resource("one", "Shop"))
 
 
@@ -66,7 +66,7 @@ def test_object_is_located_by_kind_namespace_and_name(objects: StoryObjects) -> 
     assert asyncio.run(objects.locate("", "Pod/web")) == (PODS, "default", "web")
     assert asyncio.run(objects.locate("", "Pod/shop/web")) == (PODS, "shop", "web")
     assert asyncio.run(objects.locate("", "Cluster/m1")) == (CLUSTERS, "", "m1")
-    with pytest.raises(InputFault, match="'Pod' does not name an object"):
+    with pytest.raises(InputError, match="'Pod' does not name an object"):
         asyncio.run(objects.locate("", "Pod"))
 
 

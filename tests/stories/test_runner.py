@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from trimtab.clock import run_virtually
-from trimtab.errors import InputFault
-from trimtab.stories.report import Failed
-from trimtab.stories.runner import play_in_memory
+from trimtab.errors import InputError
+from trimtab.stories.report import StoryFailed
+from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import parse_story
 
 FLEET = {"members": [{"name": "one", "nodes": 1}]}
@@ -19,12 +19,12 @@ def run(timeline: list[dict[str, Any]], *expect: dict[str, Any]) -> list[str]:
     steps = [{**step, "apply": step.get("apply", [])} for step in timeline]
     story = parse_story({"name": "x", "fleet": FLEET, "timeline": steps, "expect": list(expect)})
     lines: list[str] = []
-    run_virtually(play_in_memory(story, lambda at, text: lines.append(f"{at:.0f} {text}")))
+    run_virtually(run_in_memory(story, lambda at, text: lines.append(f"{at:.0f} {text}")))
     return lines
 
 
-def failure(timeline: list[dict[str, Any]], *expect: dict[str, Any]) -> Failed:
-    with pytest.raises(Failed) as caught:
+def failure(timeline: list[dict[str, Any]], *expect: dict[str, Any]) -> StoryFailed:
+    with pytest.raises(StoryFailed) as caught:
         run(timeline, *expect)
     return caught.value
 
@@ -64,5 +64,5 @@ def test_step_that_the_api_refuses_fails_the_story() -> None:
 
 
 def test_unknown_member_is_an_input_error() -> None:
-    with pytest.raises(InputFault, match="there is no member two"):
+    with pytest.raises(InputError, match="there is no member two"):
         run([{"fail": {"cluster": "two"}}], {"always": "exists(Cluster/one)"})

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from trimtab.clock import run_virtually
-from trimtab.errors import InputFault
-from trimtab.stories.report import Failed
-from trimtab.stories.runner import play_in_memory
+from trimtab.errors import InputError
+from trimtab.stories.report import StoryFailed
+from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import parse_story
 
 FLEET = {"members": [{"name": "one", "nodes": 2, "cpu": "4"}]}
@@ -31,7 +31,7 @@ def run(*timeline: dict[str, Any], expect: str = "exists(Cluster/one)") -> list[
     steps = [{**step, "apply": step.get("apply", [])} for step in timeline]
     story = parse_story({"name": "x", "fleet": FLEET, "timeline": steps, "expect": [{"that": expect, "within": "5m"}]})
     lines: list[str] = []
-    run_virtually(play_in_memory(story, lambda _, text: lines.append(text)))
+    run_virtually(run_in_memory(story, lambda _, text: lines.append(text)))
     return lines
 
 
@@ -58,7 +58,7 @@ def test_app_fails_and_recovers() -> None:
 
 
 def test_unknown_way_to_fail_is_refused() -> None:
-    with pytest.raises(InputFault, match="`how` is 'oddly'; it must be one of not-ready, crash, out-of-memory"):
+    with pytest.raises(InputError, match="`how` is 'oddly'; it must be one of not-ready, crash, out-of-memory"):
         run({"fail": {"app": "default/web", "how": "oddly"}})
 
 
@@ -66,7 +66,7 @@ def test_evictions_are_counted() -> None:
     evict = {"when": READY, "evict": {"cluster": "one", "pods": "web-*", "count": 1, "granted": 1}}
     assert "evict 1 of web-* in one: 1 granted" in run(RUNNING, evict)
     wrong = {"when": READY, "evict": {"cluster": "one", "pods": "web-*", "granted": 1}}
-    with pytest.raises(Failed, match="1 evictions must be granted, and 2 were"):
+    with pytest.raises(StoryFailed, match="1 evictions must be granted, and 2 were"):
         run(RUNNING, wrong)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from trimtab.clock import run_virtually
-from trimtab.stories.report import Failed, clock_text
-from trimtab.stories.runner import play_in_memory
-from trimtab.stories.story import Story, read_story, seconds
+from trimtab.stories.report import StoryFailed, clock_text
+from trimtab.stories.runner import run_in_memory
+from trimtab.stories.story import Story, parse_seconds, read_story
 
 STORIES = sorted((Path(__file__).parents[2] / "stories").glob("*.yaml"))
 
@@ -17,9 +17,9 @@ STORIES = sorted((Path(__file__).parents[2] / "stories").glob("*.yaml"))
 def test_story_passes(path: Path) -> None:
     output: list[str] = []
     try:
-        run = play_in_memory(read_story(path), lambda at, text: output.append(f"{clock_text(at)}  {text}"))
-        run_virtually(run, patience=3600)
-    except Failed as failed:
+        run = run_in_memory(read_story(path), lambda at, text: output.append(f"{clock_text(at)}  {text}"))
+        run_virtually(run, timeout=3600)
+    except StoryFailed as failed:
         lines = [*output, f"FAILED at {clock_text(failed.at)}: {failed.message}", *failed.facts]
         pytest.fail("\n".join(lines), pytrace=False)
 
@@ -44,7 +44,7 @@ def test_story_with_voluntary_moves_checks_availability_every_second(path: Path)
     story = read_story(path)
     checks = [one for one in story.expect if one.never and ("< " in one.never or "missing(" in one.never)]
     assert checks, "the story has no expectation about the minimum of ready replicas"
-    assert seconds(story.every) <= 1
+    assert parse_seconds(story.every) <= 1
 
 
 REQUIRED = (

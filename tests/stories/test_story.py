@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import InputFault
-from trimtab.stories.story import parse_story, read_story, seconds
+from trimtab.errors import InputError
+from trimtab.stories.story import parse_seconds, parse_story, read_story
 
 SMALL: dict[str, Any] = {"name": "a story", "expect": [{"that": "exists(Cluster/member1)"}]}
 
@@ -30,7 +30,7 @@ def test_the_default_fleet_has_three_members() -> None:
     ],
 )
 def test_invalid_story_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputFault, match=message):
+    with pytest.raises(InputError, match=message):
         parse_story({**SMALL, **change})
 
 
@@ -49,10 +49,10 @@ def test_unreadable_file_of_objects_is_named(tmp_path: Path, text: str | None, m
     (tmp_path / "story.yaml").write_text(
         "name: x\ntimeline:\n- apply: objects.yaml\nexpect: [{that: exists(Cluster/member1)}]\n"
     )
-    with pytest.raises(InputFault, match=message):
+    with pytest.raises(InputError, match=message):
         read_story(tmp_path / "story.yaml")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("1h30m", 5400), (5, 5), ("250ms", 0.25), ("1d", 86400)])
 def test_durations_are_parsed_to_seconds(text: Any, expected: float) -> None:
-    assert seconds(text) == expected
+    assert parse_seconds(text) == expected

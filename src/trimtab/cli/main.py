@@ -9,10 +9,10 @@ import click
 
 from trimtab import __version__
 from trimtab.cli import commands
-from trimtab.errors import ApiFault, InputFault, StoreFault
+from trimtab.errors import ApiError, InputError, StoreError
 
 
-class Commands(click.Group):
+class LazyCommandGroup(click.Group):
     """Imports a command only when it is called, so that `trimtab version` does not load what `trimtab up` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -27,7 +27,7 @@ class Commands(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trimtab")
 def trimtab() -> None:
     """Place and move workloads across Kubernetes clusters, and pods inside each cluster."""
@@ -45,6 +45,6 @@ def main() -> None:
         sys.exit(mistake.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except (InputFault, StoreFault, ApiFault) as fault:
+    except (InputError, StoreError, ApiError) as fault:
         click.echo(f"trimtab: {fault}", err=True)
         sys.exit(1)

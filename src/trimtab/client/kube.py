@@ -18,7 +18,7 @@ from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Pro
 from trimtab.client.connection_pool import ConnectionPool, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.clock import Clock, WallClock
-from trimtab.errors import ApiFault, Cause, InputFault, Unauthorized
+from trimtab.errors import ApiError, Cause, InputError, Unauthorized
 
 PATCH_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
@@ -40,15 +40,15 @@ AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 _BY_REASON = {
     fault.reason: fault
     for fault in vars(errors).values()
-    if isinstance(fault, type) and issubclass(fault, ApiFault) and fault is not ApiFault and fault.reason
+    if isinstance(fault, type) and issubclass(fault, ApiError) and fault is not ApiError and fault.reason
 }
 _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
 
-def fault_from_status(status: Raw, code: int) -> ApiFault:
+def fault_from_status(status: Raw, code: int) -> ApiError:
     """The fault that a `Status` object describes."""
     details = status.get("details") or {}
-    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiFault)
+    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiError)
     causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
     return kind(
         status.get("message") or f"the server responded with status {code}",
@@ -106,7 +106,7 @@ class KubeClient:
         try:
             # An exec plugin may be slow and must not block the loop.
             token = await asyncio.to_thread(self._token) if self._token_may_block else self._token()
-        except InputFault as error:
+        except InputError as error:
             # The plugin may succeed later: report it like any other refusal.
             raise Unauthorized(str(error)) from error
         if self._tokens.cert and self._ssl is not None:
@@ -219,7 +219,7 @@ class KubeClient:
                     lines = (rest + chunk).split(b"\n")
                     rest = lines.pop()
                     if len(rest) > MAX_EVENT_BYTES:
-                        raise ApiFault("the server sent a watch event that is too large")
+                        raise ApiError("the server sent a watch event that is too large")
                     if changes := [_decode_event(line) for line in lines if line]:
                         yield changes
 
@@ -243,7 +243,7 @@ class KubeClient:
     async def record(self, events: Sequence[Raw]) -> None:
         creations = (self.create(EVENTS, event, manager=event["reportingComponent"]) for event in events)
         for result in await asyncio.gather(*creations, return_exceptions=True):
-            if isinstance(result, BaseException) and not isinstance(result, ApiFault):
+            if isinstance(result, BaseException) and not isinstance(result, ApiError):
                 raise result
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
@@ -316,7 +316,7 @@ class KubeClient:
             for version in versions:
                 try:
                     listing = _decode_object(await self._request("GET", f"/apis/{group['name']}/{version}"))
-                except ApiFault:
+                except ApiError:
                     continue  # an aggregated API may be unavailable; the others still count
                 self._add_resources(found, group["name"], version, listing)
         return list(found.values())
@@ -386,9 +386,9 @@ def _decode_object(text: bytes) -> Raw:
     try:
         decoded = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ApiFault(f"the server did not respond with JSON: {error}") from error
+        raise ApiError(f"the server did not respond with JSON: {error}") from error
     if not isinstance(decoded, dict):
-        raise ApiFault("the server did not respond with a JSON object")
+        raise ApiError("the server did not respond with a JSON object")
     return decoded
 
 
@@ -420,7 +420,7 @@ def _retry_seconds(reply: Reply) -> int | None:
     return min(MAX_RETRY_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
 
 
-def _fault_from_reply(reply: Reply) -> ApiFault:
+def _fault_from_reply(reply: Reply) -> ApiError:
     try:
         status = orjson.loads(reply.body)
     except orjson.JSONDecodeError:

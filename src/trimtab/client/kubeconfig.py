@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_SECONDS = 60
@@ -55,7 +55,7 @@ class Credentials(NamedTuple):
         try:
             return self._ssl_context()
         except (ssl.SSLError, ValueError) as error:
-            raise InputFault(f"the certificates for {self.server} cannot be used: {error}") from error
+            raise InputError(f"the certificates for {self.server} cannot be used: {error}") from error
 
     def _ssl_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
@@ -93,7 +93,7 @@ def in_cluster() -> Credentials:
     """The service account that Kubernetes mounts into every pod; its token is re-read because it is rotated."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise InputFault("not running inside a cluster: KUBERNETES_SERVICE_HOST is not set")
+        raise InputError("not running inside a cluster: KUBERNETES_SERVICE_HOST is not set")
     host = f"[{host}]" if ":" in host else host
     return Credentials(
         server=f"https://{host}:{port}",
@@ -118,7 +118,7 @@ def _merge(files: list[Path]) -> dict[str, Any]:
         merged["current-context"] = merged["current-context"] or document.get("current-context", "")
     if not found:
         missing = ", ".join(map(str, files))
-        raise InputFault(
+        raise InputError(
             f"no kubeconfig: {missing} does not exist; name one with --kubeconfig or $KUBECONFIG "
             "(trimtab up writes one into its data directory)"
         )
@@ -129,11 +129,11 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(file.read_text()) or {}
     except OSError as error:
-        raise InputFault(f"{file}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputFault(f"{file}: not a kubeconfig: {error}") from error
+        raise InputError(f"{file}: not a kubeconfig: {error}") from error
     if not isinstance(document, dict):
-        raise InputFault(f"{file}: not a kubeconfig: a mapping was expected")
+        raise InputError(f"{file}: not a kubeconfig: a mapping was expected")
     return document
 
 
@@ -142,7 +142,7 @@ def _entries(document: Mapping[str, Any], section: str, inner: str, file: Path) 
     for entry in listed if isinstance(listed, list) else [listed]:
         content = (entry.get(inner) or {}) if isinstance(entry, dict) else None
         if not isinstance(content, dict) or not isinstance(entry.get("name"), str):
-            raise InputFault(f"{file}: not a kubeconfig: {section} must be a list of entries with a name and a {inner}")
+            raise InputError(f"{file}: not a kubeconfig: {section} must be a list of entries with a name and a {inner}")
         yield entry["name"], content
 
 
@@ -150,16 +150,16 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
     name = context or config["current-context"]
     if name not in config["contexts"]:
         known = ", ".join(sorted(config["contexts"])) or "none"
-        raise InputFault(f"the kubeconfig has no context {name!r} (it has: {known})")
+        raise InputError(f"the kubeconfig has no context {name!r} (it has: {known})")
     names, _ = config["contexts"][name]
     try:
         cluster, cluster_folder = config["clusters"][names["cluster"]]
         user, user_folder = config["users"].get(names.get("user", ""), ({}, Path()))
     except KeyError as missing:
-        raise InputFault(f"context {name!r} refers to a cluster that the kubeconfig does not have: {missing}") from None
+        raise InputError(f"context {name!r} refers to a cluster that the kubeconfig does not have: {missing}") from None
     server = str(cluster.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
-        raise InputFault(
+        raise InputError(
             f"the cluster of context {name!r} needs a server that starts with https:// or http://, not {server!r}"
         )
     return Credentials(
@@ -182,21 +182,21 @@ def _read_bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
         try:
             return base64.b64decode("".join(str(inline).split()), validate=True)
         except ValueError as error:
-            raise InputFault(f"{name}-data of the kubeconfig is not base64: {error}") from error
+            raise InputError(f"{name}-data of the kubeconfig is not base64: {error}") from error
     if not section.get(name):
         return b""
     file = folder / str(section[name])
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputFault(f"{name} {file} cannot be read: {error.strerror}") from error
+        raise InputError(f"{name} {file} cannot be read: {error.strerror}") from error
 
 
 def _exec_plugin(plugin: Any, folder: Path) -> ExecPlugin:
     """The exec plugin; a relative path is relative to the kubeconfig, as in kubectl."""
     command = plugin.get("command") if isinstance(plugin, dict) else None
     if not isinstance(command, str) or not command:
-        raise InputFault("the exec section of the kubeconfig has no command")
+        raise InputError("the exec section of the kubeconfig has no command")
     variables = [entry for entry in plugin.get("env") or [] if isinstance(entry, dict)]
     return ExecPlugin(
         command=str((folder / command).absolute()) if os.sep in command else command,
@@ -249,7 +249,7 @@ class TokenSource:
             expiry = status.get("expirationTimestamp")
             self._valid_until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
         except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputFault(
+            raise InputError(
                 f"the exec plugin {plugin.command!r} returned no credentials: {_failure_text(error)}"
             ) from error
         self._token = status.get("token", "")
@@ -261,7 +261,7 @@ def _read_token_file(file: str) -> str:
     try:
         return Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputFault(f"the token file {file} cannot be read: {error}") from error
+        raise InputError(f"the token file {file} cannot be read: {error}") from error
 
 
 def _failure_text(error: Exception) -> str:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 
 T = TypeVar("T", bound=Object)
 SHORT_NAMES = {
@@ -46,14 +46,14 @@ def find_resource(word: str, served: Sequence[Resource]) -> Resource:
     for resource in served:
         if wanted in (resource.kind.lower(), resource.plural.lower(), resource.id):
             return resource
-    raise InputFault(f"the server serves no kind called {word!r}; use for example deploy/web or sts/db")
+    raise InputError(f"the server serves no kind called {word!r}; use for example deploy/web or sts/db")
 
 
 async def workload_reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
     """`deploy/web` as the object reference of a WorkloadRebalancer."""
     word, slash, name = text.partition("/")
     if not slash or not name:
-        raise InputFault(f"{text!r} does not name a workload; use for example deploy/web")
+        raise InputError(f"{text!r} does not name a workload; use for example deploy/web")
     resource = find_resource(word, await client.resources())
     ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
     return {**ref, "namespace": namespace} if resource.namespaced else ref

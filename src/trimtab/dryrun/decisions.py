@@ -61,9 +61,9 @@ from trimtab.decide.pods.preemption.recent_disruptions import (
 )
 from trimtab.decide.pods.schedule import apply_decision, schedule, unschedulable_message
 from trimtab.decide.pods.schedule import explain as node_opinions
-from trimtab.dryrun.manifests import Intake, Item, called
-from trimtab.dryrun.static_view import Shelf
-from trimtab.errors import InputFault
+from trimtab.dryrun.manifests import Manifest, Manifests, display_name
+from trimtab.dryrun.static_view import StaticView
+from trimtab.errors import InputError
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.propagatable import is_propagatable
@@ -73,7 +73,7 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 CHOSEN, NOT_NEEDED, REFUSED = "Chosen", "NotNeeded", "Refused"
 
 
-class Target(Value):
+class TargetOutcome(Value):
     """The outcome for one cluster or node, and the reason."""
 
     name: str
@@ -90,7 +90,7 @@ class Target(Value):
     """How many more replicas fit."""
 
 
-class Verdict(Value):
+class DryRunDecision(Value):
     """The placement of one workload, Placement or pod, and the reasons."""
 
     dialect: str
@@ -99,7 +99,7 @@ class Verdict(Value):
     message: str
     by: str = ""
     """The policy or the cluster sets that apply."""
-    targets: tuple[Target, ...] = ()
+    targets: tuple[TargetOutcome, ...] = ()
     groups: tuple[AffinityGroupExplanation, ...] = ()
     """The affinity groups in the order of the attempts, or the decision groups of a Placement."""
     strategy: str = ""
@@ -110,40 +110,40 @@ class Verdict(Value):
     """The time at which the decision may change without a change of the input; None: never."""
 
 
-def verdicts(intake: Intake, *, now: datetime, profile: Profile) -> list[Verdict]:
+def decide_manifests(manifests: Manifests, *, now: datetime, profile: Profile) -> list[DryRunDecision]:
     """Decide everything in the manifests; raises InputError when there is nothing to decide."""
     plugins.load()
-    policies = [*intake.all(PropagationPolicy), *intake.all(ClusterPropagationPolicy)]
-    bindings = [*intake.all(ResourceBinding), *intake.all(ClusterResourceBinding)]
-    placements, nodes = intake.all(OcmPlacement), intake.all(Node)
-    pending = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.is_terminal] if nodes else []
-    decisions: list[Verdict] = []
+    policies = [*manifests.all(PropagationPolicy), *manifests.all(ClusterPropagationPolicy)]
+    bindings = [*manifests.all(ResourceBinding), *manifests.all(ClusterResourceBinding)]
+    placements, nodes = manifests.all(OcmPlacement), manifests.all(Node)
+    pending = [pod for pod in manifests.all(Pod) if not pod.spec.node_name and not pod.is_terminal] if nodes else []
+    decisions: list[DryRunDecision] = []
     decided: list[PlacementDecision] = []
     if placements:
-        needed(intake, ManagedCluster, placements[0])
-        view = Shelf(intake.items, now=now, profile=profile, parts={})
-        decisions += placement_verdicts(intake, placements, view, decided)
+        require_kind(manifests, ManagedCluster, placements[0])
+        view = StaticView(manifests.items, now=now, profile=profile, parts={})
+        decisions += decide_placements(manifests, placements, view, decided)
     if policies or bindings:
-        needed(intake, Cluster, (policies or bindings)[0])
-        decisions += workload_verdicts(intake, now, profile, decided)
+        require_kind(manifests, Cluster, (policies or bindings)[0])
+        decisions += decide_workloads(manifests, now, profile, decided)
     if pending:
-        decisions += pod_verdicts(intake, pending, now, profile)
+        decisions += decide_pods(manifests, pending, now, profile)
     if not decisions:
-        raise InputFault(nothing_to_decide(intake))
+        raise InputError(nothing_to_decide_text(manifests))
     return decisions
 
 
-def needed(intake: Intake, type_: type[Object], because: Object) -> None:
-    if not intake.all(type_):
+def require_kind(manifests: Manifests, type_: type[Object], because: Object) -> None:
+    if not manifests.all(type_):
         kind = kind_of(type_)
-        raise InputFault(
-            f"{intake.where(because)}: {kind_of(because).name} {because.name} needs clusters, and none of the "
+        raise InputError(
+            f"{manifests.location_of(because)}: {kind_of(because).name} {because.name} needs clusters, and none of the "
             f"files has an object of apiVersion {kind.api_version}, kind {kind.name}"
         )
 
 
-def nothing_to_decide(intake: Intake) -> str:
-    kinds = ", ".join(sorted({item.raw["kind"] for item in intake.items})) or "no objects"
+def nothing_to_decide_text(manifests: Manifests) -> str:
+    kinds = ", ".join(sorted({item.raw["kind"] for item in manifests.items})) or "no objects"
     return (
         f"there is nothing to decide: the files contain {kinds}. Give Clusters, workloads and a PropagationPolicy; or "
         "ManagedClusters, their sets and bindings, and a Placement; or Nodes and a Pod without spec.nodeName"
@@ -153,7 +153,7 @@ def nothing_to_decide(intake: Intake) -> str:
 # workloads, policies and clusters
 
 
-class Case(NamedTuple):
+class BindingCase(NamedTuple):
     """One binding and the decision to make; without an intent its placement does not change."""
 
     binding: Binding
@@ -161,119 +161,129 @@ class Case(NamedTuple):
     intent: SchedulingIntent | None
 
 
-def workload_verdicts(
-    intake: Intake, now: datetime, profile: Profile, decided: Sequence[PlacementDecision]
-) -> list[Verdict]:
-    customizations = [item.raw for item in intake.items if isinstance(item.typed, ResourceInterpreterCustomization)]
+def decide_workloads(
+    manifests: Manifests, now: datetime, profile: Profile, decided: Sequence[PlacementDecision]
+) -> list[DryRunDecision]:
+    customizations = [item.raw for item in manifests.items if isinstance(item.typed, ResourceInterpreterCustomization)]
     parts = {"interpreter": Interpreter.of(customizations, profile=cast("Any", profile.name))}
-    view = Shelf(intake.items, now=now, profile=profile, parts=parts, more=decided)
-    fleet = fleet_of(intake, now)
-    results: list[Verdict | None] = []
-    cases: list[Case] = []
-    for found in cases_of(intake, view, fleet):
-        results.append(found if isinstance(found, Verdict) else None)
-        if isinstance(found, Case):
+    view = StaticView(manifests.items, now=now, profile=profile, parts=parts, more=decided)
+    fleet = fleet_from_manifests(manifests, now)
+    results: list[DryRunDecision | None] = []
+    cases: list[BindingCase] = []
+    for found in binding_cases(manifests, view, fleet):
+        results.append(found if isinstance(found, DryRunDecision) else None)
+        if isinstance(found, BindingCase):
             cases.append(found)
     intents_to_decide = [case.intent for case in cases if case.intent is not None]
     decisions, _ = karmada.decide_all([intent.request for intent in intents_to_decide], fleet, profile)
     remaining = iter(decisions)
-    decided_cases = iter([told_case(case, next(remaining) if case.intent is not None else None) for case in cases])
+    decided_cases = iter(
+        [workload_decision(case, next(remaining) if case.intent is not None else None) for case in cases]
+    )
     return [verdict if verdict is not None else next(decided_cases) for verdict in results]
 
 
-def fleet_of(intake: Intake, now: datetime) -> Fleet[Cluster]:
-    fleet = Fleet.of(intake.all(Cluster), now=now)
-    for score in intake.all(AddOnPlacementScore):
+def fleet_from_manifests(manifests: Manifests, now: datetime) -> Fleet[Cluster]:
+    fleet = Fleet.of(manifests.all(Cluster), now=now)
+    for score in manifests.all(AddOnPlacementScore):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
     return fleet
 
 
-def cases_of(intake: Intake, view: Shelf, fleet: Fleet[Cluster]) -> Iterator[Case | Verdict]:
+def binding_cases(
+    manifests: Manifests, view: StaticView, fleet: Fleet[Cluster]
+) -> Iterator[BindingCase | DryRunDecision]:
     """Every workload with its policy, and every binding whose workload is not in the files."""
     seen: set[tuple[str, str]] = set()
-    for item in intake.items:
-        if not is_template(item, intake):
+    for item in manifests.items:
+        if not is_template(item, manifests):
             continue
-        found = case_of(item, view, fleet)
-        if isinstance(found, Case):
+        found = binding_case(item, view, fleet)
+        if isinstance(found, BindingCase):
             seen.add((found.binding.namespace, found.binding.name))
         if found is not None:
             yield found
     for binding in well_known.all_bindings(view):
         if (binding.namespace, binding.name) not in seen and binding.spec.placement is not None:
-            yield Case(binding, "placement of the binding", intent_of(binding, fleet, feature_gates(view), view))
+            yield BindingCase(binding, "placement of the binding", intent_of(binding, fleet, feature_gates(view), view))
 
 
-def is_template(item: Item, intake: Intake) -> bool:
+def is_template(item: Manifest, manifests: Manifests) -> bool:
     """Whether users propagate the kind; pods are not templates when the files also have nodes."""
     kind = find_kind(item.raw["apiVersion"], item.raw["kind"])
     if kind is None:
         return True
-    return is_propagatable(resource_of(kind)) and not (isinstance(item.typed, Pod) and intake.all(Node))
+    return is_propagatable(resource_of(kind)) and not (isinstance(item.typed, Pod) and manifests.all(Node))
 
 
 SUPPORTING = (Namespace, PriorityClass)
 """Kinds that may be in the files only because other objects refer to them."""
 
 
-def case_of(item: Item, view: Shelf, fleet: Fleet[Cluster]) -> Case | Verdict | None:
+def binding_case(item: Manifest, view: StaticView, fleet: Fleet[Cluster]) -> BindingCase | DryRunDecision | None:
     template = item.raw
     policy, _ = claiming_policy(template, view)
     policy = policy or best_policy(template, view)
     if policy is None or RESERVED_NAMESPACES.fullmatch(template["metadata"].get("namespace", "")):
-        return None if isinstance(item.typed, SUPPORTING) else unplaced(item, "", "no policy selects it")
-    by = called({"kind": kind_of(policy).name, "metadata": {"name": policy.name, "namespace": policy.namespace}})
+        return None if isinstance(item.typed, SUPPORTING) else unplaced_decision(item, "", "no policy selects it")
+    by = display_name({"kind": kind_of(policy).name, "metadata": {"name": policy.name, "namespace": policy.namespace}})
     if missing := missing_overrides(policy, view):
-        return unplaced(item, by, f"the policy depends on override policies that are missing: {', '.join(missing)}")
+        return unplaced_decision(
+            item, by, f"the policy depends on override policies that are missing: {', '.join(missing)}"
+        )
     try:
-        binding = wanted(template, policy, view)
+        binding = desired_binding(template, policy, view)
     except BindingNotReady as reason:
-        return unplaced(item, by, str(reason))
-    return Case(binding, by, intent_of(binding, fleet, feature_gates(view), view))
+        return unplaced_decision(item, by, str(reason))
+    return BindingCase(binding, by, intent_of(binding, fleet, feature_gates(view), view))
 
 
-def unplaced(item: Item, by: str, why: str) -> Verdict:
-    return Verdict(dialect="karmada", subject=item.name, by=by, placed=False, message=why)
+def unplaced_decision(item: Manifest, by: str, why: str) -> DryRunDecision:
+    return DryRunDecision(dialect="karmada", subject=item.name, by=by, placed=False, message=why)
 
 
-def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
+def desired_binding(template: Raw, policy: Policy, view: StaticView) -> Binding:
     new = binding_for(template, policy, view)
     existing = well_known.binding_at(view, new.namespace, new.name)
     return new if existing is None else merge_binding(existing, new)
 
 
-def told_case(case: Case, decision: karmada.BindingDecision | None) -> Verdict:
+def workload_decision(case: BindingCase, decision: karmada.BindingDecision | None) -> DryRunDecision:
     resource = case.binding.spec.resource
-    subject = called({"kind": resource.kind, "metadata": {"name": resource.name, "namespace": resource.namespace}})
+    subject = display_name(
+        {"kind": resource.kind, "metadata": {"name": resource.name, "namespace": resource.namespace}}
+    )
     if case.intent is None or decision is None:
         current = tuple(
-            Target(name=target.name, outcome=CHOSEN, replicas=target.replicas, before=target.replicas)
+            TargetOutcome(name=target.name, outcome=CHOSEN, replicas=target.replicas, before=target.replicas)
             for target in case.binding.spec.clusters
         )
         text = "unchanged: neither placement nor replicas have changed"
-        return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current)
+        return DryRunDecision(
+            dialect="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current
+        )
     decision = adjust_to_intent(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [
-        Target(
+        TargetOutcome(
             name=one.name,
             outcome=REFUSED if one.refused is not None else CHOSEN if one.replicas is not None else NOT_NEEDED,
             replicas=one.replicas if case.binding.spec.replicas else None,
             before=one.before,
             plugin=one.refused.plugin if one.refused is not None else "",
-            reason=reason_of(one),
+            reason=reason_text(one),
             scores={**one.scores, **one.prioritizers},
             total=one.total if one.prioritizers else None,
             room=one.room,
         )
         for one in story.clusters
     ]
-    return Verdict(
+    return DryRunDecision(
         dialect="karmada",
         subject=subject,
         by=case.by,
         placed=story.ok,
-        message=in_short(targets) if story.ok else story.message,
+        message=summary_text(targets) if story.ok else story.message,
         targets=tuple(targets),
         groups=story.groups,
         strategy=story.strategy,
@@ -284,7 +294,7 @@ def told_case(case: Case, decision: karmada.BindingDecision | None) -> Verdict:
     )
 
 
-def reason_of(story: ClusterExplanation) -> str:
+def reason_text(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return story.refused.message
     if not story.selected:
@@ -292,7 +302,7 @@ def reason_of(story: ClusterExplanation) -> str:
     return f"fits {story.room} replicas" if story.room is not None else ""
 
 
-def in_short(targets: Sequence[Target]) -> str:
+def summary_text(targets: Sequence[TargetOutcome]) -> str:
     selected = [target for target in targets if target.outcome == CHOSEN]
     counted = sum(target.replicas or 0 for target in selected)
     copies = (
@@ -306,12 +316,12 @@ def in_short(targets: Sequence[Target]) -> str:
 # Placements and managed clusters
 
 
-def placement_verdicts(
-    intake: Intake, placements: Sequence[OcmPlacement], view: Shelf, decided: list[PlacementDecision]
-) -> Iterator[Verdict]:
+def decide_placements(
+    manifests: Manifests, placements: Sequence[OcmPlacement], view: StaticView, decided: list[PlacementDecision]
+) -> Iterator[DryRunDecision]:
     """Decide the Placements in the order of the files, each independently of the others."""
     scene = PlacementSnapshotCache(
-        item.typed for item in intake.items if isinstance(item.typed, PlacementSnapshotCache.kinds)
+        item.typed for item in manifests.items if isinstance(item.typed, PlacementSnapshotCache.kinds)
     ).snapshot(view.now)
     for placement in placements:
         ask = placement_request(placement, scene, cast("Any", compiler()), view)
@@ -319,19 +329,19 @@ def placement_verdicts(
         try:
             answer = decide(ask, scene)
         except UnlistableClusterSet as fault:
-            yield Verdict(dialect="ocm", subject=subject, placed=False, message=str(fault))
+            yield DryRunDecision(dialect="ocm", subject=subject, placed=False, message=str(fault))
             continue
         misconfiguration, satisfaction = misconfigured_condition(answer), satisfied_condition(answer, placement.spec)
         is_valid = misconfiguration.status == "False"
         decided += [new_decision(placement, page, None) for page in decision_pages(placement.name, answer.groups)]
         ends = [end for end in (answer.result.recheck_at, answer.result.scores_until) if end is not None]
-        yield Verdict(
+        yield DryRunDecision(
             dialect="ocm",
             subject=subject,
             by=f"cluster sets {', '.join(answer.eligible_sets)}" if answer.eligible_sets else "no cluster set",
             placed=is_valid and satisfaction.status == "True",
             message=satisfaction.message if is_valid else misconfiguration.message.lstrip(":"),
-            targets=tuple(fates(ask, scene)),
+            targets=tuple(cluster_outcomes(ask, scene)),
             groups=tuple(
                 AffinityGroupExplanation(name=group.name or str(number), message=", ".join(group.clusters))
                 for number, group in enumerate(answer.groups)
@@ -342,12 +352,12 @@ def placement_verdicts(
         )
 
 
-def fates(ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[Target]:
+def cluster_outcomes(ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[TargetOutcome]:
     scores = scores_by_cluster(ask, scene)
     outcomes = {"Selected": CHOSEN, "NotNeeded": NOT_NEEDED}
     for fate in placement_explain.cluster_outcomes(ask, scene):
         elsewhere = fate.outcome == "NotInSets"
-        yield Target(
+        yield TargetOutcome(
             name=fate.cluster,
             outcome=outcomes.get(fate.outcome, REFUSED),
             plugin="ClusterSets" if elsewhere else fate.plugin,
@@ -376,59 +386,61 @@ def scores_by_cluster(ask: OcmRequest, scene: PlacementSnapshot) -> Mapping[str,
 # pods and nodes
 
 
-def pod_verdicts(intake: Intake, waiting: Sequence[Pod], now: datetime, profile: Profile) -> Iterator[Verdict]:
+def decide_pods(
+    manifests: Manifests, pending: Sequence[Pod], now: datetime, profile: Profile
+) -> Iterator[DryRunDecision]:
     """Decide the pods in the order of the scheduler: by priority, then by position in the files."""
-    fleet = node_fleet(intake, now)
-    ranked = [with_priority(pod, intake) for pod in waiting]
+    fleet = node_fleet_from_manifests(manifests, now)
+    ranked = [with_priority(pod, manifests) for pod in pending]
     for pod in sorted(ranked, key=lambda pod: -(pod.spec.priority or 0)):
         decision = schedule(pod, fleet)
-        text = f"node {decision.node}" if decision.node else no_node(pod, fleet, intake, profile)
+        text = f"node {decision.node}" if decision.node else no_node_text(pod, fleet, manifests, profile)
         if decision.tied_count > 1:
             text = f"{text}, tied with {decision.tied_count - 1} more"
-        yield Verdict(
+        yield DryRunDecision(
             dialect="pods",
             subject=f"Pod {pod.namespace}/{pod.name}",
             placed=decision.node is not None,
             message=text,
-            targets=tuple(nodes_seen(pod, fleet, decision.node)),
+            targets=tuple(node_outcomes(pod, fleet, decision.node)),
             tie_break="equal totals: the node with the fewest pods, then the first name",
         )
         fleet = apply_decision(decision, fleet)
 
 
-def node_fleet(intake: Intake, now: datetime) -> NodeSnapshot:
-    namespaces = {namespace.name: namespace.metadata.labels for namespace in intake.all(Namespace)}
-    fleet = NodeSnapshot.of(intake.all(Node), intake.all(Pod), namespaces=namespaces, now=now)
+def node_fleet_from_manifests(manifests: Manifests, now: datetime) -> NodeSnapshot:
+    namespaces = {namespace.name: namespace.metadata.labels for namespace in manifests.all(Namespace)}
+    fleet = NodeSnapshot.of(manifests.all(Node), manifests.all(Pod), namespaces=namespaces, now=now)
     services: dict[str, list[dict[str, str]]] = {}
-    for item in intake.items:
+    for item in manifests.items:
         if (item.raw["apiVersion"], item.raw["kind"]) == ("v1", "Service"):
             selector = (item.raw.get("spec") or {}).get("selector") or {}
             services.setdefault(item.raw["metadata"]["namespace"], []).append(selector)
-    sets: list[ReplicaSet | StatefulSet] = [*intake.all(ReplicaSet), *intake.all(StatefulSet)]
+    sets: list[ReplicaSet | StatefulSet] = [*manifests.all(ReplicaSet), *manifests.all(StatefulSet)]
     workloads = {one.metadata.uid: one.spec.selector for one in sets if one.spec.selector is not None}
     return fleet.with_groups(SelectorGroups(services, workloads))
 
 
-def with_priority(pod: Pod, intake: Intake) -> Pod:
+def with_priority(pod: Pod, manifests: Manifests) -> Pod:
     """Set the priority from the PriorityClass, as the API server does."""
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None or not name:
         return pod
-    known = {**SYSTEM_PRIORITIES, **{one.name: one.value for one in intake.all(PriorityClass)}}
+    known = {**SYSTEM_PRIORITIES, **{one.name: one.value for one in manifests.all(PriorityClass)}}
     if name not in known:
-        raise InputFault(
-            f"{intake.where(pod)}: Pod {pod.namespace}/{pod.name}: spec.priorityClassName: none of the files has a "
+        raise InputError(
+            f"{manifests.location_of(pod)}: Pod {pod.namespace}/{pod.name}: spec.priorityClassName: none of the files has a "
             f"PriorityClass {name}"
         )
     return pod.but(spec=pod.spec.but(priority=known[name]))
 
 
-def nodes_seen(pod: Pod, fleet: NodeSnapshot, taken: str | None) -> Iterator[Target]:
+def node_outcomes(pod: Pod, fleet: NodeSnapshot, selected: str | None) -> Iterator[TargetOutcome]:
     for opinion in node_opinions(pod, fleet):
         objection = opinion.rejection
-        yield Target(
+        yield TargetOutcome(
             name=opinion.node,
-            outcome=REFUSED if objection is not None else CHOSEN if opinion.node == taken else NOT_NEEDED,
+            outcome=REFUSED if objection is not None else CHOSEN if opinion.node == selected else NOT_NEEDED,
             before=opinion.pod_count,
             plugin=objection.plugin if objection is not None else "",
             reason=objection.reason.message if objection is not None else "",
@@ -437,13 +449,13 @@ def nodes_seen(pod: Pod, fleet: NodeSnapshot, taken: str | None) -> Iterator[Tar
         )
 
 
-def no_node(pod: Pod, fleet: NodeSnapshot, intake: Intake, profile: Profile) -> str:
+def no_node_text(pod: Pod, fleet: NodeSnapshot, manifests: Manifests, profile: Profile) -> str:
     """Why no node fits, which pods preemption would evict, and what would happen to them."""
     now = fleet.nodes.now if profile.preemption_obeys_budgets else None
-    covers = [preemption_budget(budget, now) for budget in intake.all(PodDisruptionBudget)]
+    covers = [preemption_budget(budget, now) for budget in manifests.all(PodDisruptionBudget)]
     if now is not None:
-        covers += [preemption_budget(budget, now) for budget in intake.all(DisruptionBudget) if is_over_pods(budget)]
-    found = preempt(pod, fleet, covers, profile, disruptions=burdens_in(intake, fleet.nodes.now))
+        covers += [preemption_budget(budget, now) for budget in manifests.all(DisruptionBudget) if is_over_pods(budget)]
+    found = preempt(pod, fleet, covers, profile, disruptions=recent_disruptions_in(manifests, fleet.nodes.now))
     if isinstance(found, Reason):
         return f"{unschedulable_message(pod, fleet)} Preemption does not help: {found.message}."
     victims = ", ".join("/".join(victim.key) for victim in found.chosen.victims)
@@ -453,10 +465,10 @@ def no_node(pod: Pod, fleet: NodeSnapshot, intake: Intake, profile: Profile) -> 
     return f"{unschedulable_message(pod, fleet)} On {found.chosen.node} it would preempt {victims}. ({outcomes})"
 
 
-def burdens_in(intake: Intake, now: datetime) -> DisruptionsLookup:
+def recent_disruptions_in(manifests: Manifests, now: datetime) -> DisruptionsLookup:
     """The recent disruptions of each owner, as far as its pods show them."""
     pods_by_owner: dict[str, list[Pod]] = {}
-    for one in intake.all(Pod):
+    for one in manifests.all(Pod):
         if one.controller is not None and not one.is_terminal:
             pods_by_owner.setdefault(one.controller.uid, []).append(one)
 

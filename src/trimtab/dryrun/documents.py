@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 import yaml
 
 from trimtab.api.value import Raw
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
-_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
-class Loader(_Safe):  # type: ignore[misc]
+class KubernetesYamlLoader(_SafeLoader):  # type: ignore[misc]
     """Reads YAML as Kubernetes does: a timestamp is a string, with or without quotes."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in _Safe.yaml_implicit_resolvers.items()
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
     }
 
 
-LARGEST_DOCUMENT = 64 << 20
+MAX_FILE_CHARACTERS = 64 << 20
 
 
 class Document(NamedTuple):
@@ -34,44 +34,44 @@ class Document(NamedTuple):
     position: int
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         return f"{self.file}, document {self.position}"
 
 
-def documents(files: Iterable[str]) -> Iterator[Document]:
+def read_documents(files: Iterable[str]) -> Iterator[Document]:
     """All objects of these YAML or JSON files (`-` is standard input); a List yields its items."""
     for file in files:
-        yield from _documents(file)
+        yield from _read_file(file)
 
 
-def _documents(file: str) -> Iterator[Document]:
+def _read_file(file: str) -> Iterator[Document]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as fault:
-        raise InputFault(f"cannot read {file}: {fault}") from fault
-    if len(text) > LARGEST_DOCUMENT:
-        raise InputFault(f"{file} is larger than {LARGEST_DOCUMENT >> 20} MiB")
+        raise InputError(f"cannot read {file}: {fault}") from fault
+    if len(text) > MAX_FILE_CHARACTERS:
+        raise InputError(f"{file} is larger than {MAX_FILE_CHARACTERS >> 20} MiB")
     position = 0
     try:
-        for document in yaml.load_all(text, Loader=Loader):
+        for document in yaml.load_all(text, Loader=KubernetesYamlLoader):
             position += 1
             if document is not None:
-                yield from _opened(document, file, position)
+                yield from _flatten_lists(document, file, position)
     except yaml.YAMLError as fault:
-        raise InputFault(f"{file}, document {position + 1}: not YAML: {fault}") from fault
+        raise InputError(f"{file}, document {position + 1}: not YAML: {fault}") from fault
 
 
-def _opened(document: Any, file: str, position: int) -> Iterator[Document]:
+def _flatten_lists(document: Any, file: str, position: int) -> Iterator[Document]:
     if not isinstance(document, dict):
-        raise InputFault(f"{file}, document {position}: expected an object, found {type(document).__name__}")
+        raise InputError(f"{file}, document {position}: expected an object, found {type(document).__name__}")
     if document.get("kind") == "List" or (str(document.get("kind", "")).endswith("List") and "items" in document):
         for item in document.get("items") or []:
-            yield from _opened(item, file, position)
+            yield from _flatten_lists(item, file, position)
         return
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            raise InputFault(f"{file}, document {position}: {field} is missing")
+            raise InputError(f"{file}, document {position}: {field} is missing")
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise InputFault(f"{file}, document {position}: {document['kind']}: metadata.name is missing")
+        raise InputError(f"{file}, document {position}: {document['kind']}: metadata.name is missing")
     yield Document(document, file, position)

@@ -10,8 +10,8 @@ from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, find_kind
 from trimtab.api.kinds.native import codec
 from trimtab.api.value import Object, Raw
-from trimtab.dryrun.documents import Document, documents
-from trimtab.errors import Cause, InputFault
+from trimtab.dryrun.documents import Document, read_documents
+from trimtab.errors import Cause, InputError
 from trimtab.registry import discover
 from trimtab.server.apiserver import served_resources_of
 from trimtab.server.registry.cel_rules import new_rule_evaluator
@@ -19,10 +19,10 @@ from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.resources import ServedResource
 
 T = TypeVar("T", bound=Object)
-OUR_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
+KNOWN_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
 
 
-class Item(NamedTuple):
+class Manifest(NamedTuple):
     """One object of a file with all defaults set."""
 
     raw: Raw
@@ -32,68 +32,68 @@ class Item(NamedTuple):
 
     @property
     def name(self) -> str:
-        return called(self.raw)
+        return display_name(self.raw)
 
 
-def called(raw: Raw) -> str:
+def display_name(raw: Raw) -> str:
     """`Deployment demo/web`."""
     metadata = raw["metadata"]
     namespace = metadata.get("namespace", "")
     return f"{raw['kind']} {namespace}/{metadata['name']}" if namespace else f"{raw['kind']} {metadata['name']}"
 
 
-class Intake(NamedTuple):
+class Manifests(NamedTuple):
     """All objects of the files, and the warnings about them."""
 
-    items: tuple[Item, ...]
+    items: tuple[Manifest, ...]
     warnings: tuple[str, ...]
 
     def all(self, type_: type[T]) -> list[T]:
         return [item.typed for item in self.items if isinstance(item.typed, type_)]
 
-    def where(self, thing: Object) -> str:
-        return next((item.document.where for item in self.items if item.typed is thing), "")
+    def location_of(self, obj: Object) -> str:
+        return next((item.document.location for item in self.items if item.typed is obj), "")
 
 
-def taken_in(files: Iterable[str]) -> Intake:
+def read_manifests(files: Iterable[str]) -> Manifests:
     """All objects of these files; raises InputError with one line for each error in them."""
     discover(kind_modules)
     fitter = ObjectSchema(new_rule_evaluator())
-    items: dict[tuple[str, str, str, str], Item] = {}
+    items: dict[tuple[str, str, str, str], Manifest] = {}
     faults: list[str] = []
     warnings: list[str] = []
-    for document in documents(files):
+    for document in read_documents(files):
         errors: list[str] = []
-        item = _taken(document, fitter, errors, warnings)
-        faults += [f"{document.where}: {called(document.obj)}: {fault}" for fault in errors]
+        item = _read_manifest(document, fitter, errors, warnings)
+        faults += [f"{document.location}: {display_name(document.obj)}: {fault}" for fault in errors]
         if item is None:
             continue
         metadata = item.raw["metadata"]
         identity = (item.raw["apiVersion"], item.raw["kind"], metadata.get("namespace", ""), metadata["name"])
         if identity in items:
-            faults.append(f"{document.where}: {item.name} is already in {items[identity].document.where}")
+            faults.append(f"{document.location}: {item.name} is already in {items[identity].document.location}")
         items[identity] = item
     if faults:
-        raise InputFault("\n  ".join(["the files have errors:", *faults]))
-    return Intake(tuple(items.values()), tuple(warnings))
+        raise InputError("\n  ".join(["the files have errors:", *faults]))
+    return Manifests(tuple(items.values()), tuple(warnings))
 
 
 @cache
-def _served(kind: Kind, api_version: str) -> ServedResource:
+def _served_resource(kind: Kind, api_version: str) -> ServedResource:
     return next(served for served in served_resources_of(kind) if served.api_version == api_version)
 
 
-def _taken(document: Document, fitter: ObjectSchema, faults: list[str], warnings: list[str]) -> Item | None:
+def _read_manifest(document: Document, fitter: ObjectSchema, faults: list[str], warnings: list[str]) -> Manifest | None:
     raw = document.obj
     kind = find_kind(raw["apiVersion"], raw["kind"])
     if kind is None:
-        if any(raw["apiVersion"].partition("/")[0].endswith(group) for group in OUR_GROUPS):
+        if any(raw["apiVersion"].partition("/")[0].endswith(group) for group in KNOWN_GROUPS):
             faults.append(f"apiVersion {raw['apiVersion']} has no kind {raw['kind']}")
             return None
-        return Item(raw, document, None)
-    served = _served(kind, raw["apiVersion"])
+        return Manifest(raw, document, None)
+    served = _served_resource(kind, raw["apiVersion"])
     if kind.namespaced:
-        raw = _at_home(raw)
+        raw = _with_default_namespace(raw)
     try:
         read = fitter.read(served, raw)
     except codec.NativeDecodeError as fault:
@@ -101,20 +101,27 @@ def _taken(document: Document, fitter: ObjectSchema, faults: list[str], warnings
         return None
     # A cluster may be newer than Trimtab: unknown fields of built-in kinds are only warnings.
     (faults if kind.custom else warnings).extend(
-        read.problems if kind.custom else [f"{document.where}: {called(raw)}: {problem}" for problem in read.problems]
+        read.problems
+        if kind.custom
+        else [f"{document.location}: {display_name(raw)}: {problem}" for problem in read.problems]
     )
-    return _fitted(
-        Item({**read.obj, "apiVersion": raw["apiVersion"], "kind": kind.name}, document, None), served, fitter, faults
+    return _complete_and_validate(
+        Manifest({**read.obj, "apiVersion": raw["apiVersion"], "kind": kind.name}, document, None),
+        served,
+        fitter,
+        faults,
     )
 
 
-def _at_home(raw: Raw) -> Raw:
+def _with_default_namespace(raw: Raw) -> Raw:
     """An object without a namespace is in `default`, as in kubectl."""
     metadata = raw["metadata"]
     return raw if metadata.get("namespace") else {**raw, "metadata": {**metadata, "namespace": "default"}}
 
 
-def _fitted(item: Item, served: ServedResource, fitter: ObjectSchema, faults: list[str]) -> Item | None:
+def _complete_and_validate(
+    item: Manifest, served: ServedResource, fitter: ObjectSchema, faults: list[str]
+) -> Manifest | None:
     raw, kind = fitter.apply_defaults(served, item.raw), served.kind
     for fill in kind.admission_defaults:
         raw = fill(raw)

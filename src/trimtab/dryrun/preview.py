@@ -27,15 +27,15 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide_all
 from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.dryrun.documents import Document
-from trimtab.dryrun.manifests import Item
-from trimtab.dryrun.static_view import Shelf
+from trimtab.dryrun.manifests import Manifest
+from trimtab.dryrun.static_view import StaticView
 from trimtab.interpret.match import policy_priority
-from trimtab.tables import table
+from trimtab.tables import format_table
 
-JOB = "dry-run"
+DRY_RUN_NAME = "dry-run"
 
 
-class Case(NamedTuple):
+class PreviewCase(NamedTuple):
     """One workload, its binding after the hypothetical change, and the scheduling intent that follows."""
 
     name: str
@@ -43,35 +43,37 @@ class Case(NamedTuple):
     intent: SchedulingIntent
 
 
-async def forecast(client: Client, spec: Raw, now: datetime, profile: Profile = TRIMTAB) -> str:
+async def preview_rebalance(client: Client, spec: Raw, now: datetime, profile: Profile = TRIMTAB) -> str:
     """A table of what a rebalance would move, what can start now, and which budget delays the rest."""
     job = WorkloadRebalancer(
-        metadata=Meta(name=JOB, generation=1), spec=msgspec.convert(spec, RebalancerSpec, strict=False)
+        metadata=Meta(name=DRY_RUN_NAME, generation=1), spec=msgspec.convert(spec, RebalancerSpec, strict=False)
     )
-    view = await copied(client, [job], now, profile)
-    fleet = await fleet_of(client, view)
+    view = await fetch_view(client, [job], now, profile)
+    fleet = await fetch_fleet(client, view)
     rows: dict[str, Sequence[str]] = {}
-    cases: list[Case] = []
+    cases: list[PreviewCase] = []
     for ref in selected_workloads(job, view):
         binding = binding_of(ref, view)
-        stamped_binding = stamped(binding, view) if binding is not None else None
+        stamped_binding = with_reschedule_request(binding, view) if binding is not None else None
         intent = intent_of(stamped_binding, fleet, feature_gates(view), view) if stamped_binding is not None else None
         if stamped_binding is None or intent is None or stamped_binding.spec.placement is None:
-            rows[named(ref)] = ("-", "-", "no binding with a placement")
+            rows[reference_name(ref)] = ("-", "-", "no binding with a placement")
         else:
-            cases.append(Case(named(ref), stamped_binding, intent))
-    return shown(rows | thought_through(cases, fleet, view))
+            cases.append(PreviewCase(reference_name(ref), stamped_binding, intent))
+    return format_rows(rows | decide_cases(cases, fleet, view))
 
 
-async def previewed(client: Client, policies: Sequence[Policy], now: datetime, profile: Profile = TRIMTAB) -> str:
+async def preview_policies(
+    client: Client, policies: Sequence[Policy], now: datetime, profile: Profile = TRIMTAB
+) -> str:
     """A table of what these policies would move, claim or no longer select if they were applied."""
-    view = await copied(client, policies, now, profile)
-    fleet = await fleet_of(client, view)
+    view = await fetch_view(client, policies, now, profile)
+    fleet = await fetch_fleet(client, view)
     rows: dict[str, Sequence[str]] = {}
-    cases: list[Case] = []
+    cases: list[PreviewCase] = []
     for policy in policies:
-        for binding in (found for found in well_known.all_bindings(view) if is_governed(found, policy)):
-            name, now_there = workload_of(binding), shares(binding.spec.clusters)
+        for binding in (found for found in well_known.all_bindings(view) if is_claimed_by(found, policy)):
+            name, now_there = workload_name(binding), format_shares(binding.spec.clusters)
             template = view.raw(well_known.template_ref(binding))
             if template is not None and not policy_priority(selectors_of(policy), template):
                 rows[name] = (now_there, now_there, "no longer selected: it keeps running without a policy")
@@ -81,113 +83,119 @@ async def previewed(client: Client, policies: Sequence[Policy], now: datetime, p
             if intent is None:
                 rows[name] = (now_there, now_there, "no change")
             else:
-                cases.append(Case(name, edited, intent))
-        for name in newcomers(policy, view):
+                cases.append(PreviewCase(name, edited, intent))
+        for name in unclaimed_workloads(policy, view):
             rows.setdefault(name, ("-", "?", "not propagated; this policy would claim it"))
     if not rows and not cases:
         return "These policies select no workload."
-    return shown(rows | thought_through(cases, fleet, view))
+    return format_rows(rows | decide_cases(cases, fleet, view))
 
 
-def is_governed(binding: Binding, policy: Policy) -> bool:
+def is_claimed_by(binding: Binding, policy: Policy) -> bool:
     notes = binding.metadata.annotations
     if policy.namespace:
         return (notes.get(well_known.PP_NAMESPACE), notes.get(well_known.PP_NAME)) == (policy.namespace, policy.name)
     return notes.get(well_known.CPP_NAME) == policy.name
 
 
-def newcomers(policy: Policy, view: Shelf) -> Iterator[str]:
+def unclaimed_workloads(policy: Policy, view: StaticView) -> Iterator[str]:
     """Templates that the policy selects and that have no binding."""
-    known = {workload_of(binding) for binding in well_known.all_bindings(view)}
+    known = {workload_name(binding) for binding in well_known.all_bindings(view)}
     for selector in policy.spec.resource_selectors:
         for template in view.raws(selector.api_version, selector.kind, policy.namespace or selector.namespace or None):
             metadata = template["metadata"]
-            name = slashed(template["kind"], metadata.get("namespace", ""), metadata["name"])
+            name = join_with_slashes(template["kind"], metadata.get("namespace", ""), metadata["name"])
             if name not in known and policy_priority(selectors_of(policy), template):
                 yield name
 
 
-def workload_of(binding: Binding) -> str:
+def workload_name(binding: Binding) -> str:
     workload = binding.spec.resource
-    return slashed(workload.kind, workload.namespace, workload.name)
+    return join_with_slashes(workload.kind, workload.namespace, workload.name)
 
 
-def slashed(*parts: str) -> str:
+def join_with_slashes(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-def thought_through(cases: Sequence[Case], fleet: Fleet[Cluster], view: Shelf) -> dict[str, Sequence[str]]:
+def decide_cases(cases: Sequence[PreviewCase], fleet: Fleet[Cluster], view: StaticView) -> dict[str, Sequence[str]]:
     decisions, _ = decide_all([case.intent.request for case in cases], fleet, view.profile)
     return {
-        case.name: told(case, adjust_to_intent(case.binding, decision, case.intent), view)
+        case.name: preview_row(case, adjust_to_intent(case.binding, decision, case.intent), view)
         for case, decision in zip(cases, decisions, strict=True)
     }
 
 
-def shown(rows: Mapping[str, Sequence[str]]) -> str:
-    return table(("WORKLOAD", "NOW", "THEN", "NOTE"), ((name, *rows[name]) for name in sorted(rows)))
+def format_rows(rows: Mapping[str, Sequence[str]]) -> str:
+    return format_table(("WORKLOAD", "NOW", "THEN", "NOTE"), ((name, *rows[name]) for name in sorted(rows)))
 
 
-def named(ref: WorkloadReference) -> str:
-    return slashed(ref.kind, ref.namespace, ref.name)
+def reference_name(ref: WorkloadReference) -> str:
+    return join_with_slashes(ref.kind, ref.namespace, ref.name)
 
 
-def stamped(binding: Binding, view: Shelf) -> Binding:
+def with_reschedule_request(binding: Binding, view: StaticView) -> Binding:
     last = binding.status.last_scheduled_time or view.now
-    return binding_moves.with_reschedule_request(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
+    return binding_moves.with_reschedule_request(
+        binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", DRY_RUN_NAME
+    )
 
 
-def told(case: Case, decision: BindingDecision, view: Shelf) -> Sequence[str]:
-    now = shares(case.binding.spec.clusters)
+def preview_row(case: PreviewCase, decision: BindingDecision, view: StaticView) -> Sequence[str]:
+    now = format_shares(case.binding.spec.clusters)
     if not decision.ok:
         return now, now, decision.condition[2]
     if decision.targets == case.binding.spec.clusters:
         return now, now, "no change"
     start = apply_gate(case.binding, decision, case.intent.cause, options_for(case.binding, view), view, set())
-    return now, shares(decision.targets), beginning(case.binding, start) if isinstance(start, GateResult) else ""
+    return (
+        now,
+        format_shares(decision.targets),
+        start_text(case.binding, start) if isinstance(start, GateResult) else "",
+    )
 
 
-def beginning(binding: Binding, begun: GateResult) -> str:
+def start_text(binding: Binding, start: GateResult) -> str:
     """How the move would start: at once, with the replacement first, in steps, or later."""
-    if begun.refusal is not None:
-        is_partial = begun.clusters != binding.spec.clusters
-        return f"{'in steps' if is_partial else 'delayed'}: {begun.refusal.message}"
-    return "replacement first" if begun.holds else "at once"
+    if start.refusal is not None:
+        is_partial = start.clusters != binding.spec.clusters
+        return f"{'in steps' if is_partial else 'delayed'}: {start.refusal.message}"
+    return "replacement first" if start.holds else "at once"
 
 
-def shares(targets: Iterable[TargetCluster]) -> str:
+def format_shares(targets: Iterable[TargetCluster]) -> str:
     return " ".join(f"{t.name}:{t.replicas}" if t.replicas else t.name for t in targets) or "-"
 
 
-async def copied(client: Client, supposed: Sequence[Object], now: datetime, profile: Profile) -> Shelf:
+async def fetch_view(client: Client, hypothetical: Sequence[Object], now: datetime, profile: Profile) -> StaticView:
     """A view of everything that affects the decisions, including the hypothetical objects."""
     bindings = [*await list_typed(client, ResourceBinding), *await list_typed(client, ClusterResourceBinding)]
     wanted = {(b.spec.resource.api_version, b.spec.resource.kind) for b in bindings}
-    for policy in (one for one in supposed if isinstance(one, Policy)):
+    for policy in (one for one in hypothetical if isinstance(one, Policy)):
         wanted |= {(selector.api_version, selector.kind) for selector in policy.spec.resource_selectors}
     templates: list[Raw] = []
     for resource in await client.resources():
         if (resource.api_version, resource.kind) in wanted:
-            templates += await listed(client, resource)
+            templates += await list_objects(client, resource)
     more: list[Object] = [
-        *supposed,
+        *hypothetical,
         *bindings,
         *await list_typed(client, Cluster),
         *await list_typed(client, DisruptionBudget),
         *await list_typed(client, PlacementDecision),
     ]
-    items = [Item(raw, Document(raw, "", 0), None) for raw in templates]
+    items = [Manifest(raw, Document(raw, "", 0), None) for raw in templates]
     parts: dict[str, Any] = {}
-    return Shelf(items, now=now, profile=profile, parts=parts, more=more)
+    return StaticView(items, now=now, profile=profile, parts=parts, more=more)
 
 
-async def listed(client: Client, resource: Resource) -> list[Raw]:
+async def list_objects(client: Client, resource: Resource) -> list[Raw]:
     """All objects of a kind with apiVersion and kind, which items of a list response do not have."""
     type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [{**type_meta, **raw} for raw in (await client.list(resource)).items]
 
 
-async def fleet_of(client: Client, view: Shelf) -> Fleet[Cluster]:
+async def fetch_fleet(client: Client, view: StaticView) -> Fleet[Cluster]:
     fleet = Fleet.of(view.all(Cluster), now=view.now)
     for score in await list_typed(client, AddOnPlacementScore):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})

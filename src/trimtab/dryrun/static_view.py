@@ -8,12 +8,12 @@ from trimtab.api.kind import find_kind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, Ref
-from trimtab.dryrun.manifests import Item
+from trimtab.dryrun.manifests import Manifest
 
 T = TypeVar("T", bound=Object)
 
 
-class Shelf:
+class StaticView:
     """A controller's View of the given objects, without members and without process memory."""
 
     fault = None
@@ -21,7 +21,7 @@ class Shelf:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        items: Sequence[Manifest],
         *,
         now: datetime,
         profile: Profile,
@@ -33,13 +33,13 @@ class Shelf:
         self._parts = parts
         self._raws = [item.raw for item in items]
         objects = [*(item.typed for item in items if item.typed is not None), *more]
-        self._things = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
+        self._objects = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
         return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
-        return [t for t in self._things if isinstance(t, type_) and (namespace is None or t.namespace == namespace)]
+        return [t for t in self._objects if isinstance(t, type_) and (namespace is None or t.namespace == namespace)]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return [thing for thing in self.all(index.type) if value in index.values(thing)]

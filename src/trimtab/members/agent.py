@@ -6,7 +6,7 @@ import logging
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
-from trimtab.errors import AlreadyExists, ApiFault, NotFound
+from trimtab.errors import AlreadyExists, ApiError, NotFound
 from trimtab.members.join import CLUSTER_NAMESPACE, NAMESPACES
 from trimtab.runtime.leader_election import LEASES, micro_time
 
@@ -31,7 +31,7 @@ class Heartbeat:
         while True:
             try:
                 await self.renew_lease()
-            except (ApiFault, OSError, TimeoutError) as fault:
+            except (ApiError, OSError, TimeoutError) as fault:
                 log.warning("cannot renew the lease of %s: %s", self._cluster, fault)
             await asyncio.sleep(self._period)
 

@@ -9,7 +9,7 @@ from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
-from trimtab.errors import AlreadyExists, InputFault, NotFound
+from trimtab.errors import AlreadyExists, InputError, NotFound
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -40,7 +40,7 @@ async def join(
 ) -> Raw:
     """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host."""
     if faults := label_faults(name):
-        raise InputFault(f"{name!r} cannot be the name of a cluster: {faults[0]}")
+        raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
     identity = await _cluster_id(member)
     await _check_not_joined(host, name, identity)
     spec: Raw = {
@@ -89,9 +89,9 @@ async def _cluster_id(member: Client) -> str:
 async def _check_not_joined(host: Client, name: str, cluster_id: str) -> None:
     for other in (await host.list(resource_of(kind_of(Cluster)))).items:
         if other["metadata"]["name"] == name:
-            raise InputFault(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
+            raise InputError(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
         if (other.get("spec") or {}).get("id") == cluster_id:
-            raise InputFault(f"this cluster is already joined as {other['metadata']['name']}")
+            raise InputError(f"this cluster is already joined as {other['metadata']['name']}")
 
 
 async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:

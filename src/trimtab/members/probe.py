@@ -16,7 +16,7 @@ from trimtab.clock import Clock
 from trimtab.controllers.clusters.capacity import node_summary, resource_summary
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod, unschedulable_pods
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.members.roster import MemberHandle, Roster
 from trimtab.runtime.cache import Cache
 
@@ -83,7 +83,7 @@ class Prober:
                 if not healthy:
                     return Probe(now, online=True, healthy=False)
                 return await self._read_state(member, cluster)
-        except (ApiFault, OSError, TimeoutError) as fault:
+        except (ApiError, OSError, TimeoutError) as fault:
             log.info("member %s does not respond: %s", cluster.name, fault or type(fault).__name__)
             return Probe(self._clock.now(), online=False, healthy=False)
         except Exception:

@@ -11,7 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry, Table
 
 MANAGED_LABEL = "karmada.io/managed"
@@ -126,7 +126,7 @@ class Roster:
     def _connect_member(self, cluster: Cluster, address: object) -> None:
         try:
             client = self._connect(cluster)
-        except (InputFault, ValueError) as fault:
+        except (InputError, ValueError) as fault:
             log.warning("cannot connect to %s: %s", cluster.name, fault)
             return
         if client is not None:

@@ -23,7 +23,7 @@ from trimtab.decide.pods.avoid_list import (
 )
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.runtime.event_recorder import EventRecorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -43,7 +43,7 @@ class AvoidLists:
         owner = move.pod.pod.controller
         if owner is None or not move.source:
             return
-        with contextlib.suppress(ApiFault):
+        with contextlib.suppress(ApiError):
             node = await self._client.get(NODES, "", move.source)
             entries = entries_of(node["metadata"].get("annotations") or {})
             entry = _entry(move, owner, snapshot)
@@ -62,7 +62,7 @@ class AvoidLists:
             entries = entries_of(node.metadata.annotations)
             kept = active_entries(entries, now, lambda one: _owner_exists(one, owners), waiting.__contains__)
             if kept != entries:
-                with contextlib.suppress(ApiFault):
+                with contextlib.suppress(ApiError):
                     await self._write(node.name, kept)
 
     async def _write(self, node: str, entries: tuple[AvoidEntry, ...]) -> None:

@@ -17,9 +17,9 @@ from trimtab.clock import Clock, timestamp
 from trimtab.controllers.pods.owners import SURGED_ANNOTATION
 from trimtab.decide.pods.budgets.pod_budgets import is_over_pods, selects
 from trimtab.errors import (
-    ApiFault,
+    ApiError,
     Conflict,
-    InputFault,
+    InputError,
     InternalError,
     NotFound,
     TimedOut,
@@ -126,7 +126,7 @@ class NodeDrain:
         for pod in self._pods_to_evict(await self._pods()):
             try:
                 await evict(self._client, pod, eviction_body(pod, by="drain", dry_run=True))
-            except ApiFault as fault:
+            except ApiError as fault:
                 until = self._now() + timedelta(seconds=fault.retry_after) if fault.retry_after else None
                 self._record_step(pod, "Blocked", await detailed_refusal_message(self._client, pod, fault), until)
             else:
@@ -160,7 +160,7 @@ class NodeDrain:
                 leaving.append(pod)
         if complaints:
             closed = "" if self._options.dry_run else " is cordoned but"
-            raise InputFault(f"{self._node}{closed} cannot be drained: " + "; ".join(complaints))
+            raise InputError(f"{self._node}{closed} cannot be drained: " + "; ".join(complaints))
         return leaving
 
     # eviction
@@ -190,7 +190,7 @@ class NodeDrain:
                 return True  # it ended by itself, or another pod has its name
             except RETRYABLE as fault:
                 self._eviction_slots.release()
-                wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
+                wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiError) else pause
                 pause = min(2 * pause, MAX_RETRY_SECONDS)
                 message = await self._record_blocked(pod, fault, since)
                 if (
@@ -207,7 +207,7 @@ class NodeDrain:
                         return False
                     wait = min(wait, left)
                 await asyncio.sleep(wait)
-            except ApiFault as fault:
+            except ApiError as fault:
                 self._eviction_slots.release()
                 self._record_step(pod, "Failed", refusal_message(fault))
                 return False
@@ -224,10 +224,10 @@ class NodeDrain:
             return
         await evict(self._client, pod, eviction_body(pod, by="drain", grace=self._options.grace))
 
-    async def _record_blocked(self, pod: Raw, fault: ApiFault | OSError | TimeoutError, since: datetime) -> str:
+    async def _record_blocked(self, pod: Raw, fault: ApiError | OSError | TimeoutError, since: datetime) -> str:
         """Record what blocks the pod and until when; returns the message."""
         now = self._now()
-        if not isinstance(fault, ApiFault):
+        if not isinstance(fault, ApiError):
             message, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
         else:
             message, seconds = await self._refusal_message(pod, fault), fault.retry_after or 0
@@ -246,10 +246,10 @@ class NodeDrain:
             [*left[:MAX_NAMED_PODS], *([f"and {len(left) - MAX_NAMED_PODS} more"] if left[MAX_NAMED_PODS:] else [])]
         )
 
-    async def _refusal_message(self, pod: Raw, fault: ApiFault) -> str:
+    async def _refusal_message(self, pod: Raw, fault: ApiError) -> str:
         try:
             return await detailed_refusal_message(self._client, pod, fault)
-        except (ApiFault, OSError, TimeoutError):
+        except (ApiError, OSError, TimeoutError):
             return refusal_message(fault)
 
     async def _still_exists(self, pod: Raw) -> bool:
@@ -277,7 +277,7 @@ class NodeDrain:
         }
         self._condition_written = True
         patch = {"status": {"conditions": [condition]}}
-        with contextlib.suppress(ApiFault):
+        with contextlib.suppress(ApiError):
             await self._client.patch(
                 NODES, "", self._node, patch, type="strategic", subresource="status", manager="trimtab-drain"
             )
@@ -323,7 +323,7 @@ class NodeDrain:
         try:
             set_ = await self._client.get(REPLICASETS, namespace, _owner_name(pod, "ReplicaSet"))
             deployment = await self._client.get(DEPLOYMENTS, namespace, _owner_name(set_, "Deployment"))
-        except (ApiFault, OSError, TimeoutError):
+        except (ApiError, OSError, TimeoutError):
             return None
         annotated = (deployment["metadata"].get("annotations") or {}).get(SURGE) == "Allowed"
         if annotated or await self._budget_allows_surge(pod):
@@ -334,7 +334,7 @@ class NodeDrain:
         seen: Any = kind_of(Pod).decode(pod)
         try:
             budgets = (await self._client.list(BUDGETS, pod["metadata"]["namespace"])).items
-        except (ApiFault, OSError, TimeoutError):
+        except (ApiError, OSError, TimeoutError):
             return False  # a cluster that does not serve our budgets, or is unavailable
         found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
         return any(one.spec.surge == "Allowed" and is_over_pods(one) and selects(one, seen) for one in found)

@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.decide.pods.budgets.eviction import SEVERAL_BUDGETS
 from trimtab.decide.pods.budgets.pod_budgets import selects
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 
 PODS = Resource("", "v1", "pods", "Pod")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
@@ -45,12 +45,12 @@ async def evict(client: Client, pod: Raw, body: Raw) -> None:
     await client.submit(PODS, metadata["namespace"], metadata["name"], "eviction", body)
 
 
-def refusal_message(fault: ApiFault) -> str:
+def refusal_message(fault: ApiError) -> str:
     """Why an eviction was refused: the causes of the budgets where there are any."""
     return "; ".join(cause.message for cause in fault.causes) or fault.message
 
 
-async def detailed_refusal_message(client: Client, pod: Raw, fault: ApiFault) -> str:
+async def detailed_refusal_message(client: Client, pod: Raw, fault: ApiError) -> str:
     """The same; where the API server refuses several budgets without naming them, they are listed."""
     if SEVERAL_BUDGETS not in fault.message:
         return refusal_message(fault)

@@ -30,7 +30,7 @@ from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, move_record, plan_moves, plan_policy_moves
 from trimtab.decide.rescheduling.settings import ReschedulerSettings, read_settings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
-from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound, TooManyRequests
+from trimtab.errors import AlreadyExists, ApiError, Conflict, InputError, NotFound, TooManyRequests
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
 from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
@@ -68,7 +68,7 @@ def read_config(data: dict[str, str]) -> ReschedulerConfig:
             return ReschedulerConfig(read_settings(own, known), policy)
         return ReschedulerConfig(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
     except yaml.YAMLError as fault:
-        raise InputFault(f"not YAML: {fault}") from fault
+        raise InputError(f"not YAML: {fault}") from fault
 
 
 class NodeReservations(Protocol):
@@ -153,7 +153,7 @@ class Rescheduler:
             try:
                 await self.run_round()
                 self.rounds += 1
-            except (ApiFault, OSError, TimeoutError) as fault:
+            except (ApiError, OSError, TimeoutError) as fault:
                 log.warning("the round failed: %s", fault)
             await self._wait_for_next_round()
 
@@ -169,7 +169,7 @@ class Rescheduler:
             await asyncio.sleep(pause)
             left -= pause
             if left > 0:
-                with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                with contextlib.suppress(ApiError, OSError, TimeoutError):
                     self._smooth_metrics(await read_metrics(self._client) if self._uses_metrics else None)
                     await self._reload_configuration()
 
@@ -213,7 +213,7 @@ class Rescheduler:
     async def plan_round(self, *, confirmations: int | None = None) -> tuple[ReschedulingSnapshot, ReschedulingPlan]:
         """The plan of a round, without executing it."""
         if self._config is None:
-            raise InputFault(f"there is no ConfigMap {NAMESPACE}/{NAME}")
+            raise InputError(f"there is no ConfigMap {NAMESPACE}/{NAME}")
         objects = await read_cluster_objects(self._client, is_stock=not self._embedded)
         objects = objects._replace(measures=self._smooth_metrics(objects.measures))
         snapshot = ReschedulingSnapshot(objects, self._config.settings, await self._load_history(), self._clock.now())
@@ -248,7 +248,7 @@ class Rescheduler:
         """Read the configuration once, for callers that do not run rounds."""
         await self._reload_configuration()
         if self.config_error and self._config is None:
-            raise InputFault(self.config_error)
+            raise InputError(self.config_error)
 
     async def _reload_configuration(self) -> None:
         if self._fixed_config is not None:
@@ -263,7 +263,7 @@ class Rescheduler:
         self._version = raw["metadata"]["resourceVersion"]
         try:
             self._config, self.config_error = read_config(raw.get("data") or {}), ""
-        except InputFault as fault:
+        except InputError as fault:
             self.config_error = str(fault)
             kept = "the one before stays in force" if self._config else "nothing is rescheduled"
             self._record_event(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
@@ -292,7 +292,7 @@ class Rescheduler:
             await evict(self._client, raw, eviction_body(raw, by="rescheduler", annotations=noted, grace=grace))
         except NotFound:
             return "it is gone already"
-        except ApiFault as fault:
+        except ApiError as fault:
             if _is_evacuation_requested(pod, fault):
                 self._record_event(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
                 return None
@@ -385,7 +385,7 @@ class Rescheduler:
         return [{**accepted, "message": self.config_error}, {**stuck, "message": ", ".join(frozen)}, limited]
 
 
-def _is_evacuation_requested(pod: Pod, fault: ApiFault) -> bool:
+def _is_evacuation_requested(pod: Pod, fault: ApiError) -> bool:
     """Whether another component has taken over the move of the pod."""
     return (
         isinstance(fault, TooManyRequests)
@@ -394,7 +394,7 @@ def _is_evacuation_requested(pod: Pod, fault: ApiFault) -> bool:
     )
 
 
-def _overlap_reason(fault: ApiFault, move: PlannedMove, snapshot: ReschedulingSnapshot) -> str | None:
+def _overlap_reason(fault: ApiError, move: PlannedMove, snapshot: ReschedulingSnapshot) -> str | None:
     """Kubernetes refuses to evict a pod with two budgets; name them."""
     if fault.code != HTTP_INTERNAL_ERROR or "PodDisruptionBudget" not in fault.message:
         return None

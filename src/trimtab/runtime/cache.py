@@ -15,7 +15,7 @@ from trimtab.api.kind import Kind, kind_of, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
-from trimtab.errors import ApiFault, Expired, NotFound
+from trimtab.errors import ApiError, Expired, NotFound
 
 T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
@@ -239,7 +239,7 @@ class Cache:
                 if not table.synced.is_set():
                     table.replace_all((), "")
                 await asyncio.sleep(UNKNOWN_KIND_SECONDS)
-            except (ApiFault, OSError, TimeoutError) as fault:
+            except (ApiError, OSError, TimeoutError) as fault:
                 log.warning("cannot watch %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
                 pause = min(MAX_RELIST_SECONDS, pause * 2)

@@ -32,7 +32,7 @@ from trimtab.controllers.contract import (
     WriteSequence,
 )
 from trimtab.controllers.well_known import ref_of
-from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
 from trimtab.runtime.cache import Table
 from trimtab.runtime.commit import Write, difference, is_same_in_patched_fields, with_version, writes_for
 from trimtab.runtime.view import ControlPlaneState, MemberAccess
@@ -45,7 +45,7 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", 
 class MemberFault(Exception):
     """A fault of a member cluster's API server."""
 
-    def __init__(self, cluster: str, fault: ApiFault) -> None:
+    def __init__(self, cluster: str, fault: ApiError) -> None:
         super().__init__(f"{cluster}: {fault}")
         self.cluster = cluster
         self.fault = fault
@@ -56,10 +56,10 @@ def member_faults(cluster: str) -> Iterator[None]:
     """Raise whatever fails in the block as a `MemberFault` of this cluster."""
     try:
         yield
-    except ApiFault as fault:
+    except ApiError as fault:
         raise MemberFault(cluster, fault) from fault
     except (OSError, TimeoutError) as fault:
-        raise MemberFault(cluster, ApiFault(str(fault) or type(fault).__name__)) from fault
+        raise MemberFault(cluster, ApiError(str(fault) or type(fault).__name__)) from fault
 
 
 class EffectExecutor:

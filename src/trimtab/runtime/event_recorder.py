@@ -11,7 +11,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Client
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import RecordEvent
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiError, NotFound
 
 MAX_REMEMBERED_EVENTS = 8192
 MAX_PENDING_EVENTS = 16_384
@@ -103,7 +103,7 @@ class EventRecorder:
 
 async def _write_or_drop(write: Awaitable[None]) -> None:
     """Await the write; an event that is rejected or cannot be sent is dropped, and the others are still written."""
-    with contextlib.suppress(ApiFault, OSError, TimeoutError):
+    with contextlib.suppress(ApiError, OSError, TimeoutError):
         await write
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
-from trimtab.errors import AlreadyExists, ApiFault, NotFound
+from trimtab.errors import AlreadyExists, ApiError, NotFound
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 log = logging.getLogger("trimtab.election")
@@ -80,7 +80,7 @@ class LeaderElector:
     async def _try_claim(self) -> bool:
         try:
             return await self._claim()
-        except (ApiFault, OSError, TimeoutError) as fault:
+        except (ApiError, OSError, TimeoutError) as fault:
             log.warning("cannot take or renew the lease: %s", fault)
             return False
 
@@ -138,5 +138,5 @@ class LeaderElector:
                 await self._client.replace(
                     LEASES, lease | {"spec": spec | {"holderIdentity": "", "leaseDurationSeconds": 1}}
                 )
-        except (ApiFault, OSError, TimeoutError) as fault:
+        except (ApiError, OSError, TimeoutError) as fault:
             log.warning("cannot release the lease: %s", fault)

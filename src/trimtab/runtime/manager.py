@@ -9,7 +9,7 @@ from trimtab.api.kind import find_kind
 from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.runtime.reconciler import Reconciler
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.telemetry import Sample
@@ -107,7 +107,7 @@ class ControllerManager:
         while True:
             try:
                 await self._discover()
-            except (ApiFault, OSError) as fault:
+            except (ApiError, OSError) as fault:
                 log.warning("cannot read discovery: %s", fault)
                 await asyncio.sleep(1)
             else:
@@ -116,7 +116,7 @@ class ControllerManager:
     async def _keep_discovering(self) -> None:
         while True:
             await asyncio.sleep(DISCOVERY_SECONDS)
-            with contextlib.suppress(ApiFault, OSError):
+            with contextlib.suppress(ApiError, OSError):
                 await self._discover()
 
     async def _discover(self) -> None:

@@ -50,7 +50,7 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.controllers.well_known import profile_namespace
-from trimtab.errors import ApiFault, Conflict
+from trimtab.errors import ApiError, Conflict
 from trimtab.runtime.cache import CacheEntry, Table
 from trimtab.runtime.effects import EffectExecutor, MemberFault
 from trimtab.runtime.queue import WorkQueue
@@ -266,7 +266,7 @@ class Reconciler:
             self.queue.retry(key)
         except MemberFault as failed:
             self._record_fault(key, failed.fault, failed.cluster)
-        except ApiFault as fault:
+        except ApiError as fault:
             self._record_fault(key, fault, "")
         except (OSError, TimeoutError) as fault:
             log.warning("%s: cannot reach the API server for %s: %s", self.controller.name, key, fault)
@@ -279,7 +279,7 @@ class Reconciler:
         finally:
             self.queue.done(key)
 
-    def _record_fault(self, key: Key, fault: ApiFault, cluster: str) -> None:
+    def _record_fault(self, key: Key, fault: ApiError, cluster: str) -> None:
         """Keep the fault for the next reconcile of the key, and retry it."""
         earlier = self._faults.get(key)
         self._faults[key] = ReconcileFault(

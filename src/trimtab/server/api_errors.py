@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.errors import (
     AlreadyExists,
-    ApiFault,
+    ApiError,
     BadRequest,
     Cause,
     Conflict,
@@ -102,7 +102,7 @@ def version_too_large(requested: int, current: int) -> TimedOut:
     )
 
 
-def status_of(fault: ApiFault) -> dict[str, Any]:
+def status_of(fault: ApiError) -> dict[str, Any]:
     """The Status of a fault; causes of a wrapped internal error have no reason."""
     status = fault.status()
     for cause in status.get("details", {}).get("causes", ()):

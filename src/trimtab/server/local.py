@@ -8,7 +8,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Listing, PatchType, Propagation, Resource, WatchEvent
 from trimtab.client.client import PlainResponse as ClientResponse
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import SYSTEM, Caller, User
@@ -96,7 +96,7 @@ class LocalClient:
             outcomes = await self._resource_store.create_together(
                 served, decoded_objects, WriteOptions(manager), caller
             )
-        except ApiFault:
+        except ApiError:
             return None
         return [_written_object(outcome) for outcome in outcomes] or None
 
@@ -185,7 +185,7 @@ class LocalClient:
         request = Request("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
         try:
             response = await self._server.handler.handle(request)
-        except ApiFault as fault:
+        except ApiError as fault:
             response = error_response(fault)
         return (
             ClientResponse(response.code, response.body) if isinstance(response, Response) else ClientResponse(200, b"")

@@ -9,7 +9,7 @@ import yaml
 
 from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, int_value, milli_value
 from trimtab.api.value import Field, QuantityText, Value
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
@@ -178,13 +178,13 @@ def read_fleet(path: Path) -> FleetPlan:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputFault(f"cannot read {path}: {error}") from error
+        raise InputError(f"cannot read {path}: {error}") from error
     try:
         return parse_fleet(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise InputFault(f"{path} is not YAML: {error}") from error
-    except InputFault as fault:
-        raise InputFault(f"{path}: {fault}") from fault
+        raise InputError(f"{path} is not YAML: {error}") from error
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
 
 
 def parse_fleet(description: Any) -> FleetPlan:
@@ -192,9 +192,9 @@ def parse_fleet(description: Any) -> FleetPlan:
     try:
         plan = msgspec.convert(description, FleetPlan, strict=False)
     except msgspec.ValidationError as error:
-        raise InputFault(f"the fleet is invalid: {error}") from error
+        raise InputError(f"the fleet is invalid: {error}") from error
     for message in _errors_in(plan):
-        raise InputFault(message)
+        raise InputError(message)
     return plan
 
 

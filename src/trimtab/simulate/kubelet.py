@@ -14,7 +14,7 @@ from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
-from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, BehaviourOverride, default_behaviour
@@ -166,7 +166,7 @@ class Kubelets:
         """Renew all leases; after missed heartbeats, or when a node is not reported ready, report its status too."""
         for name, machine in list(self.machines.items()):
             if machine.up:
-                with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                with contextlib.suppress(ApiError, OSError, TimeoutError):
                     await self._renew_lease(name)
                     if report_status or not self._is_reported_ready(name):
                         await self._report_node_and_pods(machine)
@@ -360,7 +360,7 @@ class Kubelets:
             self._queue.reset_backoff(key)
         except (NotFound, Conflict):
             self._queue.retry(key)  # the watch event about the change is still to come
-        except (ApiFault, OSError, TimeoutError) as fault:
+        except (ApiError, OSError, TimeoutError) as fault:
             log.warning("%s: cannot report %s: %s", self._settings.cluster, key, fault)
             self._queue.retry(key)
         finally:

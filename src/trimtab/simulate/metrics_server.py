@@ -9,7 +9,7 @@ from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.simulate.kubelet import Kubelets
 from trimtab.simulate.usage import SimulatedUsage
@@ -75,7 +75,7 @@ class MetricsServer:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
-            with contextlib.suppress(ApiFault, OSError, TimeoutError):
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
                 await self._update_cpu_pressure()
 
     async def _update_cpu_pressure(self) -> None:

@@ -26,7 +26,7 @@ from trimtab.decide.pods.preemption.preempt import is_preempted
 from trimtab.decide.pods.priority import RANKS_BY_VALUE, priority_ranks
 from trimtab.decide.pods.request import pod_request_for
 from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejections, schedule
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiError, NotFound
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, CacheEntry
@@ -368,7 +368,7 @@ class PodScheduler:
             await self._report_unschedulable(result)
             if not self._first_fit:
                 await self._preempt(result.pod)
-        except (ApiFault, OSError, TimeoutError) as fault:
+        except (ApiError, OSError, TimeoutError) as fault:
             if not isinstance(fault, NotFound):
                 log.warning("cannot bind %s/%s: %s", *name, fault)
             if (node := self._assumed.pop(name, None)) is not None:
@@ -411,11 +411,11 @@ class PodScheduler:
         self._nominate(pod, node, max_grace_seconds(victims) + NOMINATION_SECONDS)
         try:
             await self._preemptor.execute(pod, planned)
-        except (ApiFault, OSError, TimeoutError) as refused:
+        except (ApiError, OSError, TimeoutError) as refused:
             log.info("preemption for %s/%s is postponed: %s", *pod.key, refused)
             self._remove_nomination(pod.key)
             self._schedule_retry(max(RETRY_SECONDS, getattr(refused, "retry_after", None) or 0))
-            with contextlib.suppress(ApiFault, OSError):
+            with contextlib.suppress(ApiError, OSError):
                 await self._status.set_nominated_node(pod.pod, None)
 
     def _revoke_nomination(self, name: PodName) -> None:
@@ -429,7 +429,7 @@ class PodScheduler:
         """Write the nominated node in the background; the reservation holds even if the write fails."""
 
         async def run() -> None:
-            with contextlib.suppress(ApiFault, OSError):
+            with contextlib.suppress(ApiError, OSError):
                 await write
 
         task = asyncio.get_running_loop().create_task(run())

@@ -26,7 +26,7 @@ from trimtab.decide.pods.preemption.preempt import (
     predict_replacements,
     preempt,
 )
-from trimtab.errors import ApiFault, NotFound, TooManyRequests
+from trimtab.errors import ApiError, NotFound, TooManyRequests
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.event_recorder import EventRecorder
 from trimtab.simulate.disruption_ledger import TYPES_READ, DisruptionLedger
@@ -78,7 +78,7 @@ class Preemptor:
         try:
             await self._status.set_nominated_node(pod.pod, planned.candidate.node)
             await self._evict(pod, planned.candidate)
-        except (ApiFault, OSError, TimeoutError):
+        except (ApiError, OSError, TimeoutError):
             self._ledger.refund(charged)
             raise
         if self._profile.preemption_spreads_disruptions:

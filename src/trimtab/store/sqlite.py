@@ -58,7 +58,7 @@ class Journal:
         except sqlite3.Error as error:
             self._connection.close()
             raise fault_from(self.path, error) from error
-        except errors.StoreFault:
+        except errors.StoreError:
             self._connection.close()
             raise
 
@@ -120,7 +120,7 @@ class Journal:
         if application == APPLICATION_ID and version == FORMAT:
             return False
         if application == APPLICATION_ID:
-            raise errors.StoreFault(
+            raise errors.StoreError(
                 f"{self.path} has format {version}, but this Trimtab writes format {FORMAT}: "
                 "use the Trimtab that wrote it, or another data directory; nothing was changed"
             )
@@ -164,11 +164,11 @@ class Journal:
             raise fault_from(self.path, error) from error
 
 
-def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreFault:
+def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreError:
     """The SQLite error as a message that says what to do."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return errors.StoreFault(
+            return errors.StoreError(
                 f"{path} is in use by another process: stop that one, or choose another data directory"
             )
         case sqlite3.SQLITE_NOTADB:
@@ -176,34 +176,34 @@ def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreFault:
         case sqlite3.SQLITE_CORRUPT:
             return damaged_fault(path, str(error))
         case sqlite3.SQLITE_FULL:
-            return errors.StoreFault(
+            return errors.StoreError(
                 f"no space left to write {path} (the disk or a quota is full): free some space; "
                 "until then reads work, writes are refused and no acknowledged write is lost"
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _unwritable_fault(path, str(error))
         case _:
-            return errors.StoreFault(
+            return errors.StoreError(
                 f"{path} could not be used ({error}): check the disk and its free space; "
                 "no acknowledged write is lost, and the next write tries again"
             )
 
 
-def damaged_fault(path: Path, detail: str) -> errors.StoreFault:
-    return errors.StoreFault(
+def damaged_fault(path: Path, detail: str) -> errors.StoreError:
+    return errors.StoreError(
         f"{path} is damaged ({detail}): restore a copy of the data directory, or move it away to start empty; "
         "nothing was changed"
     )
 
 
-def _foreign_file_fault(path: Path, detail: str) -> errors.StoreFault:
-    return errors.StoreFault(
+def _foreign_file_fault(path: Path, detail: str) -> errors.StoreError:
+    return errors.StoreError(
         f"{path} is not a Trimtab store ({detail}): move it away, or choose another data directory; nothing was changed"
     )
 
 
-def _unwritable_fault(path: Path, detail: str) -> errors.StoreFault:
-    return errors.StoreFault(
+def _unwritable_fault(path: Path, detail: str) -> errors.StoreError:
+    return errors.StoreError(
         f"{path} cannot be opened for writing ({detail}): "
         "make its directory writable for this user, or choose another data directory"
     )

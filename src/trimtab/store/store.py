@@ -55,7 +55,7 @@ class Store:
     """
 
     def __init__(self, retention: Retention = Retention(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
-        self.fault: errors.StoreFault | None = None  # why the last write failed; None again after a successful one
+        self.fault: errors.StoreError | None = None  # why the last write failed; None again after a successful one
         self._index = MemoryIndex(retention)
         self._journal = journal
         self._writer = WriterThread() if journal else None
@@ -76,7 +76,7 @@ class Store:
         except LookupError as error:
             journal.close()
             raise damaged_fault(journal.path, str(error)) from error
-        except errors.StoreFault:
+        except errors.StoreError:
             journal.close()
             raise
         return store
@@ -215,7 +215,7 @@ class Store:
             self.fault = None
             self._acknowledge(group, batch.events)
             return
-        if isinstance(failure, errors.StoreFault):
+        if isinstance(failure, errors.StoreError):
             self.fault = failure
         self._stale += batch.stale
         for transaction, _ in group:

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.errors import InputFault
-from trimtab.stories.expectations import HOST, Ref
+from trimtab.errors import InputError
+from trimtab.stories.expectations import HOST, ObjectPattern
 
 
 class StoryObjects:
@@ -17,15 +17,15 @@ class StoryObjects:
         self._members = members
         self._resources: dict[str, dict[str, Resource]] = {}
 
-    async def find(self, ref: Ref) -> list[Raw]:
+    async def find(self, pattern: ObjectPattern) -> list[Raw]:
         """The objects that match the reference now."""
         found: list[Raw] = []
-        for where in self._clusters(ref.where):
-            resource = await self.resource(where, ref.kind)
-            exact = resource.namespaced and ref.namespace is not None and "*" not in ref.namespace
-            namespace = ref.namespace or "" if exact else "default" if ref.namespace is None else ""
+        for where in self._clusters(pattern.cluster):
+            resource = await self.resource(where, pattern.kind)
+            exact = resource.namespaced and pattern.namespace is not None and "*" not in pattern.namespace
+            namespace = pattern.namespace or "" if exact else "default" if pattern.namespace is None else ""
             listing = await self.client_for(where).list(resource, namespace if resource.namespaced else "")
-            found += [obj for obj in listing.items if ref.names(obj)]
+            found += [obj for obj in listing.items if pattern.matches(obj)]
         return found
 
     def _clusters(self, pattern: str) -> Iterable[str]:
@@ -41,14 +41,14 @@ class StoryObjects:
             for resource in await self.client_for(where).resources():
                 known.setdefault(resource.kind, resource)
         if kind not in known:
-            raise InputFault(f"there is no kind {kind} in {where or 'the control plane'}")
+            raise InputError(f"there is no kind {kind} in {where or 'the control plane'}")
         return known[kind]
 
     async def locate(self, where: str, text: str) -> tuple[Resource, str, str]:
         """Resource, namespace and name of `Kind/namespace/name` or `Kind/name`."""
         kind, *names = text.split("/")
         if not 1 <= len(names) <= 2:
-            raise InputFault(f"{text!r} does not name an object; write Kind/namespace/name or Kind/name")
+            raise InputError(f"{text!r} does not name an object; write Kind/namespace/name or Kind/name")
         resource = await self.resource(where, kind)
         namespace = names[0] if len(names) == 2 else "default"
         return resource, namespace if resource.namespaced else "", names[-1]

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from trimtab.api.value import Raw
-from trimtab.stories.expectations import HOST, Ref
+from trimtab.stories.expectations import HOST, ObjectPattern
 from trimtab.stories.objects import StoryObjects
 
 READINESS = {"True": "is ready", "False": "is not ready"}
 
 
-class Failed(Exception):
+class StoryFailed(Exception):
     """An expectation of the story is not met, or a step could not be carried out."""
 
     def __init__(self, message: str, at: float, facts: list[str]) -> None:
@@ -29,14 +29,14 @@ class FleetReport:
 
     async def summary(self) -> AsyncIterator[tuple[str, str]]:
         """The name of every cluster, binding and Deployment, and its state in a few words."""
-        for obj in await self._objects.find(Ref(HOST, "Cluster", None, "*")):
+        for obj in await self._objects.find(ObjectPattern(HOST, "Cluster", None, "*")):
             ready = READINESS.get(condition(obj, "Ready").get("status", "Unknown"), "has unknown readiness")
             taints = [f"{taint['key']}:{taint['effect']}" for taint in obj["spec"].get("taints") or ()]
             yield f"cluster {obj['metadata']['name']}", ready + (f", tainted {' '.join(taints)}" if taints else "")
         for kind in ("ResourceBinding", "ClusterResourceBinding"):
-            for obj in await self._objects.find(Ref(HOST, kind, "*", "*")):
+            for obj in await self._objects.find(ObjectPattern(HOST, kind, "*", "*")):
                 yield f"{obj['metadata']['name']}", placement_text(obj)
-        for obj in await self._objects.find(Ref(HOST, "Deployment", "*", "*")):
+        for obj in await self._objects.find(ObjectPattern(HOST, "Deployment", "*", "*")):
             status = obj.get("status") or {}
             wanted, ready = obj["spec"].get("replicas", 1), status.get("readyReplicas", 0)
             yield name_of(obj), f"has {ready} of {wanted} replicas ready"
@@ -45,7 +45,7 @@ class FleetReport:
         """The state of the fleet in detail, to find out why an expectation failed."""
         lines = ["", "state:"]
         lines += [f"  {name} {text}" async for name, text in self.summary()]
-        for obj in await self._objects.find(Ref(HOST, "ResourceBinding", "*", "*")):
+        for obj in await self._objects.find(ObjectPattern(HOST, "ResourceBinding", "*", "*")):
             status, spec = obj.get("status") or {}, obj["spec"]
             lines += [
                 f"  {obj['metadata']['name']}: {c['type']}={c['status']} {c.get('reason', '')}: {c.get('message', '')}"
@@ -55,11 +55,11 @@ class FleetReport:
             lines += [f"    evicting: {short_text(task)}" for task in spec.get("gracefulEvictionTasks") or ()]
         for name in self._members():
             for kind in ("Deployment", "StatefulSet"):
-                for obj in await self._objects.find(Ref(name, kind, "*", "*")):
+                for obj in await self._objects.find(ObjectPattern(name, kind, "*", "*")):
                     ready = (obj.get("status") or {}).get("readyReplicas", 0)
                     wanted = obj["spec"].get("replicas", 1)
                     lines.append(f"  {name}: {name_of(obj)} has {ready} of {wanted} replicas ready")
-        events = await self._objects.find(Ref(HOST, "Event", "*", "*"))
+        events = await self._objects.find(ObjectPattern(HOST, "Event", "*", "*"))
         events.sort(key=lambda event: event.get("lastTimestamp") or "")
         lines += ["", "last events:"]
         lines += [f"  {e['reason']} {name_of_ref(e['involvedObject'])}: {e['message']}" for e in events[-10:]]

@@ -10,22 +10,22 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client
 from trimtab.clock import Clock, LoopClock
-from trimtab.errors import ApiFault, InputFault
+from trimtab.errors import ApiError, InputError
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.member import seeded_uids
 from trimtab.store.store import Store
-from trimtab.stories.expectations import Found, Saying
+from trimtab.stories.expectations import Expression, FindObjects
 from trimtab.stories.objects import StoryObjects
-from trimtab.stories.report import Failed, FleetReport, clock_text, short_text
+from trimtab.stories.report import FleetReport, StoryFailed, clock_text, short_text
 from trimtab.stories.steps import StepActions
-from trimtab.stories.story import Expectation, Step, Story, seconds
+from trimtab.stories.story import Expectation, Story, StoryStep, parse_seconds
 
 STARTUP_SECONDS = 120.0
 """How long the clusters may take to become ready before the story starts."""
 DEFAULT_WITHIN = 60.0
-Tell = Callable[[float, str], None]
+WriteLine = Callable[[float, str], None]
 """Receives the seconds since the start of the story and a line of text."""
 
 
@@ -34,7 +34,7 @@ class TrackedExpectation:
 
     def __init__(self, expectation: Expectation, start: float | None, steps: AbstractSet[str]) -> None:
         self.expectation = expectation
-        self.expression = Saying(expectation.text)
+        self.expression = Expression(expectation.text)
         self.from_step = str(expectation.start) if expectation.start in steps else ""
         self.until_step = str(expectation.until) if expectation.until in steps else ""
         self.start: float | None = start
@@ -42,9 +42,9 @@ class TrackedExpectation:
         self.is_met = False
         self.was_checked = False
         if expectation.start is not None:
-            self.start = None if self.from_step else seconds(expectation.start)
+            self.start = None if self.from_step else parse_seconds(expectation.start)
         if expectation.until is not None and not self.until_step:
-            self.until = seconds(expectation.until)
+            self.until = parse_seconds(expectation.until)
 
     def step_reached(self, step: str, now: float) -> None:
         """Set the start or the end of the period when it is given as the name of this step."""
@@ -56,7 +56,7 @@ class TrackedExpectation:
     @property
     def deadline(self) -> float:
         within = self.expectation.within
-        end = (self.start or 0.0) + (DEFAULT_WITHIN if within is None else seconds(within))
+        end = (self.start or 0.0) + (DEFAULT_WITHIN if within is None else parse_seconds(within))
         return end if self.until is None else min(end, self.until)
 
     def applies(self, now: float) -> bool:
@@ -88,8 +88,8 @@ def new_fleet(story: Story, clock: Clock, **options: Any) -> EmbeddedFleet:
     )
 
 
-async def play_in_memory(
-    story: Story, tell: Tell, progress: Callable[[float], None] = lambda _: None, **options: Any
+async def run_in_memory(
+    story: Story, write_line: WriteLine, progress: Callable[[float], None] = lambda _: None, **options: Any
 ) -> float:
     """Run the story on the running loop's clock and return its length in seconds. Raises `StoryFailed`."""
     clock = LoopClock()
@@ -97,13 +97,13 @@ async def play_in_memory(
     await fleet.host.start()
     try:
         await fleet.start()
-        return await Stage(story, fleet, clock, tell, progress).play()
+        return await StoryRunner(story, fleet, clock, write_line, progress).run()
     finally:
         await fleet.stop()
         await fleet.host.stop()
 
 
-class Stage:
+class StoryRunner:
     """One run of one story."""
 
     def __init__(
@@ -111,32 +111,32 @@ class Stage:
         story: Story,
         fleet: EmbeddedFleet,
         clock: Clock,
-        tell: Tell,
+        write_line: WriteLine,
         progress: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._story = story
         self._fleet = fleet
-        self._tell = tell
+        self._write_line = write_line
         self._progress = progress
-        self._zero = 0.0
-        self._interval = seconds(story.every)
+        self._started_at = 0.0
+        self._interval = parse_seconds(story.every)
         self.objects = StoryObjects(self._client, lambda: fleet.world.members)
         self._report = FleetReport(self.objects, lambda: fleet.world.members)
-        self._actions = StepActions(fleet, clock, self.objects, lambda: self.now, tell)
+        self._actions = StepActions(fleet, clock, self.objects, lambda: self.now, write_line)
         self._expectations: list[TrackedExpectation] = []
         self._reported: dict[str, str] = {}
         self._steps_done = 0
 
     @property
     def now(self) -> float:
-        return asyncio.get_running_loop().time() - self._zero
+        return asyncio.get_running_loop().time() - self._started_at
 
-    async def play(self) -> float:
+    async def run(self) -> float:
         await self._start()
         for expectation in self._story.expect:
             self._expect(expectation, None if expectation.that else 0.0)
         for number, step in enumerate(self._story.timeline, 1):
-            await self._step(number, step)
+            await self._run_step(number, step)
             self._steps_done += 1
         for tracked in self._expectations:
             if tracked.start is None:
@@ -145,24 +145,24 @@ class Stage:
         for tracked in self._expectations:
             if not tracked.was_checked:
                 fact = f"it applies from {clock_text(tracked.start or 0.0)}, and the story ended before"
-                raise Failed(f"never checked: {tracked.expectation}", self.now, [fact])
+                raise StoryFailed(f"never checked: {tracked.expectation}", self.now, [fact])
         self._actions.stop()
         return self.now
 
     async def _start(self) -> None:
         """Wait until every cluster is ready; the time of the story starts then."""
-        self._zero = asyncio.get_running_loop().time()
-        ready = Saying("ready(Cluster/*) == count(Cluster/*)")
+        self._started_at = asyncio.get_running_loop().time()
+        ready = Expression("ready(Cluster/*) == count(Cluster/*)")
         await self._report_changes(quiet=True)
         while not await self._is_true(ready):
             if self.now > STARTUP_SECONDS:
                 message = f"not all clusters became ready within {STARTUP_SECONDS:.0f} seconds"
-                raise Failed(message, self.now, await self._report.state())
+                raise StoryFailed(message, self.now, await self._report.state())
             await asyncio.sleep(0.5)
         await self._report_changes(quiet=True)
-        self._zero = asyncio.get_running_loop().time()
+        self._started_at = asyncio.get_running_loop().time()
 
-    async def _wait_until(self, end: float, when: Saying | None = None) -> bool:
+    async def _wait_until(self, end: float, when: Expression | None = None) -> bool:
         """Let time pass and check the expectations; true when `when` became true before the end."""
         while True:
             await self._check_expectations()
@@ -175,7 +175,7 @@ class Stage:
 
     async def _wait_for_expectations(self) -> None:
         ends = [tracked.until for tracked in self._expectations if tracked.until is not None]
-        await self._wait_until(max([seconds(self._story.lasts), *ends]))
+        await self._wait_until(max([parse_seconds(self._story.lasts), *ends]))
         while any(tracked.is_pending for tracked in self._expectations):
             await self._wait_until(self.now + self._interval)
 
@@ -196,61 +196,61 @@ class Stage:
         expectation = tracked.expectation
         tracked.was_checked = True
         find = await self._snapshot(tracked.expression)
-        holds = tracked.expression.holds(find)
+        holds = tracked.expression.is_true(find)
         if expectation.that:
             if holds:
                 tracked.is_met = True
-                self._tell(self.now, f"✓ {expectation.that}")
+                self._write_line(self.now, f"✓ {expectation.that}")
             elif self.now >= tracked.deadline:
                 await self._fail(tracked, find)
         elif holds is bool(expectation.never):
             await self._fail(tracked, find)
 
-    async def _fail(self, tracked: TrackedExpectation, find: Found) -> None:
+    async def _fail(self, tracked: TrackedExpectation, find: FindObjects) -> None:
         facts = values_of(tracked.expression, find)
         if tracked.expectation.that:
             facts.append(f"waited from {clock_text(tracked.start or 0.0)} to {clock_text(self.now)}")
         if tracked.expectation.because:
             facts.append(f"reason for the expectation: {tracked.expectation.because}")
-        raise Failed(str(tracked.expectation), self.now, [*facts, *(await self._report.state())])
+        raise StoryFailed(str(tracked.expectation), self.now, [*facts, *(await self._report.state())])
 
-    async def _snapshot(self, expression: Saying) -> Found:
+    async def _snapshot(self, expression: Expression) -> FindObjects:
         """The objects that the expression refers to, read once."""
-        objects = {ref: await self.objects.find(ref) for ref in expression.refs}
+        objects = {ref: await self.objects.find(ref) for ref in expression.patterns}
         return objects.__getitem__
 
-    async def _is_true(self, expression: Saying) -> bool:
-        return expression.holds(await self._snapshot(expression))
+    async def _is_true(self, expression: Expression) -> bool:
+        return expression.is_true(await self._snapshot(expression))
 
     def _client(self, where: str) -> Client:
         """Members are read directly, so that a story sees them while the control plane cannot reach them."""
         if where and where not in self._fleet.world.members:
-            raise InputFault(f"there is no member {where}")
+            raise InputError(f"there is no member {where}")
         return LocalClient(self._fleet.world[where].server) if where else self._fleet.client
 
-    async def _step(self, number: int, step: Step) -> None:
+    async def _run_step(self, number: int, step: StoryStep) -> None:
         if step.at is not None:
-            await self._wait_until(seconds(step.at))
+            await self._wait_until(parse_seconds(step.at))
         elif step.after is not None:
-            await self._wait_until(self.now + seconds(step.after))
+            await self._wait_until(self.now + parse_seconds(step.after))
         elif step.when:
-            expression = Saying(step.when)
-            if not await self._wait_until(self.now + seconds(step.timeout), expression):
+            expression = Expression(step.when)
+            if not await self._wait_until(self.now + parse_seconds(step.timeout), expression):
                 facts = values_of(expression, await self._snapshot(expression))
                 message = f"step {number} did not start: its condition did not become true: {step.when}"
-                raise Failed(message, self.now, [*facts, *(await self._report.state())])
+                raise StoryFailed(message, self.now, [*facts, *(await self._report.state())])
         if step.say:
-            self._tell(self.now, step.say)
+            self._write_line(self.now, step.say)
         for tracked in self._expectations:
             tracked.step_reached(step.name, self.now)
         try:
             await self._actions.run(step, self._wait_until)
-        except ApiFault as fault:
-            raise Failed(f"step {number} could not be applied: {fault}", self.now, []) from fault
+        except ApiError as fault:
+            raise StoryFailed(f"step {number} could not be applied: {fault}", self.now, []) from fault
         for expectation in step.expect:
             self._expect(expectation, self.now)
         if step.wait is not None:
-            await self._wait_until(self.now + seconds(step.wait))
+            await self._wait_until(self.now + parse_seconds(step.wait))
 
     async def _report_changes(self, *, quiet: bool = False) -> None:
         """Write a line for everything that changed since the last call."""
@@ -258,10 +258,10 @@ class Stage:
         for name in [*current, *(name for name in self._reported if name not in current)]:
             text = current.get(name, "is deleted")
             if self._reported.get(name) != text and not quiet:
-                self._tell(self.now, f"{name} {text}")
+                self._write_line(self.now, f"{name} {text}")
         self._reported = current
 
 
-def values_of(expression: Saying, find: Found) -> list[str]:
+def values_of(expression: Expression, find: FindObjects) -> list[str]:
     """One line for every term of the expression: its text and its value."""
-    return [f"{text} is {short_text(value)}" for text, value in expression.seen(find)]
+    return [f"{text} is {short_text(value)}" for text, value in expression.term_values(find)]

@@ -15,14 +15,24 @@ from trimtab.api.value import Raw
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
-from trimtab.errors import AlreadyExists, Conflict, InputFault, TooManyRequests
+from trimtab.errors import AlreadyExists, Conflict, InputError, TooManyRequests
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body, refusal_message
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.usage import PodLoad
 from trimtab.stories.objects import StoryObjects
-from trimtab.stories.report import Failed, name_of, short_text
-from trimtab.stories.story import Evicted, Restarted, Scored, Step, Tainted, Trouble, Used, many, seconds
+from trimtab.stories.report import StoryFailed, name_of, short_text
+from trimtab.stories.story import (
+    EvictAction,
+    FailureAction,
+    RestartAction,
+    ScoreAction,
+    StoryStep,
+    TaintAction,
+    UsageAction,
+    as_names,
+    parse_seconds,
+)
 
 CLUSTERS = resource_of(kind_of(Cluster))
 SCORES = resource_of(kind_of(AddOnPlacementScore))
@@ -39,20 +49,20 @@ class StepActions:
         clock: Clock,
         objects: StoryObjects,
         now: Callable[[], float],
-        tell: Callable[[float, str], None],
+        write_line: Callable[[float, str], None],
     ) -> None:
         self._fleet = fleet
         self._clock = clock
         self._objects = objects
         self._now = now
-        self._tell = tell
+        self._write_line = write_line
         self._drains: set[asyncio.Task[None]] = set()
         """Node drains run in the background: they take as long as the budgets require."""
 
     def _write(self, text: str) -> None:
-        self._tell(self._now(), text)
+        self._write_line(self._now(), text)
 
-    async def run(self, step: Step, wait_until: Callable[[float], Awaitable[Any]]) -> None:
+    async def run(self, step: StoryStep, wait_until: Callable[[float], Awaitable[Any]]) -> None:
         """All actions of the step; `wait_until` lets the story's time pass while the control plane is down."""
         await self._write_objects(step)
         await self._change_connectivity(step)
@@ -69,7 +79,7 @@ class StepActions:
         for drain in self._drains:
             drain.cancel()
 
-    async def _write_objects(self, step: Step) -> None:
+    async def _write_objects(self, step: StoryStep) -> None:
         client = self._objects.client_for(step.where)
         place = f" in {step.where}" if step.where else ""
         for obj in step.apply or ():
@@ -85,86 +95,86 @@ class StepActions:
             resource, namespace, name = await self._objects.locate(step.where, step.scale.object)
             await client.patch(resource, namespace, name, {"spec": {"replicas": step.scale.replicas}}, manager="story")
             self._write(f"scale {step.scale.object}{place} to {step.scale.replicas}")
-        for text in many(step.delete):
+        for text in as_names(step.delete):
             resource, namespace, name = await self._objects.locate(step.where, text)
             await client.delete(resource, namespace, name)
             self._write(f"delete {text}{place}")
 
-    async def _change_connectivity(self, step: Step) -> None:
+    async def _change_connectivity(self, step: StoryStep) -> None:
         world = self._fleet.world
         if step.fail is not None:
             self._fail(step.fail)
         if step.recover is not None:
             await self._recover(step.recover)
-        for name in many(step.partition):
+        for name in as_names(step.partition):
             world[name].partition()
             self._write(f"{name} is disconnected")
-        for name in many(step.heal):
+        for name in as_names(step.heal):
             world[name].heal()
             self._write(f"{name} is connected again")
         if step.slow is not None:
-            for name in many(step.slow.cluster):
-                world[name].delay_requests(seconds(step.slow.by))
+            for name in as_names(step.slow.cluster):
+                world[name].delay_requests(parse_seconds(step.slow.by))
                 self._write(f"{name} responds {step.slow.by} later")
 
-    def _fail(self, trouble: Trouble) -> None:
-        for member in self._members_of(trouble):
-            if trouble.app:
-                if trouble.how not in APP_FAILURES:
-                    raise InputFault(f"`how` is {trouble.how!r}; it must be one of {', '.join(APP_FAILURES)}")
-                namespace, _, app = trouble.app.rpartition("/")
+    def _fail(self, failure: FailureAction) -> None:
+        for member in self._members_of(failure):
+            if failure.app:
+                if failure.how not in APP_FAILURES:
+                    raise InputError(f"`how` is {failure.how!r}; it must be one of {', '.join(APP_FAILURES)}")
+                namespace, _, app = failure.app.rpartition("/")
                 selector = LabelSelector(match_labels={"app": app})
                 member.cast(
                     BehaviourOverride(
-                        f"story/{trouble.app}", APP_FAILURES[trouble.how], namespace, selector, trouble.node
+                        f"story/{failure.app}", APP_FAILURES[failure.how], namespace, selector, failure.node
                     )
                 )
-                self._write(f"{trouble.app} fails in {member.name}: {trouble.how}")
-            elif trouble.node:
-                member.fail_node(trouble.node)
-                self._write(f"node {trouble.node} of {member.name} fails")
+                self._write(f"{failure.app} fails in {member.name}: {failure.how}")
+            elif failure.node:
+                member.fail_node(failure.node)
+                self._write(f"node {failure.node} of {member.name} fails")
             else:
                 member.stop_api()
                 self._write(f"{member.name} fails")
 
-    async def _recover(self, trouble: Trouble) -> None:
-        for member in self._members_of(trouble):
-            if trouble.app:
-                member.lift(f"story/{trouble.app}")
-                self._write(f"{trouble.app} recovers in {member.name}")
-            elif trouble.node:
-                await member.recover_node(trouble.node)
-                self._write(f"node {trouble.node} of {member.name} recovers")
+    async def _recover(self, failure: FailureAction) -> None:
+        for member in self._members_of(failure):
+            if failure.app:
+                member.lift(f"story/{failure.app}")
+                self._write(f"{failure.app} recovers in {member.name}")
+            elif failure.node:
+                await member.recover_node(failure.node)
+                self._write(f"node {failure.node} of {member.name} recovers")
             else:
                 member.start_api()
                 self._write(f"{member.name} recovers")
 
-    def _members_of(self, trouble: Trouble) -> Iterator[Any]:
+    def _members_of(self, failure: FailureAction) -> Iterator[Any]:
         """The members that the failure names; with a node alone its member, with an app alone every member."""
         world = self._fleet.world
-        names = many(trouble.cluster)
-        if trouble.node and not names:
-            names = tuple(m.name for m in world if trouble.node in m.kubelets.machines)
-        for name in names or (tuple(world.members) if trouble.app else ()):
+        names = as_names(failure.cluster)
+        if failure.node and not names:
+            names = tuple(m.name for m in world if failure.node in m.kubelets.machines)
+        for name in names or (tuple(world.members) if failure.app else ()):
             if name not in world.members:
-                raise InputFault(f"there is no member {name}")
+                raise InputError(f"there is no member {name}")
             yield world[name]
 
-    async def _change_taints(self, step: Step) -> None:
+    async def _change_taints(self, step: StoryStep) -> None:
         if step.taint is not None:
             await self._taint(step.taint)
         if step.untaint is not None:
-            for name in many(step.untaint.cluster):
+            for name in as_names(step.untaint.cluster):
                 await self._set_taints(name, step.untaint.key, [])
                 self._write(f"untaint {name}: {step.untaint.key}")
 
-    async def _change_load(self, step: Step) -> None:
+    async def _change_load(self, step: StoryStep) -> None:
         world = self._fleet.world
         if step.load is not None:
-            for name in many(step.load.cluster):
+            for name in as_names(step.load.cluster):
                 await world[name].fill_nodes(step.load.part)
                 self._write(f"{name} is loaded: {step.load.part:.0%} of its free capacity is used")
-        for name in many(step.empty):
+        for name in as_names(step.empty):
             await world[name].delete_fillers()
             self._write(f"{name} is no longer loaded")
         if step.drain is not None:
@@ -174,23 +184,23 @@ class StepActions:
         if step.evict is not None:
             await self._evict(step.evict)
         if step.use is not None:
-            for name in many(step.use.cluster):
+            for name in as_names(step.use.cluster):
                 self._set_usage(world[name], step.use)
         if step.claim is not None:
-            for name in many(step.claim.cluster):
+            for name in as_names(step.claim.cluster):
                 await world[name].scale_reported_capacity(step.claim.factor)
                 self._write(f"{name} reports {step.claim.factor:g} times its capacity")
 
-    async def _change_membership(self, step: Step) -> None:
+    async def _change_membership(self, step: StoryStep) -> None:
         if step.join is not None:
             await self._fleet.world.add(step.join)
             await self._fleet.join(step.join)
             self._write(f"{step.join.name} joins")
-        for name in many(step.leave):
+        for name in as_names(step.leave):
             await self._fleet.client.delete(CLUSTERS, "", name)
             self._write(f"unjoin {name}")
 
-    async def _evict(self, wanted: Evicted) -> None:
+    async def _evict(self, wanted: EvictAction) -> None:
         client = self._objects.client_for(wanted.cluster)
         namespace, _, name = wanted.pods.rpartition("/")
         pods = [
@@ -207,9 +217,9 @@ class StepActions:
         self._write(f"{text}; refused: {refusals[0]}" if refusals else text)
         if wanted.granted is not None and granted != wanted.granted:
             message = f"{wanted.granted} evictions must be granted, and {granted} were"
-            raise Failed(message, self._now(), refusals)
+            raise StoryFailed(message, self._now(), refusals)
 
-    def _set_usage(self, member: SimulatedMember, used: Used) -> None:
+    def _set_usage(self, member: SimulatedMember, used: UsageAction) -> None:
         if used.cpu is None:
             member.usage.clear(f"story/{used.app}")
             self._write(f"pods of {used.app} use their default CPU in {member.name}")
@@ -218,11 +228,11 @@ class StepActions:
         member.usage.set(PodLoad(f"story/{used.app}", selector=selector, amounts={"cpu": int(1000 * used.cpu)}))
         self._write(f"each pod of {used.app} uses {used.cpu:g} CPUs in {member.name}")
 
-    async def _taint(self, taint: Tainted) -> None:
+    async def _taint(self, taint: TaintAction) -> None:
         added = {"key": taint.key, "effect": taint.effect} | ({"value": taint.value} if taint.value else {})
         if taint.effect == "NoExecute":
             added["timeAdded"] = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        for name in many(taint.cluster):
+        for name in as_names(taint.cluster):
             await self._set_taints(name, taint.key, [added])
             self._write(f"taint {name}: {taint.key}:{taint.effect}")
 
@@ -236,7 +246,7 @@ class StepActions:
                 await self._fleet.client.replace(CLUSTERS, wanted, manager="story")
                 return
 
-    async def _score(self, score: Scored) -> None:
+    async def _score(self, score: ScoreAction) -> None:
         client = self._fleet.client
         with contextlib.suppress(AlreadyExists):
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": score.cluster}}
@@ -250,13 +260,13 @@ class StepActions:
             await client.create(SCORES, obj, manager="story")
         status: Raw = {"scores": [{"name": name, "value": value} for name, value in score.scores.items()]}
         if score.valid is not None:
-            until = self._clock.now() + timedelta(seconds=seconds(score.valid))
+            until = self._clock.now() + timedelta(seconds=parse_seconds(score.valid))
             status["validUntil"] = until.strftime("%Y-%m-%dT%H:%M:%SZ")
         await client.patch(SCORES, score.cluster, score.resource, {"status": status}, subresource="status")
         self._write(f"score {score.resource} of {score.cluster}: {short_text(score.scores)}")
 
-    async def _restart(self, restart: str | Restarted, wait_until: Callable[[float], Awaitable[Any]]) -> None:
-        down = 0.0 if isinstance(restart, str) else seconds(restart.down)
+    async def _restart(self, restart: str | RestartAction, wait_until: Callable[[float], Awaitable[Any]]) -> None:
+        down = 0.0 if isinstance(restart, str) else parse_seconds(restart.down)
         self._write("the control plane stops")
         await self._fleet.stop_plane()
         await wait_until(self._now() + down)
@@ -264,7 +274,7 @@ class StepActions:
         self._write("the control plane starts")
 
 
-async def eviction_refusal(client: Client, pod: Raw, wanted: Evicted) -> str:
+async def eviction_refusal(client: Client, pod: Raw, wanted: EvictAction) -> str:
     """Evict the pod; the reason when that is refused, else empty."""
     try:
         await evict(client, pod, eviction_body(pod, annotations=wanted.annotations))

@@ -11,28 +11,28 @@ import yaml
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Field, Raw, Value
 from trimtab.controllers.settings import SETTINGS
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
-from trimtab.stories.expectations import Saying
+from trimtab.stories.expectations import Expression
 
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+")
 Duration = str | int | float
 Names = str | tuple[str, ...]
 
 
-class Patch(Value, forbid_unknown_fields=True):
+class PatchAction(Value, forbid_unknown_fields=True):
     object: str
     body: Annotated[Any, Field("The patch.")]
     type: str = "merge"
     subresource: str = ""
 
 
-class Scale(Value, forbid_unknown_fields=True):
+class ScaleAction(Value, forbid_unknown_fields=True):
     object: str
     replicas: int
 
 
-class Trouble(Value, forbid_unknown_fields=True):
+class FailureAction(Value, forbid_unknown_fields=True):
     """What fails or recovers: a cluster, one of its nodes, or the pods of an app."""
 
     cluster: Names = ()
@@ -43,14 +43,14 @@ class Trouble(Value, forbid_unknown_fields=True):
     how: Annotated[str, Field("How an app fails: `not-ready`, `crash` or `out-of-memory`.")] = "not-ready"
 
 
-class Tainted(Value, forbid_unknown_fields=True):
+class TaintAction(Value, forbid_unknown_fields=True):
     cluster: Names
     key: str
     value: str = ""
     effect: str = "NoSchedule"
 
 
-class Scored(Value, forbid_unknown_fields=True):
+class ScoreAction(Value, forbid_unknown_fields=True):
     """An AddOnPlacementScore of a cluster."""
 
     cluster: str
@@ -59,19 +59,19 @@ class Scored(Value, forbid_unknown_fields=True):
     valid: Duration | None = None
 
 
-class Loaded(Value, forbid_unknown_fields=True):
+class LoadAction(Value, forbid_unknown_fields=True):
     cluster: Names
     part: float = 1.0
 
 
-class Drained(Value, forbid_unknown_fields=True):
+class DrainAction(Value, forbid_unknown_fields=True):
     """A node to drain; the drain takes as long as the budgets require."""
 
     cluster: str
     node: str
 
 
-class Evicted(Value, forbid_unknown_fields=True):
+class EvictAction(Value, forbid_unknown_fields=True):
     """Evictions that are all requested at the same time."""
 
     cluster: str
@@ -84,7 +84,7 @@ class Evicted(Value, forbid_unknown_fields=True):
     ] = None
 
 
-class Used(Value, forbid_unknown_fields=True):
+class UsageAction(Value, forbid_unknown_fields=True):
     """The CPU that each pod of an app uses, in cores; without `cpu` the default usage."""
 
     cluster: Names
@@ -92,17 +92,17 @@ class Used(Value, forbid_unknown_fields=True):
     cpu: float | None = None
 
 
-class Claimed(Value, forbid_unknown_fields=True):
+class ClaimAction(Value, forbid_unknown_fields=True):
     cluster: Names
     factor: float
 
 
-class Slowed(Value, forbid_unknown_fields=True):
+class SlowAction(Value, forbid_unknown_fields=True):
     cluster: Names
     by: Duration
 
 
-class Restarted(Value, forbid_unknown_fields=True):
+class RestartAction(Value, forbid_unknown_fields=True):
     """The control plane stops, and starts again after `down`."""
 
     down: Duration = 0
@@ -129,7 +129,7 @@ class Expectation(Value, forbid_unknown_fields=True):
         return f"always {self.always}" if self.always else f"never {self.never}" if self.never else self.that
 
 
-class Step(Value, forbid_unknown_fields=True):
+class StoryStep(Value, forbid_unknown_fields=True):
     """Actions at a time, some time after the previous step, or when an expression becomes true."""
 
     name: str = ""
@@ -142,26 +142,26 @@ class Step(Value, forbid_unknown_fields=True):
         msgspec.field(default="", name="in")  # not `on`: that is a boolean in YAML
     )
     apply: Any = None
-    patch: Patch | None = None
-    scale: Scale | None = None
+    patch: PatchAction | None = None
+    scale: ScaleAction | None = None
     delete: Names = ()
-    fail: Trouble | None = None
-    recover: Trouble | None = None
+    fail: FailureAction | None = None
+    recover: FailureAction | None = None
     partition: Names = ()
     heal: Names = ()
-    slow: Slowed | None = None
-    taint: Tainted | None = None
-    untaint: Tainted | None = None
-    score: Scored | None = None
-    load: Loaded | None = None
+    slow: SlowAction | None = None
+    taint: TaintAction | None = None
+    untaint: TaintAction | None = None
+    score: ScoreAction | None = None
+    load: LoadAction | None = None
     empty: Names = ()
-    drain: Drained | None = None
-    evict: Evicted | None = None
-    use: Used | None = None
-    claim: Claimed | None = None
+    drain: DrainAction | None = None
+    evict: EvictAction | None = None
+    use: UsageAction | None = None
+    claim: ClaimAction | None = None
     join: MemberPlan | None = None
     leave: Names = ()
-    restart: str | Restarted | None = None
+    restart: str | RestartAction | None = None
     wait: Duration | None = None
     expect: tuple[Expectation, ...] = ()
 
@@ -175,7 +175,7 @@ class Story(Value, forbid_unknown_fields=True):
     fleet: Any = "default"
     lasts: Annotated[Duration, Field("The minimum length of the story.")] = 0
     every: Annotated[Duration, Field("The interval in which expectations are checked.")] = "1s"
-    timeline: tuple[Step, ...] = ()
+    timeline: tuple[StoryStep, ...] = ()
     expect: tuple[Expectation, ...] = ()
 
     @property
@@ -185,16 +185,16 @@ class Story(Value, forbid_unknown_fields=True):
         return flows_fleet() if self.fleet == "flows" else parse_fleet(self.fleet)
 
 
-def seconds(text: Duration) -> float:
+def parse_seconds(text: Duration) -> float:
     """The seconds of `90`, `90s` or `1h30m`."""
     if isinstance(text, int | float):
         return float(text)
     if _DURATION.fullmatch(text) is None:
-        raise InputFault(f"{text!r} is not a duration such as 90s or 1h30m")
+        raise InputError(f"{text!r} is not a duration such as 90s or 1h30m")
     return parse_duration(text).total_seconds()
 
 
-def many(names: Names) -> tuple[str, ...]:
+def as_names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
 
 
@@ -203,28 +203,30 @@ def read_story(path: Path) -> Story:
     try:
         found = parse_story(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputFault(f"cannot read {path}: {error}") from error
+        raise InputError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
-        raise InputFault(f"{path} is not YAML: {error}") from error
-    except InputFault as fault:
-        raise InputFault(f"{path}: {fault}") from fault
-    return found.but(timeline=tuple(step.but(apply=list(_objects(step.apply, path.parent))) for step in found.timeline))
+        raise InputError(f"{path} is not YAML: {error}") from error
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+    return found.but(
+        timeline=tuple(step.but(apply=list(_load_objects(step.apply, path.parent))) for step in found.timeline)
+    )
 
 
-def _objects(given: Any, folder: Path) -> Iterator[Raw]:
+def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
     """The objects of `apply`: given inline, or in files relative to the folder of the story."""
     if isinstance(given, str):
         try:
             text = (folder / given).read_text(encoding="utf-8")
         except OSError as error:
-            raise InputFault(f"cannot read {folder / given}: {error}") from error
+            raise InputError(f"cannot read {folder / given}: {error}") from error
         try:
             yield from (document for document in yaml.safe_load_all(text) if document)
         except yaml.YAMLError as error:
-            raise InputFault(f"{folder / given} is not YAML: {error}") from error
+            raise InputError(f"{folder / given} is not YAML: {error}") from error
     elif isinstance(given, list):
         for one in given:
-            yield from _objects(one, folder)
+            yield from _load_objects(one, folder)
     elif isinstance(given, dict):
         yield given
 
@@ -234,45 +236,45 @@ def parse_story(description: Any) -> Story:
     try:
         story = msgspec.convert(description, Story, strict=False)
     except msgspec.ValidationError as error:
-        raise InputFault(f"invalid story: {error}") from error
-    for complaint in _complaints(story):
-        raise InputFault(complaint)
+        raise InputError(f"invalid story: {error}") from error
+    for complaint in _story_errors(story):
+        raise InputError(complaint)
     return story
 
 
-def _complaints(story: Story) -> Iterator[str]:
+def _story_errors(story: Story) -> Iterator[str]:
     """The errors that can be found without running the story."""
     if story.profile not in ("trimtab", "upstream"):
         yield f"`profile` is {story.profile!r}; it must be trimtab or upstream"
     for name in story.settings:
         if name not in SETTINGS:
             yield f"there is no setting {name!r}; the settings are {', '.join(SETTINGS)}"
-    _ = story.plan, seconds(story.lasts)
-    if seconds(story.every) <= 0:
+    _ = story.plan, parse_seconds(story.lasts)
+    if parse_seconds(story.every) <= 0:
         yield f"`every` is {story.every}; it must be greater than 0"
     for number, step in enumerate(story.timeline, 1):
         if sum((step.at is not None, step.after is not None, bool(step.when))) > 1:
             yield f"step {number} has more than one of `at`, `after` and `when`"
         for time in (step.at, step.after, step.timeout, step.wait):
-            _ = seconds(time) if time is not None else 0
+            _ = parse_seconds(time) if time is not None else 0
         if step.when:
-            Saying(step.when)
+            Expression(step.when)
     names = {step.name for step in story.timeline if step.name}
     expectations = [*story.expect, *(one for step in story.timeline for one in step.expect)]
     if not expectations and not any(step.when for step in story.timeline):
         yield "the story has no expectations"
     for expectation in expectations:
-        yield from _doubts(expectation, names)
+        yield from _expectation_errors(expectation, names)
 
 
-def _doubts(expectation: Expectation, names: set[str]) -> Iterator[str]:
+def _expectation_errors(expectation: Expectation, names: set[str]) -> Iterator[str]:
     if sum(map(bool, (expectation.that, expectation.always, expectation.never))) != 1:
         yield "an expectation must have exactly one of `that`, `always` and `never`"
-    Saying(expectation.text)
+    Expression(expectation.text)
     for time in (expectation.start, expectation.until):
         if time is not None and time not in names:
-            seconds(time)
+            parse_seconds(time)
     if expectation.within is not None:
-        seconds(expectation.within)
+        parse_seconds(expectation.within)
         if not expectation.that:
             yield f"{expectation}: `within` is only allowed with `that`"

@@ -11,7 +11,7 @@ from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.patch.merge_schema import merge_schema_of, native_merge_schema
 from trimtab.api.patch.strategic_merge import apply_strategic_patch
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 
 GIZMO = merge_schema_of(
     {
@@ -73,7 +73,7 @@ objects = st.builds(
 def expect_result_or_api_error(call: Any) -> None:
     try:
         call()
-    except ApiFault:
+    except ApiError:
         return
 
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from cli.processes import api_server, running, until
-from trimtab.cli.commands.controllers import read_settings
+from trimtab.cli.commands.controllers import parse_settings
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -70,7 +70,7 @@ def test_controllers_in_their_own_process_propagate_over_http(tmp_path) -> None:
 
 def test_settings_are_converted_to_numbers_and_booleans() -> None:
     pairs = ("move-timeout-seconds=1", "eviction-rate=2", "failover=false", "eviction-purge-mode=x=y")
-    assert read_settings(pairs) == {
+    assert parse_settings(pairs) == {
         "move-timeout-seconds": 1,
         "eviction-rate": 2.0,
         "failover": False,
@@ -89,11 +89,11 @@ def test_settings_are_converted_to_numbers_and_booleans() -> None:
 )
 def test_unknown_settings_and_wrong_values_are_usage_errors(pair: str, message: str) -> None:
     with pytest.raises(click.UsageError) as error:
-        read_settings((pair,))
+        parse_settings((pair,))
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("pair", ["a", "=1"])
 def test_setting_without_name_or_value_is_a_usage_error(pair: str) -> None:
     with pytest.raises(click.UsageError, match="expected NAME=VALUE"):
-        read_settings((pair,))
+        parse_settings((pair,))

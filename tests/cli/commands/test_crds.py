@@ -4,7 +4,7 @@ import yaml
 from click.testing import CliRunner
 
 from trimtab.cli.commands.crds import command
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 
 def print_crds(*arguments: str) -> list[dict]:
@@ -44,5 +44,5 @@ def test_old_versions_are_served_only_with_a_conversion_webhook() -> None:
 
 def test_unknown_group_is_refused_with_the_known_ones() -> None:
     result = CliRunner().invoke(command, ["--group", "nonsense"])
-    assert isinstance(result.exception, InputFault)
+    assert isinstance(result.exception, InputError)
     assert "policy.karmada.io" in str(result.exception)

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from trimtab.cli.commands.decide import command
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 POLICY = "policy.karmada.io/v1alpha1"
 OCM = "cluster.open-cluster-management.io"
@@ -341,7 +341,7 @@ def test_pod_with_priority_shows_which_pods_it_would_preempt(tmp_path: Path) -> 
     ],
 )
 def test_wrong_input_is_reported_with_document_and_field(tmp_path: Path, objects: list[Any], message: str) -> None:
-    with pytest.raises(InputFault) as fault:
+    with pytest.raises(InputError) as fault:
         DecideRun(tmp_path, *objects)
     assert message in str(fault.value)
     assert "given.yaml" in str(fault.value) or "the files" in str(fault.value)
@@ -352,11 +352,11 @@ def test_unreadable_file_is_named(tmp_path: Path) -> None:
     broken.write_text("a: [1,\n")
     for file, message in ((broken, "document 1: not YAML"), (tmp_path / "absent.yaml", "cannot read")):
         result = CliRunner().invoke(command, ["-f", str(file)], standalone_mode=False)
-        assert isinstance(result.exception, InputFault)
+        assert isinstance(result.exception, InputError)
         assert message in str(result.exception)
         assert file.name in str(result.exception)
 
 
 def test_invalid_time_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="--at: expected a time"):
+    with pytest.raises(InputError, match="--at: expected a time"):
         DecideRun(tmp_path, cluster("m1"), deployment(), policy(), options=("--at", "noon"))

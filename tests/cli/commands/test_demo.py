@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.commands.demo import Picture, Sight, allowances, serves
+from trimtab.cli.commands.demo import DemoOutput, DemoRow, budget_states, is_serving
 from trimtab.stories.story import read_story
 
 STORY = read_story(Path(__file__).parents[3] / "stories" / "demo.yaml")
@@ -10,28 +10,28 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 def test_only_headings_and_changes_are_printed() -> None:
     lines: list[str] = []
-    output = Picture(STORY, lines.append)
-    output.tell(0, "apply Deployment/default/shop")
+    output = DemoOutput(STORY, lines.append)
+    output.write_heading(0, "apply Deployment/default/shop")
     assert lines == []
-    output.tell(0, STORY.timeline[0].say)
+    output.write_heading(0, STORY.timeline[0].say)
     assert lines[0] == f"\n{STORY.timeline[0].say}\n"
     assert lines[1].split() == ["time", "frankfurt", "virginia", "tokyo", "serving", "budget"]
-    row = Sight(("●●●", "○", "✗"), "3 of 9", "move allowed")
-    output.show(7.5, row)
-    output.show(8.0, row)
+    row = DemoRow(("●●●", "○", "✗"), "3 of 9", "move allowed")
+    output.write_row(7.5, row)
+    output.write_row(8.0, row)
     assert [line.split() for line in lines[2:]] == [["00:07", "●●●", "○", "✗", "3", "of", "9", "move", "allowed"]]
 
 
 def test_terminating_replica_is_not_serving() -> None:
     ready = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert serves(ready)
-    assert not serves({**ready, "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
-    assert not serves({"metadata": {}})
+    assert is_serving(ready)
+    assert not is_serving({**ready, "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    assert not is_serving({"metadata": {}})
 
 
 def test_budget_status_is_shown_in_words() -> None:
     states = list(
-        allowances(
+        budget_states(
             [
                 {"status": {"allowedNow": 1}},
                 {"status": {"inFlight": [{}], "allowedNow": 0}},

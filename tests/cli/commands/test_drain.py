@@ -2,7 +2,7 @@ import pytest
 from click.testing import CliRunner
 
 from trimtab.cli.commands.drain import command as drain
-from trimtab.cli.commands.drain import summary, tell
+from trimtab.cli.commands.drain import print_step, summary_text
 from trimtab.rescheduling.drain import DrainStep
 
 
@@ -18,7 +18,7 @@ def test_numbers_out_of_range_are_refused(wrong: list[str]) -> None:
 
 
 def test_step_is_printed_in_one_line(capsys) -> None:
-    tell(DrainStep("default/web-0", "Blocked", "web needs 2 healthy pods and has 2 currently"))
+    print_step(DrainStep("default/web-0", "Blocked", "web needs 2 healthy pods and has 2 currently"))
     assert (
         capsys.readouterr().out
         == "blocked                default/web-0: web needs 2 healthy pods and has 2 currently\n"
@@ -27,7 +27,7 @@ def test_step_is_printed_in_one_line(capsys) -> None:
 
 def test_summary_names_the_remaining_pods() -> None:
     left = [DrainStep("default/web-0", "Failed")]
-    assert summary([], dry_run=False) == "drained"
-    assert summary(left, dry_run=False) == "not drained: 1 pod left (default/web-0)"
-    assert summary(left * 6, dry_run=True).startswith("cannot be drained now because of 6 pods (default/web-0, ")
-    assert summary(left * 6, dry_run=True).endswith(", ...)")
+    assert summary_text([], dry_run=False) == "drained"
+    assert summary_text(left, dry_run=False) == "not drained: 1 pod left (default/web-0)"
+    assert summary_text(left * 6, dry_run=True).startswith("cannot be drained now because of 6 pods (default/web-0, ")
+    assert summary_text(left * 6, dry_run=True).endswith(", ...)")

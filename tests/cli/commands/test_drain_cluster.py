@@ -7,7 +7,14 @@ from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_in_m1_and_m2
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.cli.commands.drain_cluster import CORDON, aborted, begun, command, inhabitants, watched
+from trimtab.cli.commands.drain_cluster import (
+    CORDON,
+    abort_drain,
+    bindings_in,
+    command,
+    start_drain,
+    wait_until_drained,
+)
 
 
 def test_help_lists_the_kubeconfig_option() -> None:
@@ -19,10 +26,10 @@ def test_help_lists_the_kubeconfig_option() -> None:
 def test_drained_cluster_is_empty(capsys) -> None:
     async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web", "shop")
-        await begun(scene.client, "m1")
-        assert await watched(scene.client, "m1", 120) == 0
+        await start_drain(scene.client, "m1")
+        assert await wait_until_drained(scene.client, "m1", 120) == 0
         await scene.wait_until_settled("web", {"m2": 4})
-        assert await inhabitants(scene.client, "m1") == []
+        assert await bindings_in(scene.client, "m1") == []
 
     run_scenario(act, pace="typical")
     output = capsys.readouterr().out
@@ -36,8 +43,8 @@ def test_drain_reports_what_blocks_it_and_until_when(capsys) -> None:
         await place_in_m1_and_m2(scene, "web", "shop")
         await scene.create_budget(rate={"disruptions": 1, "period": "10m"})
         await asyncio.sleep(1)
-        await begun(scene.client, "m1")
-        assert await watched(scene.client, "m1", 60) == 1
+        await start_drain(scene.client, "m1")
+        assert await wait_until_drained(scene.client, "m1", 60) == 1
 
     run_scenario(act)
     output = capsys.readouterr().out
@@ -50,10 +57,10 @@ def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None
         await place_in_m1_and_m2(scene, "web", "shop")
         await scene.create_budget(maxConcurrent=1)
         await asyncio.sleep(1)
-        await begun(scene.client, "m1")
-        watching = asyncio.ensure_future(watched(scene.client, "m1", 120))
+        await start_drain(scene.client, "m1")
+        watching = asyncio.ensure_future(wait_until_drained(scene.client, "m1", 120))
         await asyncio.sleep(0.1)
-        await aborted(scene.client, "m1")
+        await abort_drain(scene.client, "m1")
         assert await watching == 1
         await asyncio.sleep(30)
         assert sorted([await scene.placement_of("web"), await scene.placement_of("shop")], key=len) == [
@@ -76,9 +83,9 @@ def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None
 def test_cluster_cordoned_before_a_drain_stays_cordoned_after_abort() -> None:
     async def act(scene: MoveScenario) -> None:
         await scene.set_taints("m1", f"{CORDON}:NoSchedule")
-        await begun(scene.client, "m1")
-        await begun(scene.client, "m1")
-        await aborted(scene.client, "m1")
+        await start_drain(scene.client, "m1")
+        await start_drain(scene.client, "m1")
+        await abort_drain(scene.client, "m1")
         cluster = await scene.get(Cluster, "m1")
         assert [taint.key for taint in cluster.spec.taints] == [CORDON]
         assert "trimtab.dev/drain" not in cluster.metadata.annotations
@@ -91,8 +98,8 @@ def test_drain_without_another_cluster_reports_that_it_waits(capsys) -> None:
         await scene.create_deployment(replicas=2)
         await scene.create_policy({"clusterAffinity": {"clusterNames": ["m1"]}})
         await scene.wait_until_settled("web", {"m1": 2})
-        await begun(scene.client, "m1")
-        assert await watched(scene.client, "m1", 20) == 1
+        await start_drain(scene.client, "m1")
+        assert await wait_until_drained(scene.client, "m1", 20) == 1
 
     run_scenario(act)
     assert "waiting: cannot go on with Drain" in capsys.readouterr().out

@@ -9,18 +9,18 @@ import pytest
 
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.cli.commands.explain import (
-    bound,
-    cluster_meant,
-    lines,
-    placement_meant,
-    pod_meant,
-    rank,
-    recorded,
-    row,
-    why,
+    cluster_name_of,
+    cluster_row,
+    find_binding,
+    placement_name_of,
+    pod_name_of,
+    reason_text,
+    record_lines,
+    report_lines,
+    sort_key,
 )
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 SELECTED = ClusterExplanation(name="m2", replicas=3, room=9, selected=True, scores={"ClusterLocality": 100})
 UNUSED = ClusterExplanation(name="m3", selected=True)
@@ -47,17 +47,17 @@ def explanation(**fields: Any) -> Explanation:
 
 
 def test_pods_are_named_as_in_kubectl() -> None:
-    assert (pod_meant("po/web-0"), pod_meant("pods/web-0"), pod_meant("deploy/web")) == ("web-0", "web-0", "")
+    assert (pod_name_of("po/web-0"), pod_name_of("pods/web-0"), pod_name_of("deploy/web")) == ("web-0", "web-0", "")
 
 
 def test_clusters_and_placements_are_named_by_kind() -> None:
-    assert (cluster_meant("cluster/m1"), cluster_meant("deploy/web")) == ("m1", "")
-    assert (placement_meant("Placement/cheap"), placement_meant("cluster/m1")) == ("cheap", "")
+    assert (cluster_name_of("cluster/m1"), cluster_name_of("deploy/web")) == ("m1", "")
+    assert (placement_name_of("Placement/cheap"), placement_name_of("cluster/m1")) == ("cheap", "")
 
 
 def test_name_without_a_kind_is_refused() -> None:
-    with pytest.raises(InputFault, match="'web': expected KIND/NAME, such as deploy/web"):
-        asyncio.run(bound(None, "web", "default"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="'web': expected KIND/NAME, such as deploy/web"):
+        asyncio.run(find_binding(None, "web", "default"))  # type: ignore[arg-type]
 
 
 def test_selected_affinity_group_is_marked() -> None:
@@ -65,7 +65,7 @@ def test_selected_affinity_group_is_marked() -> None:
         AffinityGroupExplanation(name="dc-shanghai", message="no cluster is feasible"),
         AffinityGroupExplanation(name="dc-beijing"),
     )
-    text = list(lines(binding(), explanation(groups=groups), ()))
+    text = list(report_lines(binding(), explanation(groups=groups), ()))
     assert text[0] == "Deployment default/web (3 replicas) is placed in m2 (3)."
     assert "Affinity group dc-shanghai: no cluster is feasible." in text
     assert "Affinity group dc-beijing: selected." in text
@@ -75,38 +75,38 @@ def test_holds_and_stalled_conditions_are_shown() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "Budget", "message": "the budget is used up"}
     scheduled = {"type": "Scheduled", "status": "True", "reason": "Success", "message": "scheduled"}
     status = {"holds": [{"cluster": "m1", "replicas": 2}], "conditions": [stalled, scheduled]}
-    text = list(lines(binding(status), explanation(), ()))
+    text = list(report_lines(binding(status), explanation(), ()))
     assert "Held in m1: the replacement is not ready yet." in text
     assert "Stalled: the budget is used up" in text
     assert not [line for line in text if line.startswith("Scheduled")]
 
 
 def test_validity_is_shown_when_time_limits_it() -> None:
-    text = list(lines(binding(), explanation(valid_until=datetime(2030, 1, 1, tzinfo=UTC)), ()))
+    text = list(report_lines(binding(), explanation(valid_until=datetime(2030, 1, 1, tzinfo=UTC)), ()))
     assert text[-1] == "Valid until 2030-01-01 00:00:00 UTC, unless the input changes."
 
 
 def test_selected_clusters_come_first_and_rejected_ones_last() -> None:
-    ordered = sorted([REJECTED, UNSELECTED, UNUSED, SELECTED], key=rank)
+    ordered = sorted([REJECTED, UNSELECTED, UNUSED, SELECTED], key=sort_key)
     assert [story.name for story in ordered] == ["m2", "m3", "m1", "m0"]
 
 
 def test_every_cluster_has_a_reason() -> None:
-    assert row(SELECTED) == ("m2", "3", "-", "9", "100", "selected")
-    assert row(REJECTED)[4:] == ("-", "TaintToleration: it is tainted")
-    assert why(UNUSED) == "feasible, but got no replicas"
-    assert why(UNSELECTED) == "feasible, but not selected by the spread constraints"
+    assert cluster_row(SELECTED) == ("m2", "3", "-", "9", "100", "selected")
+    assert cluster_row(REJECTED)[4:] == ("-", "TaintToleration: it is tainted")
+    assert reason_text(UNUSED) == "feasible, but got no replicas"
+    assert reason_text(UNSELECTED) == "feasible, but not selected by the spread constraints"
 
 
 def test_record_in_the_binding_lists_rejected_clusters() -> None:
     refused = [{"rule": "TaintToleration", "message": "it is tainted", "count": 3, "clusters": ["a", "b"]}]
     record = {"mode": "Steady", "rule": "by weight", "considered": 5, "feasible": 2, "refused": refused}
-    text = list(recorded(binding({"decision": record})))
+    text = list(record_lines(binding({"decision": record})))
     assert text == [
         "Decided (Steady): by weight; 2 of 5 clusters were feasible.",
         "Rejected a, b and 1 more: it is tainted (TaintToleration).",
         "This is the decision that would be made now:",
     ]
-    assert list(recorded(binding())) == [
+    assert list(record_lines(binding())) == [
         "The last decision is not available. This is the decision that would be made now:"
     ]

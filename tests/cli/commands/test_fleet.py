@@ -24,12 +24,12 @@ def cluster(name: str, **status: object) -> Cluster:
 
 
 def test_row_shows_readiness_nodes_and_free_capacity() -> None:
-    cells = fleet.row(cluster("m1", **STATUS))
+    cells = fleet.cluster_row(cluster("m1", **STATUS))
     assert cells == ("m1", "True", "v1.32.0", "Push", "eu", "2/3", "10.0", "6.0Gi", "319", "a:NoSchedule")
 
 
 def test_cluster_without_status_has_unknown_readiness() -> None:
-    assert fleet.row(cluster("m1"))[1:9] == ("Unknown", "-", "Push", "eu", "-", "-", "-", "-")
+    assert fleet.cluster_row(cluster("m1"))[1:9] == ("Unknown", "-", "Push", "eu", "-", "-", "-", "-")
 
 
 def test_empty_fleet_shows_how_to_join_a_cluster(monkeypatch) -> None:

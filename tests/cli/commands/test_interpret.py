@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trimtab.cli.commands.interpret import command
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 CUSTOMIZATION = """
 apiVersion: config.karmada.io/v1alpha1
@@ -40,7 +40,7 @@ def run(files: Path, *arguments: str) -> Result:
 
 
 def refusal(result: Result) -> str:
-    assert isinstance(result.exception, InputFault)
+    assert isinstance(result.exception, InputError)
     return str(result.exception)
 
 

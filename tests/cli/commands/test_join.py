@@ -14,7 +14,7 @@ from trimtab.cli.main import trimtab
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.errors import ApiFault, InputFault
+from trimtab.errors import ApiError, InputError
 from trimtab.server.daemon import Daemon
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -59,7 +59,7 @@ def run(*arguments: str) -> Result:
 def error_of(*arguments: str) -> str:
     """The message of a command that fails."""
     result = run(*arguments)
-    assert isinstance(result.exception, InputFault | ApiFault), result.exception
+    assert isinstance(result.exception, InputError | ApiError), result.exception
     return str(result.exception)
 
 
@@ -97,7 +97,7 @@ def test_cluster_joins_is_listed_and_is_removed(servers: Kubeconfigs) -> None:
 
     removed = run("unjoin", "east", "--kubeconfig", servers.host, "--timeout", str(LIMIT))
     assert removed.output == "cluster east removed\n"
-    with pytest.raises(ApiFault, match="not found"):
+    with pytest.raises(ApiError, match="not found"):
         fetch(servers.host, SECRETS, "karmada-cluster", "east")
     assert "there is no cluster east" in error_of("unjoin", "east", "--kubeconfig", servers.host)
 
@@ -105,7 +105,7 @@ def test_cluster_joins_is_listed_and_is_removed(servers: Kubeconfigs) -> None:
 def test_invalid_name_or_label_is_refused_before_anything_is_created(servers: Kubeconfigs) -> None:
     assert "cannot be the name of a cluster" in error_of(*join(servers, "No_Name"))
     assert "--label: expected KEY=VALUE, got 'gold'" in error_of(*join(servers, "east", "--label", "gold"))
-    with pytest.raises(ApiFault, match="not found"):
+    with pytest.raises(ApiError, match="not found"):
         fetch(servers.member, ACCOUNTS, "karmada-cluster", "karmada-No_Name")
 
 

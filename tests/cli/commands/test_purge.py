@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import fail_over_from_m1_to_m2
-from trimtab.cli.commands.purge import command, purged
-from trimtab.errors import InputFault
+from trimtab.cli.commands.purge import allow_purge, command
+from trimtab.errors import InputError
 
 
 def test_help_lists_the_kubeconfig_option() -> None:
@@ -24,9 +24,9 @@ def test_old_copy_is_kept_until_it_is_purged() -> None:
 
         await fail_over_from_m1_to_m2(scene)
         assert pods()
-        with pytest.raises(InputFault, match="old copies are in: m1"):
-            await purged(scene.client, await scene.get_binding(), "m2")
-        await purged(scene.client, await scene.get_binding(), "m1")
+        with pytest.raises(InputError, match="old copies are in: m1"):
+            await allow_purge(scene.client, await scene.get_binding(), "m2")
+        await allow_purge(scene.client, await scene.get_binding(), "m1")
         await asyncio.sleep(5)
         assert (await scene.get_binding()).spec.graceful_eviction_tasks == ()
         assert pods() == []

@@ -3,14 +3,20 @@ from datetime import UTC, datetime
 import pytest
 from pod_builders import node, pod
 
-from trimtab.cli.commands.reschedule import config_from, limits_of, shown, shown_nodes, told
+from trimtab.cli.commands.reschedule import (
+    format_nodes,
+    format_plan,
+    plan_to_dict,
+    read_config_file,
+    utilisation_limits,
+)
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.node_info import build_pod_info
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import PlannedMove, RejectedMove
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.rescheduling.rescheduler import read_config
 
 HERE = build_pod_info(pod("web-0", on="a"))
@@ -22,11 +28,11 @@ PLAN = ReschedulingPlan(
 
 
 def test_plan_shows_what_moves_what_stays_and_why() -> None:
-    text = told(PLAN)
+    text = format_plan(PLAN)
     assert "default/web-0   a      b    42 %   UnderutilisedNodes   a is used to 90 % of its cpu" in text
     assert "1 pod moves" in text
     assert "1 pod stays despite a reason to move" in text
-    assert shown(PLAN)["refused"][0]["reason"].startswith("the budget web")
+    assert plan_to_dict(PLAN)["refused"][0]["reason"].startswith("the budget web")
 
 
 def test_file_can_have_settings_or_a_descheduler_policy(tmp_path) -> None:
@@ -34,14 +40,14 @@ def test_file_can_have_settings_or_a_descheduler_policy(tmp_path) -> None:
     ours.write_text("preset: moderate")
     theirs.write_text("kind: DeschedulerPolicy\nprofiles: []")
     bad.write_text("confirmation: 3")
-    found = config_from(str(ours))
+    found = read_config_file(str(ours))
     assert found is not None
     assert found.settings.gain_threshold == 15.0
-    policy = config_from(str(theirs))
+    policy = read_config_file(str(theirs))
     assert policy is not None
     assert policy.policy is not None
-    with pytest.raises(InputFault, match="no setting 'confirmation'"):
-        config_from(str(bad))
+    with pytest.raises(InputError, match="no setting 'confirmation'"):
+        read_config_file(str(bad))
 
 
 def test_nodes_are_shown_with_requests_usage_and_state() -> None:
@@ -50,7 +56,7 @@ def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     measures = UsageMetrics({"a": {"cpu": 500, "memory": 1 << 30}})
     facts = ClusterObjects([node("a"), node("b"), node("c", cordoned=True)], pods, measures=measures)
     picture = ReschedulingSnapshot(facts, settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC))
-    lines = [line.split("   ") for line in shown_nodes(picture, limits_of(settings)).splitlines()]
+    lines = [line.split("   ") for line in format_nodes(picture, utilisation_limits(settings)).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert cells[0][1:] == [
         "CPU REQUESTED",
@@ -70,5 +76,5 @@ def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     plain = ReschedulingSnapshot(
         facts._replace(measures=None), settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC)
     )
-    assert "USED" not in shown_nodes(plain, None)
-    assert "STATE" not in shown_nodes(plain, None)
+    assert "USED" not in format_nodes(plain, None)
+    assert "STATE" not in format_nodes(plain, None)

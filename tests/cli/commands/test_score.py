@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from trimtab.api.value import Raw
-from trimtab.cli.commands.score import Round, found, options_of
+from trimtab.cli.commands.score import ScorePublisher, load_provider, read_options
 from trimtab.client.client import Listing, Resource
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 
 PROVIDER = """
 def provide(clusters, options):
@@ -50,7 +50,7 @@ def write_provider(folder: Path, text: str = PROVIDER) -> str:
 
 def test_python_file_with_provide_is_a_provider(tmp_path: Path) -> None:
     server = FakeServer("m1", "m22", namespaces=("m1", "m22"))
-    publisher = Round(found(write_provider(tmp_path)), "mine", 300, ["more=1"])
+    publisher = ScorePublisher(load_provider(write_provider(tmp_path)), "mine", 300, ["more=1"])
     for _ in range(2):
         summary = asyncio.run(publisher.publish(server))  # type: ignore[arg-type]
     assert summary == "mine: published scores of 2 clusters"
@@ -62,29 +62,29 @@ def test_python_file_with_provide_is_a_provider(tmp_path: Path) -> None:
 
 def test_missing_namespace_is_reported_and_the_other_scores_are_written(tmp_path: Path) -> None:
     server = FakeServer("m1", "m2", namespaces=("m2",))
-    summary = asyncio.run(Round(found(write_provider(tmp_path)), "mine", 300, []).publish(server))  # type: ignore[arg-type]
+    summary = asyncio.run(ScorePublisher(load_provider(write_provider(tmp_path)), "mine", 300, []).publish(server))  # type: ignore[arg-type]
     assert summary == "mine: published scores of 1 clusters; missing namespaces: m1"
 
 
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     server = FakeServer("m1")
-    summary = asyncio.run(Round(found(write_provider(tmp_path)), "mine", 300, []).show(server))  # type: ignore[arg-type]
+    summary = asyncio.run(ScorePublisher(load_provider(write_provider(tmp_path)), "mine", 300, []).show(server))  # type: ignore[arg-type]
     assert summary.split() == ["CLUSTER", "SCORE", "VALUE", "m1", "x", "2"]
     assert server.scores == {}
 
 
 def test_unknown_provider_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="headroom, price"):
-        found("nosuch")
-    with pytest.raises(InputFault, match="has no function `provide"):
-        found(write_provider(tmp_path, "x = 1"))
-    assert callable(found("price"))
+    with pytest.raises(InputError, match="headroom, price"):
+        load_provider("nosuch")
+    with pytest.raises(InputError, match="has no function `provide"):
+        load_provider(write_provider(tmp_path, "x = 1"))
+    assert callable(load_provider("price"))
 
 
 def test_options_can_be_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a,1\n")
-    assert options_of([f"prices=@{tmp_path / 'p.csv'}", "x=1=2"]) == {"prices": "a,1\n", "x": "1=2"}
-    with pytest.raises(InputFault, match="KEY=VALUE"):
-        options_of(["x"])
-    with pytest.raises(InputFault, match="no file"):
-        options_of(["x=@nowhere"])
+    assert read_options([f"prices=@{tmp_path / 'p.csv'}", "x=1=2"]) == {"prices": "a,1\n", "x": "1=2"}
+    with pytest.raises(InputError, match="KEY=VALUE"):
+        read_options(["x"])
+    with pytest.raises(InputError, match="no file"):
+        read_options(["x=@nowhere"])

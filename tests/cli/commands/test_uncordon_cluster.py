@@ -5,7 +5,7 @@ from move_helpers import MoveScenario, run_scenario
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.commands import uncordon_cluster
-from trimtab.cli.commands.drain_cluster import CORDON, begun
+from trimtab.cli.commands.drain_cluster import CORDON, start_drain
 from trimtab.cli.commands.uncordon_cluster import command
 
 
@@ -18,7 +18,7 @@ def test_help_lists_the_kubeconfig_option() -> None:
 def test_uncordon_removes_the_cordon_and_the_drain_and_keeps_other_taints(monkeypatch) -> None:
     async def act(scene: MoveScenario) -> None:
         await scene.set_taints("m1", "other:NoSchedule")
-        await begun(scene.client, "m1")
+        await start_drain(scene.client, "m1")
         assert CORDON in [taint.key for taint in (await scene.get(Cluster, "m1")).spec.taints]
         pending = []
         monkeypatch.setattr(uncordon_cluster, "with_client", lambda _, __, work: pending.append(work(scene.client)))

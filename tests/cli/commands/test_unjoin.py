@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from trimtab.api.value import Raw
-from trimtab.cli.commands.unjoin import left
+from trimtab.cli.commands.unjoin import wait_until_removed
 from trimtab.clock import run_virtually
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 
 
 class FakeHost:
@@ -25,10 +25,10 @@ class FakeHost:
 
 def test_wait_ends_when_the_cluster_is_removed() -> None:
     host = FakeHost(reads=5)
-    run_virtually(left(host, "east", 120))  # type: ignore[arg-type]
+    run_virtually(wait_until_removed(host, "east", 120))  # type: ignore[arg-type]
     assert host.reads == -1
 
 
 def test_cluster_that_is_not_removed_in_time_is_reported() -> None:
-    with pytest.raises(InputFault, match="cluster east is not removed within 120 s; the removal continues"):
-        run_virtually(left(FakeHost(reads=10_000), "east", 120))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="cluster east is not removed within 120 s; the removal continues"):
+        run_virtually(wait_until_removed(FakeHost(reads=10_000), "east", 120))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 
 from trimtab.cli.support.client import with_client
 from trimtab.client.client import Client
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 CONFIG = """
 clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]
@@ -39,5 +39,5 @@ def test_connection_error_is_reported_as_input_error(kubeconfig: str) -> None:
     async def work(client: Client) -> None:
         raise TimeoutError
 
-    with pytest.raises(InputFault, match="cannot reach the API server: TimeoutError"):
+    with pytest.raises(InputError, match="cannot reach the API server: TimeoutError"):
         with_client(kubeconfig, "", work)

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import OutageThresholds
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
-from trimtab.cli.support.drain_report import Scene, lines
+from trimtab.cli.support.drain_report import FleetOverview, report_lines
 from trimtab.clock import EPOCH
 
 UNREACHABLE = {"key": "cluster.karmada.io/unreachable", "effect": "NoExecute", "timeAdded": "2030-01-01T00:05:00Z"}
@@ -46,7 +46,7 @@ def binding(name: str, tolerations: str = "[]", **status: Any) -> ResourceBindin
 
 def report(first: Cluster, *bindings: ResourceBinding, unready: int = 0, profile: Any = TRIMTAB) -> str:
     others = [cluster(f"m{n}", ready=n > unready + 1) for n in range(2, 11)]
-    return "\n".join(lines(first, Scene([first, *others], bindings, OutageThresholds(), NOW), profile))
+    return "\n".join(report_lines(first, FleetOverview([first, *others], bindings, OutageThresholds(), NOW), profile))
 
 
 def test_ready_cluster_keeps_its_workloads() -> None:

@@ -5,10 +5,10 @@ import pytest
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.cli.support.placement_report import placement_explained
+from trimtab.cli.support.placement_report import explain_placement
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -32,7 +32,7 @@ def report(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | 
                 if status is not None and kind.name == "AddOnPlacementScore":
                     place = raw["metadata"]["namespace"], raw["metadata"]["name"]
                     await client.patch(resource_of(kind), *place, {"status": status}, subresource="status")
-            return await placement_explained(client, "default", name, clock.now(), as_json=as_json)
+            return await explain_placement(client, "default", name, clock.now(), as_json=as_json)
         finally:
             await server.stop()
 
@@ -113,5 +113,5 @@ def test_misconfigured_placement_is_reported() -> None:
 
 
 def test_missing_placement_is_named() -> None:
-    with pytest.raises(InputFault, match="there is no Placement nosuch in namespace default"):
+    with pytest.raises(InputError, match="there is no Placement nosuch in namespace default"):
         report(name="nosuch")

@@ -1,7 +1,7 @@
 import asyncio
 
 from simulate.fixtures import BUDGETS, DEPLOYMENTS, deployment, run_in_member, workload
-from trimtab.cli.support.pod_report import pod_explained
+from trimtab.cli.support.pod_report import explain_pod
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body
@@ -22,7 +22,7 @@ def test_pod_report_shows_budgets_and_whether_an_eviction_is_allowed() -> None:
         name, other = sorted(pod.name for pod in member.pods)[:2]
 
         async def report(which: str) -> str:
-            return " ".join((await pod_explained(member.client, "default", which, LoopClock().now())).split())
+            return " ".join((await explain_pod(member.client, "default", which, LoopClock().now())).split())
 
         before = await report(name)
         assert "PodDisruptionBudget web 2 4 2 - -" in before

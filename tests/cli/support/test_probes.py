@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.processes import LIMIT, Page, api_server, fetch_page, until
-from trimtab.cli.support.probes import split
-from trimtab.errors import InputFault
+from trimtab.cli.support.probes import split_address
+from trimtab.errors import InputError
 
 
 @contextlib.asynccontextmanager
@@ -59,13 +59,13 @@ def test_leader_and_standby_are_both_ready_and_only_one_leads(tmp_path: Path) ->
     [("127.0.0.1:8081", ("127.0.0.1", 8081)), ("[::1]:0", ("::1", 0)), (":8081", ("", 8081))],
 )
 def test_address_is_split_into_host_and_port(address: str, parts: tuple[str, int]) -> None:
-    assert split(address) == parts
+    assert split_address(address) == parts
 
 
 @pytest.mark.parametrize("address", ["8081", "localhost", "localhost:", "localhost:http", "localhost:65536"])
 def test_invalid_address_is_refused(address: str) -> None:
-    with pytest.raises(InputFault, match="expected HOST:PORT, such as"):
-        split(address)
+    with pytest.raises(InputError, match="expected HOST:PORT, such as"):
+        split_address(address)
 
 
 def test_address_in_use_is_reported_with_the_option_to_change(tmp_path: Path) -> None:

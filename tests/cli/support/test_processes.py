@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from trimtab.cli.support.processes import elected, live_long
+from trimtab.cli.support.processes import new_election, run_process
 
 
 def test_identities_of_two_elections_differ() -> None:
-    first, second = (elected(cast("Any", None), name="x", lease_seconds=15.0) for _ in range(2))
+    first, second = (new_election(cast("Any", None), name="x", lease_seconds=15.0) for _ in range(2))
     assert first.identity != second.identity
 
 
@@ -21,7 +21,7 @@ def test_garbage_collection_is_rare_in_a_long_running_process(monkeypatch: pytes
         seen.append(gc.get_threshold())
 
     try:
-        live_long(work())
+        run_process(work())
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

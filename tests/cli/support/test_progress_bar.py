@@ -4,17 +4,17 @@ import sys
 
 import pytest
 
-from trimtab.cli.support.progress_bar import WIDTH, Bar, drawn
+from trimtab.cli.support.progress_bar import WIDTH, ProgressBar, bar_text
 
 
 def test_bar_is_filled_in_proportion_and_never_overflows() -> None:
-    assert drawn(0.0) == f"[{'.' * WIDTH}]"
-    assert drawn(0.5).count("#") == WIDTH // 2
-    assert drawn(1.5) == f"[{'#' * WIDTH}]"
+    assert bar_text(0.0) == f"[{'.' * WIDTH}]"
+    assert bar_text(0.5).count("#") == WIDTH // 2
+    assert bar_text(1.5) == f"[{'#' * WIDTH}]"
 
 
 def test_nothing_is_written_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = Bar()
+    bar = ProgressBar()
     bar.show(0.5, "half")
     bar.clear()
     assert capsys.readouterr().err == ""
@@ -24,7 +24,7 @@ def test_bar_on_a_terminal_is_erased_before_other_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    bar = Bar()
+    bar = ProgressBar()
     bar.show(0.5, "half")
     line = capsys.readouterr().err
     assert line.endswith(" 50% half")

@@ -13,7 +13,7 @@ from trimtab.decide.ocm.score_provider import (
     provider_clusters,
     run_provider,
 )
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 
 def test_a_cluster_appears_once_with_the_data_of_both_kinds() -> None:
@@ -46,9 +46,9 @@ def test_scores_are_published_with_their_expiry() -> None:
 
 def test_scores_out_of_range_or_of_unknown_clusters_are_rejected() -> None:
     fleet = provider_clusters([Cluster(metadata=Meta(name="m1"))], [])
-    with pytest.raises(InputFault, match="must be -100 to 100"):
+    with pytest.raises(InputError, match="must be -100 to 100"):
         list(run_provider(lambda *_: [ClusterScores("m1", {"x": 101})], fleet, {}))
-    with pytest.raises(InputFault, match="not a cluster of this fleet"):
+    with pytest.raises(InputError, match="not a cluster of this fleet"):
         list(run_provider(lambda *_: [ClusterScores("m9", {"x": 1})], fleet, {}))
 
 
@@ -72,7 +72,7 @@ def test_a_summary_without_allocated_resources_means_no_usage() -> None:
 )
 def test_a_malformed_provider_result_is_rejected_with_a_message(answer: object, complaint: str) -> None:
     fleet = provider_clusters([Cluster(metadata=Meta(name="m1"))], [])
-    with pytest.raises(InputFault, match=complaint):
+    with pytest.raises(InputError, match=complaint):
         list(run_provider(lambda *_: [answer], fleet, {}))
 
 
@@ -80,5 +80,5 @@ def test_an_exception_inside_a_provider_is_reported_in_one_line() -> None:
     def provide(*_: object) -> list[ClusterScores]:
         raise RuntimeError("no network")
 
-    with pytest.raises(InputFault, match="the provider failed: RuntimeError: no network"):
+    with pytest.raises(InputError, match="the provider failed: RuntimeError: no network"):
         list(run_provider(provide, [], {}))

@@ -2,7 +2,7 @@ import pytest
 
 from trimtab.decide.rescheduling.objectives import NoArgs
 from trimtab.decide.rescheduling.settings import DEFAULT_OBJECTIVES, read_settings
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 KNOWN = {"BetterAffinity": NoArgs}
 
@@ -29,7 +29,7 @@ def test_a_value_overrides_its_preset() -> None:
     ],
 )
 def test_an_invalid_setting_is_named(raw: object, message: str) -> None:
-    with pytest.raises(InputFault, match=message):
+    with pytest.raises(InputError, match=message):
         read_settings(raw, KNOWN)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from plugins.score_providers.provider_inputs import provider_cluster
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.plugins.score_providers.price import ANNOTATION, price
 
 
@@ -17,7 +17,7 @@ def test_the_cheapest_cluster_scores_highest() -> None:
 
 
 def test_an_invalid_price_is_reported_with_its_source() -> None:
-    with pytest.raises(InputFault, match="line 2"):
+    with pytest.raises(InputError, match="line 2"):
         list(price([provider_cluster("a")], {"prices": "a,1\nb,much\n"}))
-    with pytest.raises(InputFault, match="annotation"):
+    with pytest.raises(InputError, match="annotation"):
         list(price([provider_cluster("a", annotations={ANNOTATION: "much"})], {}))

@@ -8,7 +8,7 @@ from schema_objects import Case, definitions, drawn, full
 
 from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.http.asgi import BODY_LIMIT
@@ -33,21 +33,21 @@ METADATA = {
 }
 
 
-def refusals_of(cases: list[Case]) -> list[ApiFault | None]:
+def refusals_of(cases: list[Case]) -> list[ApiError | None]:
     """The refusal of each case, or None where it is accepted."""
 
-    async def create_all() -> list[ApiFault | None]:
+    async def create_all() -> list[ApiError | None]:
         load_declarations()
         server = ApiServer(Store(), ApiServerSettings())
         await server.start()
         client = LocalClient(server)
         served = {(r.api_version, r.kind): r for r in await client.resources()}
-        refusals: list[ApiFault | None] = []
+        refusals: list[ApiError | None] = []
         for case in cases:
             try:
                 await client.create(served[case.obj["apiVersion"], case.obj["kind"]], case.obj, dry_run=True)
                 refusals.append(None)
-            except ApiFault as fault:
+            except ApiError as fault:
                 refusals.append(fault)
         await server.stop()
         return refusals

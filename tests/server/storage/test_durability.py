@@ -11,7 +11,7 @@ from pathlib import Path
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.errors import ApiFault, Expired
+from trimtab.errors import ApiError, Expired
 
 ROUNDS = int(os.environ.get("DURABILITY_ROUNDS", "30"))
 WRITERS = 6
@@ -94,7 +94,7 @@ async def watch(client: KubeClient, log: WriteLog) -> None:
 
 
 async def until_killed(work, *arguments) -> None:
-    with contextlib.suppress(*LOST, ApiFault):
+    with contextlib.suppress(*LOST, ApiError):
         await work(*arguments)
 
 

@@ -9,7 +9,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, MAX_ENTRIES, entries_of
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
@@ -427,7 +427,7 @@ async def evict_over_http(client: KubeClient, number: int) -> int:
     subresource = "evict" if number % 2 else "eviction"
     try:
         await client.submit(Resource("", "v1", "pods", "Pod"), "default", name, subresource, body)
-    except ApiFault as fault:
+    except ApiError as fault:
         return fault.code
     return 201
 

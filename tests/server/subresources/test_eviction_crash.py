@@ -8,7 +8,7 @@ from typing import Any
 from server.storage.test_durability import ApiServerProcess
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
-from trimtab.errors import ApiFault
+from trimtab.errors import ApiError
 
 PODS = Resource("", "v1", "pods", "Pod")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
@@ -37,7 +37,7 @@ async def evict(client: KubeClient, name: str) -> bool:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
     try:
         await client.submit(PODS, "default", name, "eviction", body)
-    except (ApiFault, OSError, TimeoutError, asyncio.IncompleteReadError):
+    except (ApiError, OSError, TimeoutError, asyncio.IncompleteReadError):
         return False
     return True
 

@@ -6,13 +6,13 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
-from trimtab.cli.commands.controllers import run_until_told_to_stop
-from trimtab.cli.support.probes import Pulse, beating, pulse_option
+from trimtab.cli.commands.controllers import run_until_signalled
+from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.members.agent import CONTROLLERS, Heartbeat
-from trimtab.telemetry import speak
+from trimtab.telemetry import configure_logging
 
 
 @click.command()
@@ -22,7 +22,7 @@ from trimtab.telemetry import speak
 @click.option("--host-kubeconfig", required=True, help="Kubeconfig of the control plane.")
 @click.option("--host-context", default="")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
-@pulse_option
+@health_option
 @click.option("--verbose", "-v", count=True)
 def command(
     name: str,
@@ -35,7 +35,7 @@ def command(
     verbose: int,
 ) -> None:
     """Run the agent of the cluster NAME, which was joined with `trimtab join NAME --mode pull`."""
-    speak(verbosity=verbose)
+    configure_logging(verbosity=verbose)
     credentials = load(member_config, member_context)
 
     async def serve() -> None:
@@ -50,14 +50,14 @@ def command(
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
             is_enabled=lambda controller: controller.name in CONTROLLERS,
         )
-        probes = Pulse()
-        probes.ready, probes.tell = lambda: plane.is_ready, plane.samples
+        probes = ProbeEndpoints()
+        probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
         click.echo(f"the agent of {name} is ready")
         try:
-            async with beating(probes, health_address):
+            async with serve_probes(probes, health_address):
                 await plane.run()
         finally:
             heartbeat.cancel()
             await host.close()
 
-    run_until_told_to_stop(serve())
+    run_until_signalled(serve())

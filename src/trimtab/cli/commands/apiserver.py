@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.support.processes import live_long
-from trimtab.telemetry import speak
+from trimtab.cli.support.processes import run_process
+from trimtab.telemetry import configure_logging
 
 
 @click.command()
@@ -22,8 +22,8 @@ from trimtab.telemetry import speak
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 def command(data_dir: Path, port: int, bind: str) -> None:
     """Serve the Kubernetes API of all kinds of Trimtab, without controllers."""
-    speak()
-    live_long(_serve(data_dir, port, bind))
+    configure_logging()
+    run_process(_serve(data_dir, port, bind))
 
 
 async def _serve(data_dir: Path, port: int, bind: str) -> None:

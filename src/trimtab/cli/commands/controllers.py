@@ -12,12 +12,12 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
-from trimtab.cli.support.processes import elected, live_long
+from trimtab.cli.support.probes import ProbeEndpoints, health_option, run_as_leader, serve_probes
+from trimtab.cli.support.processes import new_election, run_process
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.controllers.settings import SETTINGS
-from trimtab.telemetry import speak
+from trimtab.telemetry import configure_logging
 
 
 @click.command()
@@ -39,7 +39,7 @@ from trimtab.telemetry import speak
     "--status-seconds", default=10.0, show_default=True, help="Seconds between two status checks of a member."
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
-@pulse_option
+@health_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -56,9 +56,9 @@ def command(
     verbose: int,
 ) -> None:
     """Run all controllers against the API server of a kubeconfig."""
-    speak(verbosity=verbose, as_json=log_format == "json")
+    configure_logging(verbosity=verbose, as_json=log_format == "json")
 
-    probes = Pulse()
+    probes = ProbeEndpoints()
 
     async def serve() -> None:
         client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
@@ -67,25 +67,25 @@ def command(
             plane = ControlPlane(
                 client,
                 profile=PROFILES[profile],
-                settings=read_settings(settings),
+                settings=parse_settings(settings),
                 probe_seconds=status_seconds,
             )
-            probes.ready, probes.tell = lambda: plane.is_ready, plane.samples
+            probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
             click.echo("controllers are ready")
             await plane.run()
 
         namespace = leader_elect_resource_namespace
-        election = elected(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
+        election = new_election(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
         try:
-            async with beating(probes, health_address):
-                await lead(work, election if leader_elect else None, probes)
+            async with serve_probes(probes, health_address):
+                await run_as_leader(work, election if leader_elect else None, probes)
         finally:
             await client.close()
 
-    run_until_told_to_stop(serve())
+    run_until_signalled(serve())
 
 
-def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
+def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
     """Run the coroutine; SIGINT and SIGTERM cancel it."""
 
     async def main() -> None:
@@ -95,10 +95,10 @@ def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
         with suppress(asyncio.CancelledError):
             await task
 
-    live_long(main())
+    run_process(main())
 
 
-def read_settings(pairs: tuple[str, ...]) -> dict[str, object]:
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
     """The settings of `name=value` pairs, each converted to its declared type."""
     found: dict[str, object] = {}
     for pair in pairs:

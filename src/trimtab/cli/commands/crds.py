@@ -8,17 +8,17 @@ import yaml
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.schema.from_types import crd
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.registry import discover
 
 
-def _ours() -> list[Kind]:
+def _custom_kinds() -> list[Kind]:
     """All kinds that are not built into a Kubernetes API server."""
     discover(declarations)
     return [kind for kind in kinds.values() if kind.custom or kind.id == "clusters.cluster.karmada.io"]
 
 
-class _Plain(yaml.SafeDumper):
+class _NoAliasDumper(yaml.SafeDumper):
     """Writes YAML without anchors: schemas share parts in memory, and aliases are hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -35,12 +35,12 @@ class _Plain(yaml.SafeDumper):
 def command(groups: tuple[str, ...], conversion_url: str) -> None:
     """Print the CustomResourceDefinitions of Trimtab, for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
-    custom_kinds = _ours()
+    custom_kinds = _custom_kinds()
     known = {kind.group for kind in custom_kinds}
     if unknown := sorted(set(groups) - known):
-        raise InputFault(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
+        raise InputError(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
     for kind in custom_kinds:
         if groups and kind.group not in groups:
             continue
         click.echo("---")
-        click.echo(yaml.dump(crd(kind, webhook), Dumper=_Plain, sort_keys=False, width=120), nl=False)
+        click.echo(yaml.dump(crd(kind, webhook), Dumper=_NoAliasDumper, sort_keys=False, width=120), nl=False)

@@ -10,10 +10,10 @@ import yaml
 
 from trimtab.api.profile import PROFILES
 from trimtab.clock import WallClock
-from trimtab.dryrun.decisions import Target, Verdict, verdicts
-from trimtab.dryrun.manifests import taken_in
-from trimtab.errors import InputFault
-from trimtab.tables import table
+from trimtab.dryrun.decisions import DryRunDecision, TargetOutcome, decide_manifests
+from trimtab.dryrun.manifests import read_manifests
+from trimtab.errors import InputError
+from trimtab.tables import format_table
 
 NOT_PLACED = 3
 """The exit code when something cannot be placed; 1 means wrong input, 2 a wrong command line."""
@@ -37,72 +37,72 @@ def command(files: Sequence[str], output: str, profile: str, moment: str) -> int
 
     Exit codes: 0 when everything is placed, 3 when something is not, 1 when the input is wrong.
     """
-    manifests = taken_in(files)
+    manifests = read_manifests(files)
     for warning in manifests.warnings:
         click.echo(f"warning: {warning}", err=True)
-    decisions = verdicts(manifests, now=_time(moment), profile=PROFILES[profile])
-    click.echo(_written(decisions, output), nl=output != "yaml")
+    decisions = decide_manifests(manifests, now=_parse_time(moment), profile=PROFILES[profile])
+    click.echo(_format_decisions(decisions, output), nl=output != "yaml")
     return 0 if all(verdict.placed for verdict in decisions) else NOT_PLACED
 
 
-def _time(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     if not text:
         return WallClock().now()
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as fault:
-        raise InputFault(f"--at: expected a time such as 2026-03-01T12:00:00Z, got {text!r}") from fault
+        raise InputError(f"--at: expected a time such as 2026-03-01T12:00:00Z, got {text!r}") from fault
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _written(decisions: Sequence[Verdict], output: str) -> str:
+def _format_decisions(decisions: Sequence[DryRunDecision], output: str) -> str:
     if output in ("json", "yaml"):
         plain: Any = {"decisions": msgspec.json.decode(msgspec.json.encode(decisions))}
         if output == "json":
             return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
         return yaml.safe_dump(plain, sort_keys=False, width=120)
-    return "\n\n".join("\n".join(_lines(verdict, wide=output == "wide")) for verdict in decisions)
+    return "\n\n".join("\n".join(_decision_lines(verdict, wide=output == "wide")) for verdict in decisions)
 
 
-def _lines(verdict: Verdict, *, wide: bool) -> Iterator[str]:
-    by = f" ({verdict.by})" if verdict.by else ""
-    yield f"{verdict.subject}{by}: {'placed' if verdict.placed else 'NOT PLACED'}. {verdict.message}"
-    if verdict.targets:
-        yield from _table(verdict, wide=wide).splitlines()
-    for group in verdict.groups:
-        noun = "Affinity group" if verdict.dialect == "karmada" else "Decision group"
+def _decision_lines(decision: DryRunDecision, *, wide: bool) -> Iterator[str]:
+    by = f" ({decision.by})" if decision.by else ""
+    yield f"{decision.subject}{by}: {'placed' if decision.placed else 'NOT PLACED'}. {decision.message}"
+    if decision.targets:
+        yield from _target_table(decision, wide=wide).splitlines()
+    for group in decision.groups:
+        noun = "Affinity group" if decision.dialect == "karmada" else "Decision group"
         yield f"{noun} {group.name}: {group.message or 'selected'}."
     if wide:
-        yield from _small_print(verdict)
+        yield from _footer_lines(decision)
 
 
-def _table(verdict: Verdict, *, wide: bool) -> str:
-    noun = "NODE" if verdict.dialect == "pods" else "CLUSTER"
-    counted = any(target.replicas is not None for target in verdict.targets)
-    headings = [noun, "REPLICAS" if counted else "SELECTED", *(_WIDE if wide else ()), "REASON"]
+def _target_table(decision: DryRunDecision, *, wide: bool) -> str:
+    noun = "NODE" if decision.dialect == "pods" else "CLUSTER"
+    counted = any(target.replicas is not None for target in decision.targets)
+    headings = [noun, "REPLICAS" if counted else "SELECTED", *(_WIDE_HEADINGS if wide else ()), "REASON"]
     rows = [
-        [target.name, _share(target, counted), *(_details(target) if wide else ()), _why(target)]
-        for target in verdict.targets
+        [target.name, _share_text(target, counted), *(_wide_cells(target) if wide else ()), _reason_text(target)]
+        for target in decision.targets
     ]
-    return table(headings, rows)
+    return format_table(headings, rows)
 
 
-_WIDE = ("BEFORE", "FITS", "TOTAL", "SCORES")
+_WIDE_HEADINGS = ("BEFORE", "FITS", "TOTAL", "SCORES")
 
 
-def _share(target: Target, counted: bool) -> str:
+def _share_text(target: TargetOutcome, counted: bool) -> str:
     if counted:
         return str(target.replicas or 0)
     return "yes" if target.outcome == "Chosen" else "no"
 
 
-def _details(target: Target) -> list[str]:
+def _wide_cells(target: TargetOutcome) -> list[str]:
     scores = ",".join(f"{name}={score}" for name, score in sorted(target.scores.items()))
     room, total = ("" if number is None else str(number) for number in (target.room, target.total))
     return [str(target.before), room or "-", total or "-", scores or "-"]
 
 
-def _why(target: Target) -> str:
+def _reason_text(target: TargetOutcome) -> str:
     if target.outcome == "Refused":
         return f"{target.plugin}: {target.reason}" if target.plugin else target.reason
     if target.outcome == "NotNeeded":
@@ -110,10 +110,10 @@ def _why(target: Target) -> str:
     return target.reason or "selected"
 
 
-def _small_print(verdict: Verdict) -> Iterator[str]:
-    if verdict.strategy:
-        yield f"Strategy: {verdict.strategy}, {verdict.mode}; {verdict.rule}"
-    if verdict.tie_break:
-        yield f"Ties: {verdict.tie_break}"
-    until = verdict.valid_until
+def _footer_lines(decision: DryRunDecision) -> Iterator[str]:
+    if decision.strategy:
+        yield f"Strategy: {decision.strategy}, {decision.mode}; {decision.rule}"
+    if decision.tie_break:
+        yield f"Ties: {decision.tie_break}"
+    until = decision.valid_until
     yield f"Valid until: {'the input changes' if until is None else f'{until:%Y-%m-%dT%H:%M:%SZ}'}"

@@ -6,7 +6,7 @@ import click
 
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
-from trimtab.errors import ApiFault, InternalError, TooManyRequests, Unclassified
+from trimtab.errors import ApiError, InternalError, TooManyRequests, Unclassified
 from trimtab.rescheduling.drain import RETRY_SECONDS
 from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
 
@@ -28,7 +28,7 @@ def command() -> None:
     help="Seconds for pods to terminate; -1 uses the grace period of each pod.",
 )
 @kubeconfig_options
-def pod(
+def delete_pods(
     names: tuple[str, ...],
     namespace: str,
     direct: bool,
@@ -65,7 +65,7 @@ def pod(
         """An error for one pod does not stop the others."""
         try:
             return await remove(client, name)
-        except ApiFault as fault:
+        except ApiError as fault:
             click.echo(f"trimtab: {fault.message}", err=True)
             return False
 

@@ -61,24 +61,24 @@ def command(
     )
 
     async def work(client: Client) -> list[DrainStep]:
-        return await NodeDrain(client, node, clock=WallClock(), options=options, report=tell).run()
+        return await NodeDrain(client, node, clock=WallClock(), options=options, report=print_step).run()
 
     steps = with_client(kubeconfig, context, work)
     left = [step for step in steps if step.state in ("Failed", "Blocked")]
-    click.echo(f"node/{node} {summary(left, dry_run=dry_run)}")
+    click.echo(f"node/{node} {summary_text(left, dry_run=dry_run)}")
     return 1 if left else 0
 
 
-def summary(left: Sequence[DrainStep], *, dry_run: bool) -> str:
+def summary_text(remaining: Sequence[DrainStep], *, dry_run: bool) -> str:
     """The last line of the output."""
-    if not left:
+    if not remaining:
         return "could be drained now" if dry_run else "drained"
-    names = ", ".join(step.pod for step in left[:5]) + (", ..." if len(left) > 5 else "")
-    which = f"{len(left)} {'pod' if len(left) == 1 else 'pods'}"
+    names = ", ".join(step.pod for step in remaining[:5]) + (", ..." if len(remaining) > 5 else "")
+    which = f"{len(remaining)} {'pod' if len(remaining) == 1 else 'pods'}"
     return f"cannot be drained now because of {which} ({names})" if dry_run else f"not drained: {which} left ({names})"
 
 
-def tell(step: DrainStep) -> None:
+def print_step(step: DrainStep) -> None:
     until = f" until {step.until:%H:%M:%S}" if step.until is not None else ""
     message = f": {step.message}" if step.message else ""
     click.echo(f"{step.state.lower() + until:<22} {step.pod}{message}")

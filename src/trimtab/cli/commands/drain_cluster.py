@@ -12,20 +12,20 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.progress_bar import Bar
+from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
-from trimtab.errors import Conflict, InputFault, NotFound
+from trimtab.errors import Conflict, InputError, NotFound
 
 CORDON = "cluster.karmada.io/unschedulable"
-CLOSED_BEFORE = "closed-before"
+CORDONED_BEFORE = "closed-before"
 """In the drain annotation: the cluster was cordoned before, and stays cordoned when the drain is aborted."""
 POLL_SECONDS = 1.0
 INTERRUPTED = 130
-MOST_LISTED = 20
+MAX_LISTED = 20
 
 
 @click.command()
@@ -39,42 +39,42 @@ def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: s
 
     async def work(client: Client) -> int:
         if abort:
-            await aborted(client, cluster)
+            await abort_drain(client, cluster)
             return 0
-        await begun(client, cluster)
+        await start_drain(client, cluster)
         click.echo(f"cluster/{cluster} cordoned")
         if not wait:
             return 0
         try:
-            return await watched(client, cluster, timeout)
+            return await wait_until_drained(client, cluster, timeout)
         except asyncio.CancelledError:
-            await aborted(client, cluster)
+            await abort_drain(client, cluster)
             return INTERRUPTED
 
     return with_client(kubeconfig, context, work)
 
 
-async def begun(client: Client, name: str) -> None:
+async def start_drain(client: Client, name: str) -> None:
     """Set the drain annotation and cordon the cluster."""
     since = WallClock().now().isoformat(timespec="seconds")
 
-    def mark(raw: Raw) -> Marks:
-        fresh = f"{since} {CLOSED_BEFORE}" if is_closed(raw) else since
-        return Marks(drain_of(raw) or fresh, closed=True)
+    def mark(raw: Raw) -> DrainMarks:
+        fresh = f"{since} {CORDONED_BEFORE}" if is_cordoned(raw) else since
+        return DrainMarks(drain_annotation(raw) or fresh, cordoned=True)
 
-    await marked(client, name, mark)
+    await update_marks(client, name, mark)
 
 
-async def aborted(client: Client, name: str) -> None:
+async def abort_drain(client: Client, name: str) -> None:
     """Remove the annotation and the cordon; moves in progress are completed, the other workloads stay."""
 
-    def unmark(raw: Raw) -> Marks:
-        mark = drain_of(raw)
-        return Marks(None, closed=is_closed(raw) if mark is None else CLOSED_BEFORE in mark)
+    def unmark(raw: Raw) -> DrainMarks:
+        mark = drain_annotation(raw)
+        return DrainMarks(None, cordoned=is_cordoned(raw) if mark is None else CORDONED_BEFORE in mark)
 
-    closed = (await marked(client, name, unmark)).closed
-    left = await inhabitants(client, name)
-    leaving = sum(state_of(binding, name).moving for binding in left)
+    closed = (await update_marks(client, name, unmark)).cordoned
+    left = await bindings_in(client, name)
+    leaving = sum(drain_state(binding, name).is_moving for binding in left)
     cordon = "stays cordoned, as before the drain" if closed else "uncordoned"
     click.echo(
         f"cluster/{name} drain aborted, {cordon}; {len(left) - leaving} workloads stay, "
@@ -82,64 +82,64 @@ async def aborted(client: Client, name: str) -> None:
     )
 
 
-class Marks(NamedTuple):
+class DrainMarks(NamedTuple):
     """What a drain writes to a cluster: the annotation and the cordon taint."""
 
     drain: str | None
-    closed: bool
+    cordoned: bool
 
 
-async def marked(client: Client, name: str, choose: Callable[[Raw], Marks]) -> Marks:
+async def update_marks(client: Client, name: str, choose: Callable[[Raw], DrainMarks]) -> DrainMarks:
     """Set or remove annotation and taint; retried when the cluster was written meanwhile."""
     resource = resource_of(kind_of(Cluster))
     while True:
-        raw = await cluster_named(client, name)
+        raw = await get_cluster(client, name)
         marks = choose(raw)
         patch: Raw = {
             "metadata": {
                 "annotations": {DRAIN: marks.drain},
                 "resourceVersion": raw["metadata"]["resourceVersion"],
             },
-            "spec": {"taints": taints_after(raw, closed=marks.closed)},
+            "spec": {"taints": taints_with_cordon(raw, cordoned=marks.cordoned)},
         }
         with contextlib.suppress(Conflict):
             await client.patch(resource, "", name, patch)
             return marks
 
 
-async def cluster_named(client: Client, name: str) -> Raw:
+async def get_cluster(client: Client, name: str) -> Raw:
     """The cluster; the error for a wrong name lists the existing clusters."""
     resource = resource_of(kind_of(Cluster))
     try:
         return await client.get(resource, "", name)
     except NotFound as fault:
         known = sorted(raw["metadata"]["name"] for raw in (await client.list(resource)).items)
-        listed = ", ".join(known[:MOST_LISTED]) + (" and more" if len(known) > MOST_LISTED else "")
-        raise InputFault(f"there is no cluster {name!r}; clusters: {listed or 'none'}") from fault
+        listed = ", ".join(known[:MAX_LISTED]) + (" and more" if len(known) > MAX_LISTED else "")
+        raise InputError(f"there is no cluster {name!r}; clusters: {listed or 'none'}") from fault
 
 
-def drain_of(raw: Raw) -> str | None:
+def drain_annotation(raw: Raw) -> str | None:
     """The value of the drain annotation."""
     return (raw["metadata"].get("annotations") or {}).get(DRAIN)
 
 
-def is_closed(raw: Raw) -> bool:
+def is_cordoned(raw: Raw) -> bool:
     return any(taint["key"] == CORDON for taint in raw["spec"].get("taints") or [])
 
 
-def taints_after(raw: Raw, *, closed: bool) -> list[Raw] | None:
+def taints_with_cordon(raw: Raw, *, cordoned: bool) -> list[Raw] | None:
     taints = raw["spec"].get("taints") or []
-    if closed:
-        return taints if is_closed(raw) else [*taints, {"key": CORDON, "effect": "NoSchedule"}]
+    if cordoned:
+        return taints if is_cordoned(raw) else [*taints, {"key": CORDON, "effect": "NoSchedule"}]
     return [taint for taint in taints if taint["key"] != CORDON] or None
 
 
-async def watched(client: Client, cluster: str, seconds: float) -> int:
+async def wait_until_drained(client: Client, cluster: str, seconds: float) -> int:
     """Print the progress until the cluster is empty, the drain is aborted, or the time is over."""
-    bar = Bar()
+    bar = ProgressBar()
     try:
         async with asyncio.timeout(seconds):
-            return await told_until_empty(client, cluster, bar)
+            return await report_until_empty(client, cluster, bar)
     except TimeoutError:
         bar.clear()
         click.echo(
@@ -151,11 +151,11 @@ async def watched(client: Client, cluster: str, seconds: float) -> int:
         bar.clear()
 
 
-async def told_until_empty(client: Client, cluster: str, bar: Bar) -> int:
+async def report_until_empty(client: Client, cluster: str, bar: ProgressBar) -> int:
     printed: dict[str, str] = {}
     while True:
-        left = await inhabitants(client, cluster)
-        for line in news(printed, left, cluster):
+        left = await bindings_in(client, cluster)
+        for line in changed_lines(printed, left, cluster):
             bar.clear()
             click.echo(line)
         done = len(printed) - len(left)
@@ -163,18 +163,18 @@ async def told_until_empty(client: Client, cluster: str, bar: Bar) -> int:
             bar.clear()
             click.echo(f"cluster/{cluster} drained")
             return 0
-        if not await is_wanted(client, cluster):
+        if not await is_draining(client, cluster):
             bar.clear()
             click.echo("the drain was aborted")
             return 1
-        replicas = sum(state_of(binding, cluster).replicas for binding in left)
+        replicas = sum(drain_state(binding, cluster).replicas for binding in left)
         bar.show(done / len(printed), f"{len(left)} workloads with {replicas} replicas remain")
         await asyncio.sleep(POLL_SECONDS)
 
 
-def news(printed: dict[str, str], left: list[Binding], cluster: str) -> Iterator[str]:
+def changed_lines(printed: dict[str, str], remaining: list[Binding], cluster: str) -> Iterator[str]:
     """A line for every workload whose state changed; `printed` holds the states of the last call."""
-    states = {name_of(binding): state_of(binding, cluster).text for binding in left}
+    states = {workload_name(binding): drain_state(binding, cluster).text for binding in remaining}
     states |= {name: "moved" for name in printed if name not in states}
     for name, text in sorted(states.items()):
         if printed.get(name) != text:
@@ -184,51 +184,51 @@ def news(printed: dict[str, str], left: list[Binding], cluster: str) -> Iterator
             yield f"{name} {text}{count}"
 
 
-class State(NamedTuple):
+class WorkloadDrainState(NamedTuple):
     """The progress of one workload."""
 
     text: str
     replicas: int
-    moving: bool = False
+    is_moving: bool = False
 
 
-def state_of(binding: Binding, cluster: str) -> State:
+def drain_state(binding: Binding, cluster: str) -> WorkloadDrainState:
     placed = {target.name: target.replicas for target in binding.spec.clusters}.get(cluster, 0)
     hold = next((hold for hold in binding.status.holds if hold.cluster == cluster), None)
     if hold is not None:
         until = f" until {hold.until:%H:%M:%S} at the latest" if hold.until is not None else ""
         text = f"moving: {hold.replicas} replicas wait for their replacement{until}"
-        return State(text, placed + hold.replicas, moving=True)
+        return WorkloadDrainState(text, placed + hold.replicas, is_moving=True)
     stuck = stalled_condition_of(binding)
     if stuck is not None:
-        return State(f"waiting: {stuck.message}", placed)
+        return WorkloadDrainState(f"waiting: {stuck.message}", placed)
     if not any(target.name == cluster for target in binding.spec.clusters):
-        return State("being removed", 0, moving=True)
-    return State("not started", placed)
+        return WorkloadDrainState("being removed", 0, is_moving=True)
+    return WorkloadDrainState("not started", placed)
 
 
-def name_of(binding: Binding) -> str:
+def workload_name(binding: Binding) -> str:
     about = binding.spec.resource
     place = f"{about.namespace}/" if about.namespace else ""
     return f"{about.kind.lower()}/{place}{about.name}"
 
 
-async def is_wanted(client: Client, name: str) -> bool:
+async def is_draining(client: Client, name: str) -> bool:
     kind = kind_of(Cluster)
     cluster = cast("Cluster", kind.decode(await client.get(resource_of(kind), "", name)))
     return DRAIN in cluster.metadata.annotations
 
 
-async def inhabitants(client: Client, cluster: str) -> list[Binding]:
+async def bindings_in(client: Client, cluster: str) -> list[Binding]:
     """Bindings that are present in the cluster; dependencies of other bindings leave with those."""
     found: list[Binding] = [
         *await list_typed(client, ResourceBinding),
         *await list_typed(client, ClusterResourceBinding),
     ]
-    return [binding for binding in found if binding.spec.placement is not None and lives_in(binding, cluster)]
+    return [binding for binding in found if binding.spec.placement is not None and is_present_in(binding, cluster)]
 
 
-def lives_in(binding: Binding, cluster: str) -> bool:
+def is_present_in(binding: Binding, cluster: str) -> bool:
     """Whether the binding is placed, held, being evicted, or still has a reported status in the cluster."""
     return (
         any(target.name == cluster for target in binding.spec.clusters)

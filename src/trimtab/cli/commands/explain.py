@@ -13,9 +13,9 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.drain_report import cluster_explained
-from trimtab.cli.support.placement_report import placement_explained
-from trimtab.cli.support.pod_report import pod_explained
+from trimtab.cli.support.drain_report import explain_cluster
+from trimtab.cli.support.placement_report import explain_placement
+from trimtab.cli.support.pod_report import explain_pod
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import find_resource, list_typed
 from trimtab.clock import WallClock
@@ -24,14 +24,14 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
 from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.decide.request import placement_request_of
-from trimtab.errors import ApiFault, InputFault, NotFound
+from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.interpret.names import binding_name
 from trimtab.runtime.declarations import load_declarations
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "FITS", "SCORE", "REASON")
 PLACEMENT = "cluster.open-cluster-management.io/placement"
-TROUBLES = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
+SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 """Conditions of a binding that are shown while they are true."""
 
 
@@ -55,53 +55,53 @@ def command(target: str, namespace: str, anew: bool, profile: str, output: str, 
     """
 
     async def work(client: Client) -> str:
-        if placement := placement_meant(target):
-            return await placement_explained(client, namespace, placement, WallClock().now(), as_json=output == "json")
-        if cluster := cluster_meant(target):
+        if placement := placement_name_of(target):
+            return await explain_placement(client, namespace, placement, WallClock().now(), as_json=output == "json")
+        if cluster := cluster_name_of(target):
             if output == "json":
-                raise InputFault("-o json is not supported for clusters")
-            return await cluster_explained(client, cluster, PROFILES[profile], WallClock().now())
+                raise InputError("-o json is not supported for clusters")
+            return await explain_cluster(client, cluster, PROFILES[profile], WallClock().now())
         try:
-            binding = await bound(client, target, namespace)
-        except InputFault:
-            if not (pod := pod_meant(target)):
+            binding = await find_binding(client, target, namespace)
+        except InputError:
+            if not (pod := pod_name_of(target)):
                 raise
-            return await pod_explained(client, namespace, pod, WallClock().now())
-        explanation = None if anew else await remembered(client, binding)
+            return await explain_pod(client, namespace, pod, WallClock().now())
+        explanation = None if anew else await fetch_last_decision(client, binding)
         remark: Sequence[str] = ()
         if explanation is None:
-            explanation = await decided_now(client, binding, PROFILES[profile])
-            remark = () if anew else tuple(recorded(binding))
+            explanation = await decide_now(client, binding, PROFILES[profile])
+            remark = () if anew else tuple(record_lines(binding))
         if output == "json":
             return msgspec.json.format(msgspec.json.encode(explanation)).decode()
-        return "\n".join(lines(binding, explanation, remark))
+        return "\n".join(report_lines(binding, explanation, remark))
 
     click.echo(with_client(kubeconfig, context, work))
 
 
-def placement_meant(target: str) -> str:
+def placement_name_of(target: str) -> str:
     """The name of the OCM Placement that the argument names; empty for other kinds."""
     word, _, name = target.partition("/")
     return name if word.lower() in ("placement", "placements") else ""
 
 
-def cluster_meant(target: str) -> str:
+def cluster_name_of(target: str) -> str:
     """The name of the cluster that the argument names; empty for other kinds."""
     word, _, name = target.partition("/")
     return name if word.lower() in ("cluster", "clusters") else ""
 
 
-def pod_meant(target: str) -> str:
+def pod_name_of(target: str) -> str:
     """The name of the pod that the argument names; empty for other kinds."""
     word, _, name = target.partition("/")
     return name if word.lower() in ("pod", "pods", "po") else ""
 
 
-async def bound(client: Client, target: str, namespace: str) -> Binding:
+async def find_binding(client: Client, target: str, namespace: str) -> Binding:
     """The binding of a workload, or the binding itself."""
     word, slash, name = target.partition("/")
     if not slash or not name:
-        raise InputFault(f"{target!r}: expected KIND/NAME, such as deploy/web")
+        raise InputError(f"{target!r}: expected KIND/NAME, such as deploy/web")
     resource = find_resource(word, await client.resources())
     if resource.kind in ("ResourceBinding", "ClusterResourceBinding"):
         wanted = name
@@ -114,13 +114,13 @@ async def bound(client: Client, target: str, namespace: str) -> Binding:
         raw = await client.get(resource_of(kind), namespace if resource.namespaced else "", wanted)
     except NotFound as missing:
         place = f" in namespace {namespace}" if resource.namespaced else ""
-        raise InputFault(
+        raise InputError(
             f"{target}{place} is not propagated: no policy selects it, or the object does not exist"
         ) from missing
     return cast("Binding", kind.decode(raw))
 
 
-def recorded(binding: Binding) -> Iterator[str]:
+def record_lines(binding: Binding) -> Iterator[str]:
     """The record of the last decision in the binding, for when the control plane no longer has the decision."""
     record = binding.status.decision
     if record is None:
@@ -135,27 +135,27 @@ def recorded(binding: Binding) -> Iterator[str]:
     yield "This is the decision that would be made now:"
 
 
-async def remembered(client: Client, binding: Binding) -> Explanation | None:
+async def fetch_last_decision(client: Client, binding: Binding) -> Explanation | None:
     """The last decision, if the API server serves it."""
     place = f"{binding.namespace}/{binding.name}" if binding.namespace else binding.name
     try:
         answer = await client.fetch(f"/debug/bindings/{place}")
-    except ApiFault:
+    except ApiError:
         return None
     return msgspec.json.decode(answer.body, type=Explanation) if answer.code == 200 else None
 
 
-async def decided_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
+async def decide_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
     """Decide with the objects in the API and the rules of the scheduler."""
     load_declarations()
     fleet = Fleet.of(await list_typed(client, Cluster, if_served=True)).at(WallClock().now())
     for score in await list_typed(client, AddOnPlacementScore, if_served=True):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
-    ask = placement_request_of(binding, candidates=await candidates(client, binding))
+    ask = placement_request_of(binding, candidates=await placement_ref_clusters(client, binding))
     return explain(decide(ask, fleet, profile))
 
 
-async def candidates(client: Client, binding: Binding) -> list[str] | None:
+async def placement_ref_clusters(client: Client, binding: Binding) -> list[str] | None:
     """The clusters of the Placement that the policy refers to; None when it refers to no Placement."""
     ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
     if ref is None:
@@ -170,50 +170,50 @@ async def candidates(client: Client, binding: Binding) -> list[str] | None:
     return found
 
 
-def lines(binding: Binding, explanation: Explanation, remark: Sequence[str]) -> Iterator[str]:
+def report_lines(binding: Binding, explanation: Explanation, remark: Sequence[str]) -> Iterator[str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     counted = f" ({binding.spec.replicas} replicas)" if binding.spec.replicas else ""
-    yield f"{workload.kind} {place}{counted} {placed(binding)}."
+    yield f"{workload.kind} {place}{counted} {placement_text(binding)}."
     yield from remark
     if not explanation.ok:
         yield f"Not placed: {explanation.message}"
     yield f"Rule: {explanation.rule} ({explanation.mode})." if explanation.rule else f"Mode: {explanation.mode}."
     for group in explanation.groups:
         yield f"Affinity group {group.name}: {group.message or 'selected'}."
-    yield from troubles(binding)
+    yield from problem_lines(binding)
     yield ""
-    yield table(HEADINGS, [row(story) for story in sorted(explanation.clusters, key=rank)])
+    yield format_table(HEADINGS, [cluster_row(story) for story in sorted(explanation.clusters, key=sort_key)])
     if explanation.tie_break:
         yield f"\nTies: {explanation.tie_break}."
     if explanation.valid_until is not None:
         yield f"Valid until {explanation.valid_until:%Y-%m-%d %H:%M:%S} UTC, unless the input changes."
 
 
-def placed(binding: Binding) -> str:
+def placement_text(binding: Binding) -> str:
     targets = sorted(binding.spec.clusters, key=lambda target: target.name)
     if not targets:
         return "is not placed"
     return "is placed in " + ", ".join(f"{t.name} ({t.replicas})" if t.replicas else t.name for t in targets)
 
 
-def troubles(binding: Binding) -> Iterator[str]:
+def problem_lines(binding: Binding) -> Iterator[str]:
     """Holds, evictions and conditions that delay the placement."""
     for hold in binding.status.holds:
         yield f"Held in {hold.cluster}: {hold.reason or 'the replacement is not ready yet'}."
     for task in binding.spec.graceful_eviction_tasks:
         yield f"Being evicted from {task.from_cluster}: {task.reason}."
     for condition in binding.status.conditions:
-        if condition.type in TROUBLES and condition.status == "True":
+        if condition.type in SHOWN_CONDITIONS and condition.status == "True":
             yield f"{condition.type}: {condition.message}"
 
 
-def rank(story: ClusterExplanation) -> tuple[Any, ...]:
+def sort_key(story: ClusterExplanation) -> tuple[Any, ...]:
     """Selected clusters first, then feasible ones, then rejected ones."""
     return (story.refused is not None, not story.replicas, not story.selected, story.name)
 
 
-def row(story: ClusterExplanation) -> Sequence[str]:
+def cluster_row(story: ClusterExplanation) -> Sequence[str]:
     scores = story.total if story.prioritizers else sum(story.scores.values())
     return (
         story.name,
@@ -221,11 +221,11 @@ def row(story: ClusterExplanation) -> Sequence[str]:
         str(story.before) if story.before else "-",
         "-" if story.room is None else str(story.room),
         "-" if story.refused is not None else str(scores),
-        why(story),
+        reason_text(story),
     )
 
 
-def why(story: ClusterExplanation) -> str:
+def reason_text(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return f"{story.refused.plugin}: {story.refused.message}"
     overflow = f", overflow affinity {story.overflow}" if story.overflow else ""

@@ -10,7 +10,7 @@ from trimtab.api.quantity import int_value, milli_value
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.conditions import find_condition
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
 
@@ -19,21 +19,21 @@ HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "
 @kubeconfig_options
 def command(kubeconfig: str, context: str) -> None:
     """List the member clusters with readiness, region and free capacity."""
-    found = with_client(kubeconfig, context, clusters)
+    found = with_client(kubeconfig, context, list_clusters)
     if not found:
         click.echo("There are no clusters. Join one with: trimtab join NAME --kubeconfig FILE")
         return
-    click.echo(table(HEADINGS, map(row, found)))
+    click.echo(format_table(HEADINGS, map(cluster_row, found)))
 
 
-async def clusters(client: Client) -> list[Cluster]:
+async def list_clusters(client: Client) -> list[Cluster]:
     kind = kind_of(Cluster)
     listing = await client.list(resource_of(kind))
     found = [cast("Cluster", kind.decode(raw)) for raw in listing.items]
     return sorted(found, key=lambda cluster: cluster.name)
 
 
-def row(cluster: Cluster) -> tuple[str, ...]:
+def cluster_row(cluster: Cluster) -> tuple[str, ...]:
     ready = find_condition(cluster.status.conditions, "Ready")
     nodes = cluster.status.node_summary
     return (
@@ -43,14 +43,14 @@ def row(cluster: Cluster) -> tuple[str, ...]:
         cluster.spec.sync_mode or "-",
         cluster.spec.region or "-",
         f"{nodes.ready_num}/{nodes.total_num}" if nodes else "-",
-        free(cluster, "cpu"),
-        free(cluster, "memory"),
-        free(cluster, "pods"),
+        free_text(cluster, "cpu"),
+        free_text(cluster, "memory"),
+        free_text(cluster, "pods"),
         ",".join(f"{taint.key}:{taint.effect}" for taint in cluster.spec.taints) or "-",
     )
 
 
-def free(cluster: Cluster, resource: str) -> str:
+def free_text(cluster: Cluster, resource: str) -> str:
     summary = cluster.status.resource_summary
     if summary is None or resource not in summary.allocatable:
         return "-"

@@ -9,11 +9,11 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.client.lookups import SHORT_NAMES, list_typed
 from trimtab.interpret.names import binding_name
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "REASON")
 
-BINDINGS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
+BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
 
 
 @click.command()
@@ -29,25 +29,25 @@ def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: 
     async def work(client: Client) -> list[Move]:
         return await list_typed(client, Move, namespace)
 
-    found = [move for move in with_client(kubeconfig, context, work) if concerns(move, binding)]
+    found = [move for move in with_client(kubeconfig, context, work) if is_about(move, binding)]
     if not found:
         click.echo(f"There are no moves of {binding}." if binding else "There are no moves.")
         return
     found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
-    click.echo(table(HEADINGS, map(row, found[-limit:])))
+    click.echo(format_table(HEADINGS, map(move_row, found[-limit:])))
 
 
-def concerns(move: Move, name: str) -> bool:
+def is_about(move: Move, name: str) -> bool:
     """Whether the move is of the binding or workload with this name; true when the name is empty."""
     about = move.spec.object
     word, slash, own = name.rpartition("/")
-    if slash and word.lower() not in ("rb", "crb", *BINDINGS):
+    if slash and word.lower() not in ("rb", "crb", *BINDING_WORDS):
         kind = SHORT_NAMES.get(word.lower(), word).lower()
         return own == about.name and kind in (about.kind.lower(), f"{about.kind.lower()}s")
     return not own or own in (about.name, binding_name(about.kind, about.name))
 
 
-def row(move: Move) -> tuple[str, ...]:
+def move_row(move: Move) -> tuple[str, ...]:
     spec, status = move.spec, move.status
     started, finished = status.started, status.finished
     took = f"{(finished - started).total_seconds():.1f}s" if started and finished else "-"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import yaml
 
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.interpret.interpreter import Interpreter
@@ -18,7 +18,7 @@ _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _KIND = "ResourceInterpreterCustomization"
 
 
-class Given(NamedTuple):
+class InterpretInput(NamedTuple):
     """The objects and values to interpret."""
 
     desired: dict[str, Any] | None
@@ -56,67 +56,67 @@ def command(
 
     Without an object only the syntax of the scripts is checked.
     """
-    customizations = [customization for file in files for customization in _customizations(file)]
-    inputs = Given(_object(desired), _object(observed), replicas, _statuses(statuses))
-    selected = _operations(operations)
+    customizations = [customization for file in files for customization in _read_customizations(file)]
+    inputs = InterpretInput(_read_object(desired), _read_object(observed), replicas, _read_statuses(statuses))
+    selected = _parse_operations(operations)
     if inputs.desired is None and inputs.observed is None:
         good = _check_syntax(customizations)
     else:
-        good = _ask(customizations, inputs, selected)
+        good = _run_operations(customizations, inputs, selected)
     if not good:
         sys.exit(1)
 
 
-def _documents(file: Path) -> list[Any]:
+def _read_documents(file: Path) -> list[Any]:
     try:
         with click.open_file(str(file)) as stream:
             return [document for document in yaml.load_all(stream, Loader=yaml.CSafeLoader) if document is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as bad:
-        raise InputFault(f"{file} is not YAML: {bad}") from bad
+        raise InputError(f"{file} is not YAML: {bad}") from bad
 
 
-def _customizations(file: Path) -> Iterator[dict[str, Any]]:
-    found = _documents(file)
+def _read_customizations(file: Path) -> Iterator[dict[str, Any]]:
+    found = _read_documents(file)
     if not found:
-        raise InputFault(f"{file} is empty; expected a {_KIND}")
+        raise InputError(f"{file} is empty; expected a {_KIND}")
     for document in found:
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind != _KIND:
-            raise InputFault(f"{file} contains a {kind or type(document).__name__}; -f accepts only {_KIND}s")
+            raise InputError(f"{file} contains a {kind or type(document).__name__}; -f accepts only {_KIND}s")
         target = (document.get("spec") or {}).get("target") or {}
         if not target.get("apiVersion") or not target.get("kind"):
-            raise InputFault(f"{file}: spec.target.apiVersion and spec.target.kind are required")
+            raise InputError(f"{file}: spec.target.apiVersion and spec.target.kind are required")
         yield document
 
 
-def _object(file: Path | None) -> dict[str, Any] | None:
+def _read_object(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
-    found = _documents(file)
+    found = _read_documents(file)
     if len(found) != 1 or not isinstance(found[0], dict):
-        raise InputFault(f"{file} contains {len(found)} documents; expected exactly one object")
+        raise InputError(f"{file} contains {len(found)} documents; expected exactly one object")
     if not found[0].get("apiVersion") or not found[0].get("kind"):
-        raise InputFault(f"{file}: apiVersion and kind are required")
+        raise InputError(f"{file}: apiVersion and kind are required")
     return found[0]
 
 
-def _statuses(file: Path | None) -> list[dict[str, Any]] | None:
+def _read_statuses(file: Path | None) -> list[dict[str, Any]] | None:
     if file is None:
         return None
-    found = _documents(file)
+    found = _read_documents(file)
     items = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     if not all(isinstance(item, dict) and item.get("clusterName") for item in items):
-        raise InputFault(f"{file}: clusterName is required in every status")
+        raise InputError(f"{file}: clusterName is required in every status")
     return items
 
 
-def _operations(names: Sequence[str]) -> "list[Operation]":
+def _parse_operations(names: Sequence[str]) -> "list[Operation]":
     from trimtab.interpret.operations import Operation  # noqa: PLC0415 - keeps `trimtab --help` fast
 
     known = {operation.value.lower(): operation for operation in Operation}
     for name in names:
         if name.lower() not in known:
-            raise InputFault(f"there is no operation {name!r}; operations: {', '.join(Operation)}")
+            raise InputError(f"there is no operation {name!r}; operations: {', '.join(Operation)}")
     return [known[name.lower()] for name in names]
 
 
@@ -125,7 +125,7 @@ def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
     from trimtab.interpret.lua.scripts import scripts_of  # noqa: PLC0415
 
     if not customizations:
-        raise InputFault("nothing to do: give scripts with -f, or an object with --observed or --desired")
+        raise InputError("nothing to do: give scripts with -f, or an object with --observed or --desired")
     good = True
     for customization in customizations:
         for operation, script in scripts_of(customization).items():
@@ -136,11 +136,13 @@ def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
     return good
 
 
-def _ask(customizations: Sequence[dict[str, Any]], given: Given, asked: "list[Operation]") -> bool:
+def _run_operations(
+    customizations: Sequence[dict[str, Any]], inputs: InterpretInput, selected: "list[Operation]"
+) -> bool:
     from trimtab.interpret.interpreter import Interpreter  # noqa: PLC0415
     from trimtab.runtime.lua_worker import LuaWorker  # noqa: PLC0415
 
-    _check_targets(customizations, given)
+    _check_targets(customizations, inputs)
     worker = LuaWorker()
 
     def executor(script: str, hook: str, arguments: Sequence[Any], limits: Any) -> Any:
@@ -150,75 +152,77 @@ def _ask(customizations: Sequence[dict[str, Any]], given: Given, asked: "list[Op
         return outcome
 
     try:
-        return _answer_all(Interpreter.of(customizations, executor), given, asked)
+        return _print_results(Interpreter.of(customizations, executor), inputs, selected)
     finally:
         worker.close()
 
 
-def _check_targets(customizations: Sequence[dict[str, Any]], given: Given) -> None:
+def _check_targets(customizations: Sequence[dict[str, Any]], inputs: InterpretInput) -> None:
     targets = {(c["spec"]["target"]["apiVersion"], c["spec"]["target"]["kind"]) for c in customizations}
-    for obj in (given.desired, given.observed):
+    for obj in (inputs.desired, inputs.observed):
         if targets and obj is not None and (obj["apiVersion"], obj["kind"]) not in targets:
             wanted = " and ".join(sorted(f"{version} {kind}" for version, kind in targets))
-            raise InputFault(f"the scripts are for {wanted}, but the object is a {obj['apiVersion']} {obj['kind']}")
+            raise InputError(f"the scripts are for {wanted}, but the object is a {obj['apiVersion']} {obj['kind']}")
 
 
-def _answer_all(interpreter: "Interpreter", given: Given, asked: "list[Operation]") -> bool:
+def _print_results(interpreter: "Interpreter", inputs: InterpretInput, selected: "list[Operation]") -> bool:
     from trimtab.interpret.operations import InterpreterError, Operation  # noqa: PLC0415
 
     good = True
-    for operation in asked or Operation:
-        question = _questions(interpreter, given).get(operation)
-        obj = given.desired or given.observed or {}
-        if not asked and (question is None or not interpreter.interprets((obj["apiVersion"], obj["kind"]), operation)):
+    for operation in selected or Operation:
+        question = _available_calls(interpreter, inputs).get(operation)
+        obj = inputs.desired or inputs.observed or {}
+        if not selected and (
+            question is None or not interpreter.interprets((obj["apiVersion"], obj["kind"]), operation)
+        ):
             continue
         if question is None:
-            raise InputFault(f"{operation} requires {_NEEDS[operation]}")
+            raise InputError(f"{operation} requires {_REQUIRED_OPTIONS[operation]}")
         try:
-            _show(operation, question())
+            _print_result(operation, question())
         except InterpreterError as failed:
             good = False
             click.echo(f"{operation}: {failed.failure.reason} ({failed.source}): {failed.failure.message}", err=True)
     return good
 
 
-_NEEDS = {
+_REQUIRED_OPTIONS = {
     "Retain": "both --desired and --observed",
     "ReviseReplica": "--replicas",
     "AggregateStatus": "--statuses",
 }
 
 
-def _questions(interpreter: "Interpreter", given: Given) -> "dict[Operation, Callable[[], Any]]":
+def _available_calls(interpreter: "Interpreter", inputs: InterpretInput) -> "dict[Operation, Callable[[], Any]]":
     """The operations that can run with the given input."""
     from trimtab.interpret.operations import Operation  # noqa: PLC0415
 
-    desired, observed = given.desired or given.observed or {}, given.observed or given.desired or {}
+    desired, observed = inputs.desired or inputs.observed or {}, inputs.observed or inputs.desired or {}
     found: dict[Operation, Callable[[], Any]] = {
-        Operation.REPLICA: lambda: _replicas(interpreter, desired),
+        Operation.REPLICA: lambda: _replicas_result(interpreter, desired),
         Operation.COMPONENT: lambda: interpreter.components(desired),
         Operation.STATUS: lambda: interpreter.reflect(observed),
         Operation.HEALTH: lambda: interpreter.health(observed),
         Operation.DEPENDENCY: lambda: interpreter.dependencies(desired),
     }
-    if given.desired is not None and given.observed is not None:
+    if inputs.desired is not None and inputs.observed is not None:
         found[Operation.RETAIN] = lambda: interpreter.retain(desired, observed)
-    if (replicas := given.replicas) is not None:
+    if (replicas := inputs.replicas) is not None:
         found[Operation.REVISE_REPLICA] = lambda: interpreter.revise(desired, replicas)
-    if (statuses := given.statuses) is not None:
+    if (statuses := inputs.statuses) is not None:
         found[Operation.AGGREGATE_STATUS] = lambda: interpreter.aggregate(desired, statuses)
     return found
 
 
-def _replicas(interpreter: "Interpreter", obj: dict[str, Any]) -> dict[str, Any]:
+def _replicas_result(interpreter: "Interpreter", obj: dict[str, Any]) -> dict[str, Any]:
     replicas, requirements = interpreter.replicas(obj)
     return {"replicas": replicas} | ({"replicaRequirements": requirements} if requirements else {})
 
 
-def _show(operation: str, answer: Any) -> None:
-    if isinstance(answer, dict | list):
-        written = yaml.safe_dump(answer, sort_keys=False, default_flow_style=False)
+def _print_result(operation: str, result: Any) -> None:
+    if isinstance(result, dict | list):
+        written = yaml.safe_dump(result, sort_keys=False, default_flow_style=False)
         indented = "".join(f"  {line}\n" for line in written.splitlines())
         click.echo(f"{operation}:\n{indented}", nl=False)
     else:
-        click.echo(f"{operation}: {'nothing' if answer is None else answer}")
+        click.echo(f"{operation}: {'nothing' if result is None else result}")

@@ -6,7 +6,7 @@ from trimtab.cli.support.client import with_client
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.members.join import ClusterFacts, join
 
 
@@ -35,12 +35,12 @@ def command(
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
     credentials = load(member_config, member_context)
-    facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(pair, labels)))
+    facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(parse_label, labels)))
 
     async def work(host: Client) -> None:
         member = KubeClient(credentials)
         try:
-            await reach(member, name)
+            await check_reachable(member, name)
             await join(host, member, name, credentials, facts, mode=mode.capitalize())
         finally:
             await member.close()
@@ -51,16 +51,16 @@ def command(
         click.echo(f"start the agent in the cluster: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")
 
 
-def pair(label: str) -> tuple[str, str]:
+def parse_label(label: str) -> tuple[str, str]:
     key, equals, value = label.partition("=")
     if not equals or not key:
-        raise InputFault(f"--label: expected KEY=VALUE, got {label!r}")
+        raise InputError(f"--label: expected KEY=VALUE, got {label!r}")
     return key, value
 
 
-async def reach(member: Client, name: str) -> None:
+async def check_reachable(member: Client, name: str) -> None:
     """Check the member first, so that the error names the API server that does not answer."""
     try:
         await member.fetch("/version")
     except (OSError, TimeoutError) as fault:
-        raise InputFault(f"cannot reach the cluster {name}: {str(fault) or type(fault).__name__}") from fault
+        raise InputError(f"cannot reach the cluster {name}: {str(fault) or type(fault).__name__}") from fault

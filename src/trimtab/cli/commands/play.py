@@ -8,24 +8,24 @@ from xml.sax.saxutils import escape, quoteattr
 
 import click
 
-from trimtab.cli.support.progress_bar import Bar
+from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.clock import run_virtually
-from trimtab.errors import InputFault, Stuck
-from trimtab.stories.report import Failed, clock_text
-from trimtab.stories.runner import Stage, Tell, play_in_memory
+from trimtab.errors import InputError, VirtualRunStuck
+from trimtab.stories.report import StoryFailed, clock_text
+from trimtab.stories.runner import StoryRunner, WriteLine, run_in_memory
 from trimtab.stories.story import Story, read_story
-from trimtab.telemetry import speak
+from trimtab.telemetry import configure_logging
 
-PATIENCE_SECONDS = 600
+TIMEOUT_SECONDS = 600
 
 
-class Verdict(NamedTuple):
+class StoryResult(NamedTuple):
     """The result of one story."""
 
     file: Path
     name: str
     took: float
-    failure: Failed | None
+    failure: StoryFailed | None
 
 
 @click.command()
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 @click.option(
     "--patience",
     type=click.FloatRange(min=1),
-    default=PATIENCE_SECONDS,
+    default=TIMEOUT_SECONDS,
     show_default=True,
     help="Seconds of real time after which a story is stopped and fails.",
 )
@@ -47,15 +47,15 @@ def command(
     stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path | None, patience: float, quiet: bool
 ) -> None:
     """Run stories (files or directories). The exit code is 1 when a story fails."""
-    speak()
+    configure_logging()
     verdicts = []
-    for file in files(stories):
+    for file in story_files(stories):
         story = read_story(file)
         if seed is not None:
             story = story.but(seed=seed)
-        verdicts.append(perform(file, story, live=live, quiet=quiet, patience=patience))
+        verdicts.append(run_story(file, story, live=live, quiet=quiet, timeout=patience))
     if junit is not None:
-        junit.write_text(as_junit(verdicts), encoding="utf-8")
+        junit.write_text(junit_xml(verdicts), encoding="utf-8")
     failed = sum(verdict.failure is not None for verdict in verdicts)
     if len(verdicts) > 1:
         click.echo(f"{len(verdicts) - failed} passed, {failed} failed")
@@ -63,20 +63,20 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def files(given: Iterable[Path]) -> list[Path]:
+def story_files(paths: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
-    for path in given:
+    for path in paths:
         found += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     if not found:
-        raise InputFault("no stories found: give YAML files, or directories that contain some")
+        raise InputError("no stories found: give YAML files, or directories that contain some")
     return found
 
 
-def perform(
-    file: Path, story: Story, *, live: bool = False, quiet: bool = False, patience: float = PATIENCE_SECONDS
-) -> Verdict:
+def run_story(
+    file: Path, story: Story, *, live: bool = False, quiet: bool = False, timeout: float = TIMEOUT_SECONDS
+) -> StoryResult:
     """Run one story and print its events."""
-    bar = Bar(not quiet)
+    bar = ProgressBar(not quiet)
 
     def tell(at: float, text: str) -> None:
         bar.clear()
@@ -87,14 +87,14 @@ def perform(
     began, failure = time.perf_counter(), None
     try:
         if live:
-            elapsed = _live(story, tell, bar)
+            elapsed = _run_live(story, tell, bar)
         else:
-            run = play_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
-            elapsed = run_virtually(run, patience=patience)
-    except Failed as failed:
+            run = run_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
+            elapsed = run_virtually(run, timeout=timeout)
+    except StoryFailed as failed:
         failure, elapsed = failed, failed.at
-    except Stuck as stuck:
-        failure, elapsed = Failed("the story did not end", stuck.at, [str(stuck)]), stuck.at
+    except VirtualRunStuck as stuck:
+        failure, elapsed = StoryFailed("the story did not end", stuck.at, [str(stuck)]), stuck.at
     bar.clear()
     took = time.perf_counter() - began
     if failure is not None:
@@ -104,10 +104,10 @@ def perform(
         click.echo("")
     word = "FAILED" if failure is not None else "ok"
     click.echo(f"{word}  {file.stem}  ({clock_text(elapsed)} in {took:.1f} s)")
-    return Verdict(file, story.name, took, failure)
+    return StoryResult(file, story.name, took, failure)
 
 
-def _live(story: Story, tell: Tell, bar: Bar) -> float:
+def _run_live(story: Story, write_line: WriteLine, bar: ProgressBar) -> float:
     import asyncio  # noqa: PLC0415 - only --live needs it
     import tempfile  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def _live(story: Story, tell: Tell, bar: Bar) -> float:
             await local.open()
             click.echo(address_text(local))
             await local.start()
-            return await Stage(story, local.fleet, WallClock(), tell, bar.show).play()
+            return await StoryRunner(story, local.fleet, WallClock(), write_line, bar.show).run()
         finally:
             await local.stop()
 
@@ -129,11 +129,11 @@ def _live(story: Story, tell: Tell, bar: Bar) -> float:
         return asyncio.run(run(folder))
 
 
-def as_junit(verdicts: list[Verdict]) -> str:
-    failed = sum(verdict.failure is not None for verdict in verdicts)
+def junit_xml(results: list[StoryResult]) -> str:
+    failed = sum(verdict.failure is not None for verdict in results)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    lines.append(f'<testsuite name="stories" tests="{len(verdicts)}" failures="{failed}">')
-    for verdict in verdicts:
+    lines.append(f'<testsuite name="stories" tests="{len(results)}" failures="{failed}">')
+    for verdict in results:
         lines.append(f'  <testcase name={quoteattr(verdict.file.stem)} classname="stories" time="{verdict.took:.3f}">')
         if verdict.failure is not None:
             text = escape("\n".join(verdict.failure.facts))

@@ -3,11 +3,11 @@
 import click
 
 from trimtab.api.kinds.work import Binding
-from trimtab.cli.commands.explain import bound
-from trimtab.cli.commands.unblock import rewritten
+from trimtab.cli.commands.explain import find_binding
+from trimtab.cli.commands.unblock import patch_spec_list
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 
 @click.command()
@@ -19,17 +19,19 @@ def command(target: str, cluster: str, namespace: str, kubeconfig: str, context:
     """Delete the copy of KIND/NAME in CLUSTER that purge mode Never has kept."""
 
     async def work(client: Client) -> None:
-        await purged(client, await bound(client, target, namespace), cluster)
+        await allow_purge(client, await find_binding(client, target, namespace), cluster)
 
     with_client(kubeconfig, context, work)
     click.echo(f"the old copy of {target} in {cluster} is being deleted")
 
 
-async def purged(client: Client, binding: Binding, cluster: str) -> None:
+async def allow_purge(client: Client, binding: Binding, cluster: str) -> None:
     """Allow the eviction task of this cluster to finish."""
     tasks = binding.spec.graceful_eviction_tasks
     kept = [task.from_cluster for task in tasks if task.suppress_deletion]
     if cluster not in kept:
-        raise InputFault(f"there is no old copy in {cluster}; old copies are in: {', '.join(kept) or 'no cluster'}")
+        raise InputError(f"there is no old copy in {cluster}; old copies are in: {', '.join(kept) or 'no cluster'}")
     ended = tuple(task.but(suppress_deletion=False) if task.from_cluster == cluster else task for task in tasks)
-    await rewritten(client, binding.but(spec=binding.spec.but(graceful_eviction_tasks=ended)), "gracefulEvictionTasks")
+    await patch_spec_list(
+        client, binding.but(spec=binding.spec.but(graceful_eviction_tasks=ended)), "gracefulEvictionTasks"
+    )

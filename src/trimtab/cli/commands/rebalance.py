@@ -14,8 +14,8 @@ from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import find_resource, workload_reference
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
-from trimtab.dryrun.preview import forecast, shares
-from trimtab.errors import InputFault
+from trimtab.dryrun.preview import format_shares, preview_rebalance
+from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 
 POLL_SECONDS = 1.0
@@ -67,7 +67,7 @@ def command(
 ) -> int:
     """Schedule workloads again from scratch, and move them to the result, replacement first."""
     if bool(workloads) == bool(selector):
-        raise InputFault("give either workloads, such as deploy/web, or a --selector")
+        raise InputError("give either workloads, such as deploy/web, or a --selector")
     spec: dict[str, Any] = {"maxParallel": max_parallel, "ttlSecondsAfterFinished": ttl}
     if preserve_available:
         spec["strategy"] = "PreserveAvailable"
@@ -77,63 +77,63 @@ def command(
     async def work(client: Client) -> int:
         load_declarations()
         if selector:
-            spec["selectors"] = [await selected(client, kind_, "" if all_namespaces else namespace, selector)]
+            spec["selectors"] = [await workload_selector(client, kind_, "" if all_namespaces else namespace, selector)]
         else:
             spec["workloads"] = [await workload_reference(client, text, namespace) for text in workloads]
         if dry_run:
-            click.echo(await forecast(client, spec, WallClock().now()))
+            click.echo(await preview_rebalance(client, spec, WallClock().now()))
             return 0
-        job = await created(client, name or f"rebalance-{WallClock().now():%Y%m%d-%H%M%S}", spec)
+        job = await create_rebalancer(client, name or f"rebalance-{WallClock().now():%Y%m%d-%H%M%S}", spec)
         click.echo(f"workloadrebalancer/{job} created")
-        return await followed(client, job, timeout) if wait else 0
+        return await wait_until_finished(client, job, timeout) if wait else 0
 
     return with_client(kubeconfig, context, work)
 
 
-async def selected(client: Client, kind: str, namespace: str, selector: str) -> Raw:
+async def workload_selector(client: Client, kind: str, namespace: str, selector: str) -> Raw:
     """The selector in the form of a WorkloadRebalancer; an empty namespace selects all namespaces."""
     resource = find_resource(kind, await client.resources())
     try:
         rules = parse_selector(selector).rules
     except InvalidSelector as fault:
         hint = "examples: team=blue, 'env in (prod, test)', !legacy"
-        raise InputFault(f"--selector {selector!r}: {fault}; {hint}") from fault
+        raise InputError(f"--selector {selector!r}: {fault}; {hint}") from fault
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}
     if namespace and resource.namespaced:
         rule["namespace"] = namespace
-    return {**rule, "labelSelector": {"matchExpressions": [wire_rule(rule) for rule in rules]}}
+    return {**rule, "labelSelector": {"matchExpressions": [requirement_to_wire(rule) for rule in rules]}}
 
 
-def wire_rule(rule: LabelSelectorRequirement) -> Raw:
+def requirement_to_wire(rule: LabelSelectorRequirement) -> Raw:
     values = {"values": list(rule.values)} if rule.values else {}
     return {"key": rule.key, "operator": rule.operator, **values}
 
 
-async def created(client: Client, name: str, spec: Raw) -> str:
+async def create_rebalancer(client: Client, name: str, spec: Raw) -> str:
     kind = kind_of(WorkloadRebalancer)
     job = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
     made = await client.create(resource_of(kind), job)
     return str(made["metadata"]["name"])
 
 
-async def followed(client: Client, name: str, seconds: float) -> int:
+async def wait_until_finished(client: Client, name: str, seconds: float) -> int:
     """Print every change of phase until all are terminal; 1 when a workload failed or the time is over."""
     try:
         async with asyncio.timeout(seconds):
-            return await told_until_the_end(client, name)
+            return await report_until_finished(client, name)
     except TimeoutError:
         click.echo(f"not finished within {seconds:.0f} seconds; workloadrebalancer/{name} continues")
         return 1
 
 
-async def told_until_the_end(client: Client, name: str) -> int:
+async def report_until_finished(client: Client, name: str) -> int:
     kind = kind_of(WorkloadRebalancer)
     printed: dict[WorkloadReference, str] = {}
     while True:
         job = cast("WorkloadRebalancer", kind.decode(await client.get(resource_of(kind), "", name)))
         items = job.status.observed_workloads
         for item in items:
-            line = told_line(item)
+            line = progress_line(item)
             if printed.get(item.workload) != line:
                 printed[item.workload] = line
                 click.echo(line)
@@ -147,8 +147,12 @@ async def told_until_the_end(client: Client, name: str) -> int:
         await asyncio.sleep(POLL_SECONDS)
 
 
-def told_line(item: ObservedWorkload) -> str:
-    change = f"{shares(item.before)} -> {shares(item.after)}" if item.before != item.after and item.after else ""
+def progress_line(item: ObservedWorkload) -> str:
+    change = (
+        f"{format_shares(item.before)} -> {format_shares(item.after)}"
+        if item.before != item.after and item.after
+        else ""
+    )
     text = " ".join(part for part in (change, item.message) if part)
     name = "/".join(part for part in (item.workload.kind, item.workload.namespace, item.workload.name) if part)
     return f"{item.phase or item.result or 'Pending':<10}{name}  {text}".rstrip()

@@ -17,17 +17,17 @@ from trimtab.decide.pods.node_info import NodeInfo
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.decide.rescheduling.settings import ReschedulerSettings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.plugins.objectives.underutilised_nodes import UnderutilisedNodesArgs, utilisation_state
 from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler, ReschedulerConfig, read_config
-from trimtab.tables import table
+from trimtab.tables import format_table
 
-Row = tuple[str, ...]
-MOST_NODES = 20
-QUEUES = "kube-scheduler does not read avoid lists: only the score gain keeps replacements off their old nodes"
+TableRow = tuple[str, ...]
+MAX_NODES = 20
+NO_AVOID_LISTS = "kube-scheduler does not read avoid lists: only the score gain keeps replacements off their old nodes"
 
 
-def config_from(file: str) -> ReschedulerConfig | None:
+def read_config_file(file: str) -> ReschedulerConfig | None:
     """The settings of a file with rescheduler settings or a DeschedulerPolicy; None without a file."""
     if not file:
         return None
@@ -35,7 +35,7 @@ def config_from(file: str) -> ReschedulerConfig | None:
         text = Path(file).read_text()
         decoded = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
-        raise InputFault(f"cannot read {file}: {fault}") from fault
+        raise InputError(f"cannot read {file}: {fault}") from fault
     is_policy = isinstance(decoded, dict) and decoded.get("kind") == "DeschedulerPolicy"
     return read_config({"policy.yaml" if is_policy else "rescheduler.yaml": text})
 
@@ -53,7 +53,7 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
 
     async def work(client: Client) -> tuple[str, str, ReschedulingPlan]:
         rescheduler = Rescheduler(
-            client, clock=WallClock(), profile=PROFILES[profile], fixed_config=config_from(config)
+            client, clock=WallClock(), profile=PROFILES[profile], fixed_config=read_config_file(config)
         )
         await rescheduler.load_configuration()
         source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
@@ -65,75 +65,77 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         if not only_plan:
             done = await rescheduler.run_round()
             if done is None:
-                raise InputFault("the rescheduler is not configured")
+                raise InputError("the rescheduler is not configured")
             return f"{rescheduler.goals} ({source})", "", done
         picture, found = await rescheduler.plan_round(confirmations=1)
         if picture.objects.rejects_overlap:  # a cluster that Trimtab does not serve
-            found = found._replace(notes=(*found.notes, QUEUES))
-        limits = None if rescheduler.follows_policy else limits_of(picture.settings)
-        return f"{rescheduler.goals} ({source})", shown_nodes(picture, limits), found
+            found = found._replace(notes=(*found.notes, NO_AVOID_LISTS))
+        limits = None if rescheduler.follows_policy else utilisation_limits(picture.settings)
+        return f"{rescheduler.goals} ({source})", format_nodes(picture, limits), found
 
     wishes, nodes, found = with_client(kubeconfig, context, work)
     if output == "yaml":
-        click.echo(yaml.safe_dump(shown(found), sort_keys=False).rstrip())
+        click.echo(yaml.safe_dump(plan_to_dict(found), sort_keys=False).rstrip())
         return
     click.echo(wishes)
     if nodes:
         click.echo(nodes)
-    click.echo(told(found))
+    click.echo(format_plan(found))
 
 
-def shown_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> str:
-    return "\n".join((table(*usage(picture, limits)), *((limits_told(limits),) if limits is not None else ())))
+def format_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> str:
+    return "\n".join(
+        (format_table(*node_table(picture, limits)), *((limits_text(limits),) if limits is not None else ()))
+    )
 
 
-def usage(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> tuple[Row, list[Row]]:
+def node_table(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> tuple[TableRow, list[TableRow]]:
     """The nodes with the highest CPU requests: requests, measured usage, pods and limits."""
     measures = picture.objects.measures
-    hosts = sorted(picture.fleet.nodes, key=lambda node: (-percent_of(node, "cpu"), node.name))
-    headings: Row = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
+    hosts = sorted(picture.fleet.nodes, key=lambda node: (-requested_percent(node, "cpu"), node.name))
+    headings: TableRow = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
     headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
     headings += ("PODS", "SCHEDULABLE", *(("STATE",) if limits is not None else ()))
     rows = []
-    for node in hosts[:MOST_NODES]:
-        row: Row = (node.name, *(_share(node, what, node.used.get(what, 0)) for what in METRIC_RESOURCES))
+    for node in hosts[:MAX_NODES]:
+        row: TableRow = (node.name, *(_amount_text(node, what, node.used.get(what, 0)) for what in METRIC_RESOURCES))
         if measures is not None:
             used = measures.nodes.get(node.name, {})
-            row += tuple(_share(node, what, used[what]) if what in used else "?" for what in METRIC_RESOURCES)
+            row += tuple(_amount_text(node, what, used[what]) if what in used else "?" for what in METRIC_RESOURCES)
         row += (f"{len(node.pods)} of {node.allocatable.get('pods', 0)}",)
         row += ("no" if node.name in picture.excluded_nodes else "yes",)
         rows.append((*row, *((utilisation_state(node, limits),) if limits is not None else ())))
     return headings, rows
 
 
-def _share(here: NodeInfo, what: str, amount: int) -> str:
+def _amount_text(node: NodeInfo, what: str, amount: int) -> str:
     """Percentage and amounts of a resource."""
-    size = here.allocatable.get(what, 0)
+    size = node.allocatable.get(what, 0)
     shown = (from_milli(amount), from_milli(size)) if what == "cpu" else (f"{amount >> 20}Mi", f"{size >> 20}Mi")
     return f"{100 * amount / size if size else 0:.0f} % ({shown[0]} of {shown[1]})"
 
 
-def limits_of(settings: ReschedulerSettings) -> UnderutilisedNodesArgs | None:
+def utilisation_limits(settings: ReschedulerSettings) -> UnderutilisedNodesArgs | None:
     """The limits of the objective UnderutilisedNodes; None when it is not enabled."""
     found = next((one for one in settings.objectives if one.name == "UnderutilisedNodes" and one.enabled), None)
     return msgspec.convert(found.args, UnderutilisedNodesArgs, strict=False) if found is not None else None
 
 
-def limits_told(args: UnderutilisedNodesArgs) -> str:
+def limits_text(args: UnderutilisedNodesArgs) -> str:
     sides = [", ".join(f"{what} {limit:g} %" for what, limit in side.items()) for side in (args.low, args.high)]
     return f"by requests, a node is idle at or below {sides[0]}, and crowded above {sides[1]}"
 
 
-def percent_of(here: NodeInfo, resource: str) -> float:
-    size = here.allocatable.get(resource, 0)
-    return 100.0 * here.used.get(resource, 0) / size if size else 0.0
+def requested_percent(node: NodeInfo, resource: str) -> float:
+    size = node.allocatable.get(resource, 0)
+    return 100.0 * node.used.get(resource, 0) / size if size else 0.0
 
 
-def pods(count: int, verb: str) -> str:
+def pod_count_text(count: int, verb: str) -> str:
     return f"{count} pod {verb}s" if count == 1 else f"{count} pods {verb}"
 
 
-def told(found: ReschedulingPlan) -> str:
+def format_plan(found: ReschedulingPlan) -> str:
     moves = [
         ("/".join(one.pod.key), one.source, one.expected or "?", f"{one.gain:.0f} %", one.objective, one.reason)
         for one in found.moves
@@ -142,19 +144,19 @@ def told(found: ReschedulingPlan) -> str:
         ("/".join(one.pod.key), one.pod.pod.spec.node_name, f"{one.gain:.0f} %", one.objective, one.reason)
         for one in found.rejected
     ]
-    parts = [*found.notes, pods(len(moves), "move")]
+    parts = [*found.notes, pod_count_text(len(moves), "move")]
     if moves:
-        parts.append(table(("POD", "FROM", "TO", "GAIN", "OBJECTIVE", "REASON"), moves))
+        parts.append(format_table(("POD", "FROM", "TO", "GAIN", "OBJECTIVE", "REASON"), moves))
     if stay:
         parts += [
             "",
-            f"{pods(len(stay), 'stay')} despite a reason to move",
-            table(("POD", "NODE", "GAIN", "OBJECTIVE", "REASON TO STAY"), stay),
+            f"{pod_count_text(len(stay), 'stay')} despite a reason to move",
+            format_table(("POD", "NODE", "GAIN", "OBJECTIVE", "REASON TO STAY"), stay),
         ]
     return "\n".join(parts)
 
 
-def shown(found: ReschedulingPlan) -> Raw:
+def plan_to_dict(found: ReschedulingPlan) -> Raw:
     return {
         "notes": list(found.notes),
         "moves": [

@@ -3,16 +3,16 @@
 import click
 
 from trimtab.api.profile import PROFILES
-from trimtab.cli.commands.controllers import run_until_told_to_stop
-from trimtab.cli.commands.reschedule import config_from
+from trimtab.cli.commands.controllers import run_until_signalled
+from trimtab.cli.commands.reschedule import read_config_file
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
-from trimtab.cli.support.processes import elected
+from trimtab.cli.support.probes import ProbeEndpoints, health_option, run_as_leader, serve_probes
+from trimtab.cli.support.processes import new_election
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler
-from trimtab.telemetry import speak
+from trimtab.telemetry import configure_logging
 
 
 @click.command()
@@ -29,7 +29,7 @@ from trimtab.telemetry import speak
     show_default=True,
     help="Seconds after which a Lease without renewal counts as expired.",
 )
-@pulse_option
+@health_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 @kubeconfig_options
@@ -45,10 +45,10 @@ def command(
     context: str,
 ) -> None:
     """Run the rescheduler against a cluster until interrupted. It uses the eviction API of the cluster."""
-    speak(verbosity=verbose, as_json=log_format == "json")
-    fixed = config_from(config)
+    configure_logging(verbosity=verbose, as_json=log_format == "json")
+    fixed = read_config_file(config)
     credentials = load(kubeconfig or None, context)
-    probes = Pulse()
+    probes = ProbeEndpoints()
 
     async def serve() -> None:
         client = KubeClient(credentials, agent=NAME)
@@ -56,15 +56,15 @@ def command(
         async def work() -> None:
             """Each term starts with the stored history: the previous leader may have moved pods."""
             rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed_config=fixed)
-            probes.ready, probes.tell = lambda: rescheduler.rounds > 0, rescheduler.samples
+            probes.is_ready, probes.collect_samples = lambda: rescheduler.rounds > 0, rescheduler.samples
             click.echo("the rescheduler is ready")
             await rescheduler.run()
 
-        election = elected(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
+        election = new_election(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
         try:
-            async with beating(probes, health_address):
-                await lead(work, election, probes)
+            async with serve_probes(probes, health_address):
+                await run_as_leader(work, election, probes)
         finally:
             await client.close()
 
-    run_until_told_to_stop(serve())
+    run_until_signalled(serve())

@@ -27,8 +27,8 @@ from trimtab.decide.ocm.score_provider import (
     providers,
     run_provider,
 )
-from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
-from trimtab.tables import table
+from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
+from trimtab.tables import format_table
 
 T = TypeVar("T", bound=Object)
 MANAGER = "trimtab-score"
@@ -40,11 +40,11 @@ def command() -> None:
 
 
 @command.command("providers")
-def listed() -> None:
+def list_providers() -> None:
     """List the built-in providers."""
     plugins.load()
     rows = [(name, (providers[name].__doc__ or "").strip()) for name in providers.names()]
-    click.echo(table(("NAME", "SCORES"), rows))
+    click.echo(format_table(("NAME", "SCORES"), rows))
 
 
 @command.command()
@@ -74,16 +74,16 @@ def run(
     context: str,
 ) -> None:
     """Run PROVIDER and publish its scores. PROVIDER is a built-in name, or a Python file with a function `provide`."""
-    provide = found(provider)
+    provide = load_provider(provider)
     resource = name or Path(provider).stem.replace("_", "-").lower()
-    period, validity = length_of("--every", every), length_of("--valid", valid)
-    round_ = Round(provide, resource, validity, settings)
+    period, validity = parse_length("--every", every), parse_length("--valid", valid)
+    round_ = ScorePublisher(provide, resource, validity, settings)
 
     async def work(client: Client) -> None:
         while True:
             try:
                 click.echo(await (round_.show(client) if dry_run else round_.publish(client)))
-            except (InputFault, ApiFault) as fault:
+            except (InputError, ApiError) as fault:
                 if once or dry_run:
                     raise
                 click.echo(f"trimtab: {fault}", err=True)
@@ -94,54 +94,54 @@ def run(
     with_client(kubeconfig, context, work)
 
 
-def length_of(option: str, text: str) -> float:
+def parse_length(option: str, text: str) -> float:
     length = parse_duration(text).total_seconds()
     if not length:
-        raise InputFault(f"{option}: expected a duration such as 30s, 5m or 1h, got {text!r}")
+        raise InputError(f"{option}: expected a duration such as 30s, 5m or 1h, got {text!r}")
     return length
 
 
-def found(provider: str) -> ScoreProvider:
+def load_provider(provider: str) -> ScoreProvider:
     """A built-in provider, or the function `provide` of a file."""
     plugins.load()
     if provider in providers:
         return providers[provider]
     path = Path(provider)
     if path.suffix != ".py" or not path.exists():
-        raise InputFault(
+        raise InputError(
             f"{provider!r} is neither a Python file nor a built-in provider ({', '.join(providers.names())})"
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise InputFault(f"cannot load {provider}")
+        raise InputError(f"cannot load {provider}")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as fault:
-        raise InputFault(f"cannot run {provider}: {type(fault).__name__}: {fault}") from fault
+        raise InputError(f"cannot run {provider}: {type(fault).__name__}: {fault}") from fault
     provide = getattr(module, "provide", None)
     if not callable(provide):
-        raise InputFault(f"{provider} has no function `provide(clusters, options)`")
+        raise InputError(f"{provider} has no function `provide(clusters, options)`")
     return cast("Provider", provide)
 
 
-def options_of(settings: Iterable[str]) -> dict[str, str]:
+def read_options(settings: Iterable[str]) -> dict[str, str]:
     """The options of `key=value` pairs; `@file` stands for the content of the file, read at every round."""
     read = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise InputFault(f"--set: expected KEY=VALUE, got {setting!r}")
+            raise InputError(f"--set: expected KEY=VALUE, got {setting!r}")
         if value.startswith("@"):
             path = Path(value[1:])
             if not path.exists():
-                raise InputFault(f"--set {key}: there is no file {path}")
+                raise InputError(f"--set {key}: there is no file {path}")
             value = path.read_text()
         read[key] = value
     return read
 
 
-class Round:
+class ScorePublisher:
     """Runs the provider on the current clusters and writes its scores."""
 
     def __init__(
@@ -162,7 +162,7 @@ class Round:
         clusters = provider_clusters(
             await list_typed(client, Cluster, if_served=True), await list_typed(client, ManagedCluster, if_served=True)
         )
-        given = list(run_provider(self._provide, clusters, options_of(self._settings)))
+        given = list(run_provider(self._provide, clusters, read_options(self._settings)))
         before = await list_typed(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}", if_served=True)
         by_cluster = {score.namespace: score for score in before if score.name == self._resource}
         return list(placement_scores(self._resource, given, by_cluster, self._clock.now(), self._validity))
@@ -174,7 +174,7 @@ class Round:
             for score in await self._scores(client)
             for one in score.status.scores
         ]
-        return table(("CLUSTER", "SCORE", "VALUE"), rows)
+        return format_table(("CLUSTER", "SCORE", "VALUE"), rows)
 
     async def publish(self, client: Client) -> str:
         """Write the scores; returns a summary line."""
@@ -182,14 +182,14 @@ class Round:
         scores = await self._scores(client)
         for score in scores:
             try:
-                await write(client, score)
+                await write_score(client, score)
             except NotFound:
                 missing.append(score.namespace)  # the namespace of the cluster does not exist yet
         text = f"{self._resource}: published scores of {len(scores) - len(missing)} clusters"
         return f"{text}; missing namespaces: {', '.join(missing)}" if missing else text
 
 
-async def write(client: Client, score: AddOnPlacementScore) -> None:
+async def write_score(client: Client, score: AddOnPlacementScore) -> None:
     resource = resource_of(kind_of(score))
     raw = to_wire(score)
     status: Mapping[str, Any] = {"status": raw.pop("status")}

@@ -4,10 +4,10 @@ import click
 
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.work import Binding
-from trimtab.cli.commands.explain import bound
+from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 
 @click.command()
@@ -19,21 +19,21 @@ def command(target: str, clusters: tuple[str, ...], namespace: str, kubeconfig: 
     """Allow KIND/NAME again in CLUSTERS (default: all) where it failed. Nothing moves until the next decision."""
 
     async def work(client: Client) -> list[str]:
-        return await unblocked(client, await bound(client, target, namespace), clusters)
+        return await unblock_clusters(client, await find_binding(client, target, namespace), clusters)
 
     for name in with_client(kubeconfig, context, work):
         click.echo(f"{target} can be placed in {name} again")
 
 
-async def unblocked(client: Client, binding: Binding, clusters: tuple[str, ...]) -> list[str]:
+async def unblock_clusters(client: Client, binding: Binding, clusters: tuple[str, ...]) -> list[str]:
     """Remove the clusters from the block list, and return them."""
     blocked = [entry.cluster_name for entry in binding.spec.active_eviction_history]
     if unknown := set(clusters).difference(blocked):
-        raise InputFault(f"not blocked: {', '.join(sorted(unknown))}; blocked clusters: {', '.join(blocked) or 'none'}")
+        raise InputError(f"not blocked: {', '.join(sorted(unknown))}; blocked clusters: {', '.join(blocked) or 'none'}")
     freed = list(clusters or blocked)
     if not freed:
-        raise InputFault("the workload is not blocked in any cluster")
-    await rewritten(
+        raise InputError("the workload is not blocked in any cluster")
+    await patch_spec_list(
         client,
         binding.but(
             spec=binding.spec.but(
@@ -47,7 +47,7 @@ async def unblocked(client: Client, binding: Binding, clusters: tuple[str, ...])
     return freed
 
 
-async def rewritten(client: Client, binding: Binding, field: str) -> None:
+async def patch_spec_list(client: Client, binding: Binding, field: str) -> None:
     """Patch one list of the binding's spec; fails when the binding was written meanwhile."""
     patch = {
         "metadata": {"resourceVersion": binding.metadata.resource_version},

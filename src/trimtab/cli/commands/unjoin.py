@@ -8,7 +8,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.members.join import delete_credentials, unjoin
 
 POLL_SECONDS = 0.5
@@ -26,22 +26,22 @@ def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float
         try:
             await unjoin(host, name)
         except NotFound as fault:
-            raise InputFault(f"there is no cluster {name}; list the clusters with: trimtab fleet") from fault
+            raise InputError(f"there is no cluster {name}; list the clusters with: trimtab fleet") from fault
         if wait:
-            await left(host, name, timeout)
+            await wait_until_removed(host, name, timeout)
             await delete_credentials(host, name)
 
     with_client(kubeconfig, context, work)
     click.echo(f"cluster {name} {'removed' if wait else 'is being removed'}")
 
 
-async def left(host: Client, name: str, patience: float) -> None:
+async def wait_until_removed(host: Client, name: str, timeout: float) -> None:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             while True:
                 await host.get(resource_of(kind_of(Cluster)), "", name)
                 await asyncio.sleep(POLL_SECONDS)
     except NotFound:
         return
     except TimeoutError as late:
-        raise InputFault(f"cluster {name} is not removed within {patience:g} s; the removal continues") from late
+        raise InputError(f"cluster {name} is not removed within {timeout:g} s; the removal continues") from late

@@ -78,17 +78,17 @@ def command(
 
     All data is kept in the data directory. Ctrl-C stops the process.
     """
-    from trimtab.cli.commands.controllers import read_settings  # noqa: PLC0415
-    from trimtab.cli.support.processes import live_long  # noqa: PLC0415
+    from trimtab.cli.commands.controllers import parse_settings  # noqa: PLC0415
+    from trimtab.cli.support.processes import run_process  # noqa: PLC0415
     from trimtab.local_fleet import LocalFleet  # noqa: PLC0415
-    from trimtab.telemetry import speak  # noqa: PLC0415
+    from trimtab.telemetry import configure_logging  # noqa: PLC0415
 
-    speak(verbosity=verbose, as_json=log_format == "json")
-    plan = asked_for(fleet_file, clusters, nodes, no_fleet=no_fleet)
-    live_long(serve(LocalFleet(data_dir, bind, port, plan, profile, read_settings(settings))))
+    configure_logging(verbosity=verbose, as_json=log_format == "json")
+    plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
+    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings))))
 
 
-def asked_for(
+def plan_from_options(
     fleet_file: Path | None, clusters: int | None, nodes: int | None, *, no_fleet: bool
 ) -> "FleetPlan | None":
     """The fleet that the options describe; None when no option does."""

@@ -9,7 +9,7 @@ import click
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def with_client(kubeconfig: str, context: str, work: Callable[[Client], Awaitabl
         try:
             return await work(client)
         except (OSError, TimeoutError) as fault:
-            raise InputFault(f"cannot reach the API server: {str(fault) or type(fault).__name__}") from fault
+            raise InputError(f"cannot reach the API server: {str(fault) or type(fault).__name__}") from fault
         finally:
             await client.close()
 

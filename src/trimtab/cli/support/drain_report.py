@@ -16,14 +16,14 @@ from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 T = TypeVar("T", bound=Object)
 
 
-class Scene(NamedTuple):
+class FleetOverview(NamedTuple):
     """The clusters, the bindings and the storm settings of a fleet."""
 
     clusters: Sequence[Cluster]
@@ -32,67 +32,69 @@ class Scene(NamedTuple):
     now: datetime
 
 
-async def cluster_explained(client: Client, name: str, profile: Profile, now: datetime) -> str:
+async def explain_cluster(client: Client, name: str, profile: Profile, now: datetime) -> str:
     load_declarations()
     clusters = await list_typed(client, Cluster, if_served=True)
     cluster = next((found for found in clusters if found.name == name), None)
     if cluster is None:
         known = ", ".join(sorted(found.name for found in clusters)) or "none"
-        raise InputFault(f"there is no cluster {name}; the fleet has: {known}")
+        raise InputError(f"there is no cluster {name}; the fleet has: {known}")
     bindings: list[Binding] = [*await list_typed(client, ResourceBinding, if_served=True)]
     bindings += await list_typed(client, ClusterResourceBinding, if_served=True)
     policy = next(
         (found for found in await list_typed(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
     storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
-    return "\n".join(lines(cluster, Scene(clusters, bindings, storm, now), profile))
+    return "\n".join(report_lines(cluster, FleetOverview(clusters, bindings, storm, now), profile))
 
 
-def lines(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[str]:
-    yield f"Cluster {cluster.name} {condition(cluster)}."
+def report_lines(cluster: Cluster, overview: FleetOverview, profile: Profile) -> Iterator[str]:
+    yield f"Cluster {cluster.name} {readiness_text(cluster)}."
     yield ""
-    yield table(("PRECONDITION", "STATUS"), list(checks(cluster, scene, profile)))
-    bindings = [binding for binding in scene.bindings if concerned(binding, cluster.name)]
+    yield format_table(("PRECONDITION", "STATUS"), list(precondition_rows(cluster, overview, profile)))
+    bindings = [binding for binding in overview.bindings if is_in_cluster(binding, cluster.name)]
     yield ""
     if not bindings:
         yield "No workload is placed in this cluster."
         return
-    yield table(("WORKLOAD", "REPLICAS", "OUTLOOK"), [row(binding, cluster, scene) for binding in bindings])
+    yield format_table(
+        ("WORKLOAD", "REPLICAS", "OUTLOOK"), [workload_row(binding, cluster, overview) for binding in bindings]
+    )
 
 
-def condition(cluster: Cluster) -> str:
+def readiness_text(cluster: Cluster) -> str:
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None:
         return "has not reported its status yet"
-    since = f" since {moment(ready.last_transition_time)}" if ready.last_transition_time is not None else ""
+    since = f" since {format_time(ready.last_transition_time)}" if ready.last_transition_time is not None else ""
     if ready.status == "True":
         return f"is ready{since}"
     return f"is not ready{since}: {ready.message or ready.reason}"
 
 
-def checks(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "NoExecute taint", taint_check(cluster, profile)
-    yield "no storm of failures", storm_check(scene)
+def precondition_rows(cluster: Cluster, overview: FleetOverview, profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "NoExecute taint", taint_text(cluster, profile)
+    yield "no storm of failures", storm_text(overview)
     draining = well_known.DRAIN in cluster.metadata.annotations
     yield "drain", "in progress" if draining else "none; start one with: trimtab drain-cluster"
 
 
-def taint_check(cluster: Cluster, profile: Profile) -> str:
+def taint_text(cluster: Cluster, profile: Profile) -> str:
     if taints := no_execute_taints(cluster):
-        return ", ".join(f"{t.key} since {moment(t.time_added)}" if t.time_added else t.key for t in taints)
+        return ", ".join(f"{t.key} since {format_time(t.time_added)}" if t.time_added else t.key for t in taints)
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
         return "none, and none is scheduled"
     if not profile.evacuate_after_seconds:
         return "none; in this profile it is set only by users and ClusterTaintPolicies"
     due = ready.last_transition_time + timedelta(seconds=profile.evacuate_after_seconds)
-    return f"none yet; set at {moment(due)} if the cluster is still not ready (evacuate-after-seconds)"
+    return f"none yet; set at {format_time(due)} if the cluster is still not ready (evacuate-after-seconds)"
 
 
-def storm_check(scene: Scene) -> str:
-    total = len(scene.clusters)
-    unready = sum(not is_ready(cluster) for cluster in scene.clusters)
-    storm = scene.storm
+def storm_text(overview: FleetOverview) -> str:
+    total = len(overview.clusters)
+    unready = sum(not is_ready(cluster) for cluster in overview.clusters)
+    storm = overview.storm
     text = f"{unready} of {total} clusters are not ready"
     if is_storm(storm.stop_above, unready, total, storm):
         return f"{text}, more than {storm.stop_above}: evacuation is stopped until clusters recover"
@@ -101,23 +103,23 @@ def storm_check(scene: Scene) -> str:
     return f"met: {text}"
 
 
-def concerned(binding: Binding, cluster: str) -> bool:
+def is_in_cluster(binding: Binding, cluster: str) -> bool:
     return any(target.name == cluster for target in binding.spec.clusters) or any(
         task.from_cluster == cluster for task in binding.spec.graceful_eviction_tasks
     )
 
 
-def row(binding: Binding, cluster: Cluster, scene: Scene) -> tuple[str, str, str]:
+def workload_row(binding: Binding, cluster: Cluster, overview: FleetOverview) -> tuple[str, str, str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     share = next((target.replicas for target in binding.spec.clusters if target.name == cluster.name), 0)
-    return f"{workload.kind} {place}", str(share or "-"), outlook(binding, cluster, scene)
+    return f"{workload.kind} {place}", str(share or "-"), outlook_text(binding, cluster, overview)
 
 
-def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
+def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview) -> str:
     for task in binding.spec.graceful_eviction_tasks:
         if task.from_cluster == cluster.name:
-            since = f" since {moment(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
+            since = f" since {format_time(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
             return f"is being evicted{since}: {task.reason}, {task.purge_mode}"
     stuck = binding_moves.stalled_condition_of(binding)
     if stuck is not None:
@@ -128,15 +130,15 @@ def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
     tolerations = applied_tolerations(binding)
     if tolerations is None:
         return "not scheduled yet"
-    due = eviction_time(taints, tolerations, scene.now)
+    due = eviction_time(taints, tolerations, overview.now)
     if due is None:
         return "stays: its policy tolerates the taint"
     return (
-        f"stays until {moment(due)}: its policy tolerates the taint until then"
-        if due > scene.now
+        f"stays until {format_time(due)}: its policy tolerates the taint until then"
+        if due > overview.now
         else "is evicted as soon as the eviction rate allows it"
     )
 
 
-def moment(time: datetime) -> str:
+def format_time(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"

@@ -16,10 +16,10 @@ from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.decide.ocm.request import OcmRequest, ocm_request_of
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
-from trimtab.errors import InputFault, NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.runtime.declarations import load_declarations
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 HEADINGS = ("CLUSTER", "SELECTED", "TOTAL", "SCORES", "REASON")
 OUTCOMES = {
@@ -29,28 +29,28 @@ OUTCOMES = {
 }
 
 
-async def placement_explained(client: Client, namespace: str, name: str, now: datetime, *, as_json: bool) -> str:
+async def explain_placement(client: Client, namespace: str, name: str, now: datetime, *, as_json: bool) -> str:
     """The decision for every cluster: a table, or the JSON document of the OCM debug server."""
     load_declarations()
     kind = kind_of(OcmPlacement)
     try:
         raw = await client.get(resource_of(kind), namespace, name)
     except NotFound as missing:
-        raise InputFault(f"there is no Placement {name} in namespace {namespace}") from missing
+        raise InputError(f"there is no Placement {name} in namespace {namespace}") from missing
     placement = cast("OcmPlacement", kind.decode(raw))
-    scene = await pictured(client, now)
+    scene = await fetch_snapshot(client, now)
     ask = ocm_request_of(
         placement, scene, cast("Any", compiler()), uses_spread_policy=TRIMTAB.placements_obey_spread_policy
     )
     if as_json:
         return msgspec.json.format(msgspec.json.encode(debug_document(placement, ask, scene))).decode()
     try:
-        return "\n".join(lines(placement, ask, scene))
+        return "\n".join(report_lines(placement, ask, scene))
     except UnlistableClusterSet as fault:
-        raise InputFault(str(fault)) from fault
+        raise InputError(str(fault)) from fault
 
 
-async def pictured(client: Client, now: datetime) -> PlacementSnapshot:
+async def fetch_snapshot(client: Client, now: datetime) -> PlacementSnapshot:
     """The objects in the API on which Placements are decided."""
     things: list[Object] = []
     for type_ in PlacementSnapshotCache.kinds:
@@ -60,7 +60,7 @@ async def pictured(client: Client, now: datetime) -> PlacementSnapshot:
     return PlacementSnapshotCache(things).snapshot(now)
 
 
-def lines(placement: OcmPlacement, ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[str]:
+def report_lines(placement: OcmPlacement, ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[str]:
     decision = decide(ask, scene)
     misconfiguration, satisfaction = misconfigured_condition(decision), satisfied_condition(decision, placement.spec)
     yield f"Placement {placement.namespace}/{placement.name}: {satisfaction.message}"
@@ -69,10 +69,10 @@ def lines(placement: OcmPlacement, ask: OcmRequest, scene: PlacementSnapshot) ->
     current = scene.decisions_of(placement.namespace, placement.name).decided
     yield f"Current decision: {', '.join(sorted(current)) or 'no cluster'}"
     yield ""
-    yield table(HEADINGS, (row(fate) for fate in cluster_outcomes(ask, scene)))
+    yield format_table(HEADINGS, (cluster_row(fate) for fate in cluster_outcomes(ask, scene)))
 
 
-def row(fate: ClusterOutcome) -> tuple[str, str, str, str, str]:
+def cluster_row(fate: ClusterOutcome) -> tuple[str, str, str, str, str]:
     total = "" if fate.total is None else str(fate.total)
     why = OUTCOMES.get(fate.outcome) or f"{fate.plugin}: {fate.reason}".lstrip(": ")
     parts = ", ".join(

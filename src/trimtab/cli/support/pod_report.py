@@ -12,27 +12,27 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.budgets.pod_budgets import GuardingBudget, PodBudget, budget_snapshot, guards_pod
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiError, NotFound
 from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
-from trimtab.tables import table
+from trimtab.tables import format_table
 
 T = TypeVar("T", bound=Object)
 HEADINGS = ("KIND", "BUDGET", "NEEDS", "HEALTHY", "ALLOWS", "RATE", "CLOSED")
 
 
-async def pod_explained(client: Client, namespace: str, name: str, now: datetime) -> str:
+async def explain_pod(client: Client, namespace: str, name: str, now: datetime) -> str:
     raw = await client.get(PODS, namespace, name)
     pod = cast("Pod", kind_of(Pod).decode(raw))
     budgets: list[PodBudget] = [
-        *await _all(client, PodDisruptionBudget, namespace),
-        *await _all(client, DisruptionBudget, namespace),
+        *await _list_objects(client, PodDisruptionBudget, namespace),
+        *await _list_objects(client, DisruptionBudget, namespace),
     ]
-    rows = [row(budget, now) for budget in budgets if guards_pod(budget, pod)]
-    found = [*lines(pod), table(HEADINGS, rows) if rows else "no budget covers it"]
-    return "\n".join([*found, await verdict(client, raw)])
+    rows = [budget_row(budget, now) for budget in budgets if guards_pod(budget, pod)]
+    found = [*report_lines(pod), format_table(HEADINGS, rows) if rows else "no budget covers it"]
+    return "\n".join([*found, await eviction_text(client, raw)])
 
 
-async def _all(client: Client, type_: type[T], namespace: str) -> list[T]:
+async def _list_objects(client: Client, type_: type[T], namespace: str) -> list[T]:
     kind = kind_of(type_)
     try:
         return [cast("T", kind.decode(one)) for one in (await client.list(resource_of(kind), namespace)).items]
@@ -40,7 +40,7 @@ async def _all(client: Client, type_: type[T], namespace: str) -> list[T]:
         return []  # DisruptionBudget is not installed in this cluster
 
 
-def lines(pod: Pod) -> Iterator[str]:
+def report_lines(pod: Pod) -> Iterator[str]:
     state = "terminating" if pod.metadata.deletion_timestamp is not None else pod.status.phase or "Pending"
     state += ", ready" if pod.is_ready else ", not ready"
     yield f"pod {pod.namespace}/{pod.name} on {pod.spec.node_name or 'no node'}: {state}"
@@ -54,7 +54,7 @@ def lines(pod: Pod) -> Iterator[str]:
     yield f"priority: {pod.spec.priority or 0} {pod.spec.priority_class_name}".rstrip()
 
 
-def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
+def budget_row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
     status = budget_snapshot(GuardingBudget(budget), now)
     bounded = budget.spec.min_available is not None or budget.spec.max_unavailable is not None
     rate = status.rate
@@ -76,11 +76,11 @@ def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
     )
 
 
-async def verdict(client: Client, pod: Raw) -> str:
+async def eviction_text(client: Client, pod: Raw) -> str:
     """The response of the API server to a dry-run eviction."""
     try:
         await evict(client, pod, eviction_body(pod, dry_run=True))
-    except ApiFault as fault:
+    except ApiError as fault:
         wait = f" (retry in {fault.retry_after} s)" if fault.retry_after else ""
         return f"eviction allowed now: no: {await detailed_refusal_message(client, pod, fault)}{wait}"
     return "eviction allowed now: yes"

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import click
 
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.runtime.leader_election import LeaderElector
-from trimtab.telemetry import Sample, exposition, process_samples
+from trimtab.telemetry import Sample, format_metrics, process_samples
 
-Tell = Callable[[], Iterable[Sample]]
+CollectSamples = Callable[[], Iterable[Sample]]
 
-pulse_option = click.option(
+health_option = click.option(
     "--health-address",
     default="",
     metavar="HOST:PORT",
@@ -19,45 +19,47 @@ pulse_option = click.option(
 )
 
 
-class Pulse:
+class ProbeEndpoints:
     """The responses of the endpoints; the command sets `is_ready` and `collect_samples` when its work starts."""
 
     def __init__(self) -> None:
-        self.standing_by = False
+        self.is_waiting_for_lease = False
         """Another process holds the Lease; a process that waits for it is ready."""
-        self.ready: Callable[[], bool] = lambda: False
-        self.tell: Tell = tuple
+        self.is_ready: Callable[[], bool] = lambda: False
+        self.collect_samples: CollectSamples = tuple
 
     def healthz(self) -> tuple[int, str]:
         return 200, "ok\n"
 
     def readyz(self) -> tuple[int, str]:
-        if self.standing_by:
+        if self.is_waiting_for_lease:
             return 200, "ok: waiting for the lease\n"
-        return (200, "ok\n") if self.ready() else (503, "not ready: the caches are being filled\n")
+        return (200, "ok\n") if self.is_ready() else (503, "not ready: the caches are being filled\n")
 
     def metrics(self) -> tuple[int, str]:
-        leads = Sample("trimtab_leading", 0 if self.standing_by else 1)
-        return 200, exposition([leads, *self.tell(), *process_samples()])
+        leads = Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)
+        return 200, format_metrics([leads, *self.collect_samples(), *process_samples()])
 
 
-async def lead(work: Callable[[], Awaitable[None]], election: LeaderElector | None, pulse: Pulse) -> None:
+async def run_as_leader(
+    work: Callable[[], Awaitable[None]], election: LeaderElector | None, probes: ProbeEndpoints
+) -> None:
     """Run `work`; with an election only while this process holds the Lease."""
     if election is None:
         await work()
         return
 
     async def work_as_leader() -> None:
-        pulse.standing_by = False
+        probes.is_waiting_for_lease = False
         await work()
 
     while True:  # after losing the Lease the work starts from nothing when it is won again
-        pulse.standing_by = True
+        probes.is_waiting_for_lease = True
         await election.run_as_leader(work_as_leader)
 
 
 @asynccontextmanager
-async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
+async def serve_probes(probes: ProbeEndpoints, address: str) -> AsyncIterator[None]:
     """Serve the endpoints while the body runs; without an address only run the body."""
     if not address:
         yield
@@ -65,8 +67,8 @@ async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
     from trimtab.server.http.listener import Listener  # noqa: PLC0415 - load the server only when it is used
     from trimtab.server.http.probe_pages import ProbePages  # noqa: PLC0415
 
-    host, port = split(address)
-    pages = {"/healthz": pulse.healthz, "/readyz": pulse.readyz, "/metrics": pulse.metrics}
+    host, port = split_address(address)
+    pages = {"/healthz": probes.healthz, "/readyz": probes.readyz, "/metrics": probes.metrics}
     listener = Listener(ProbePages(pages), host, port, None, option_names="--health-address")
     await listener.start()
     click.echo(f"health and metrics are at http://{address.rpartition(':')[0] or 'localhost'}:{listener.port}")
@@ -76,9 +78,9 @@ async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
         await listener.stop()
 
 
-def split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     """Host and port; an IPv6 address is written in brackets."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise InputFault(f"--health-address {address}: expected HOST:PORT, such as 127.0.0.1:8081 or [::]:8081")
+        raise InputError(f"--health-address {address}: expected HOST:PORT, such as 127.0.0.1:8081 or [::]:8081")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -11,21 +11,21 @@ from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.runtime.leader_election import LeaderElector
 
-SELDOM = (50_000, 10, 10)
+GC_THRESHOLDS = (50_000, 10, 10)
 """Garbage collection thresholds: with the defaults it took a quarter of the CPU time of a busy control plane."""
 
 
-def live_long(work: Coroutine[Any, Any, None]) -> None:
+def run_process(work: Coroutine[Any, Any, None]) -> None:
     """Run a long-running process on uvloop; objects that exist at the start are exempt from garbage collection."""
     import uvloop  # noqa: PLC0415 - only long-running commands need it
 
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(work)
 
 
-def elected(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> LeaderElector:
+def new_election(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> LeaderElector:
     """An election with an identity that is unique to this process."""
     return LeaderElector(
         client,

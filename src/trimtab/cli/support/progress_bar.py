@@ -9,27 +9,27 @@ WIDTH = 30
 PAUSE_SECONDS = 0.1
 
 
-def drawn(part: float) -> str:
-    full = round(WIDTH * min(1.0, max(0.0, part)))
+def bar_text(fraction: float) -> str:
+    full = round(WIDTH * min(1.0, max(0.0, fraction)))
     return f"[{'#' * full}{'.' * (WIDTH - full)}]"
 
 
-class Bar:
+class ProgressBar:
     """Writes to standard error, and only when that is a terminal."""
 
-    def __init__(self, wanted: bool = True) -> None:
-        self._wanted = wanted and sys.stderr.isatty()
-        self._shown = 0.0
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled and sys.stderr.isatty()
+        self._shown_at = 0.0
         self._length = 0
 
-    def show(self, part: float, text: str = "") -> None:
-        if self._wanted and time.perf_counter() - self._shown > PAUSE_SECONDS:
+    def show(self, fraction: float, text: str = "") -> None:
+        if self._enabled and time.perf_counter() - self._shown_at > PAUSE_SECONDS:
             self.clear()
-            line = f"{drawn(part)} {part:4.0%} {text}".rstrip()
+            line = f"{bar_text(fraction)} {fraction:4.0%} {text}".rstrip()
             click.echo(line, err=True, nl=False)
-            self._shown, self._length = time.perf_counter(), len(line)
+            self._shown_at, self._length = time.perf_counter(), len(line)
 
     def clear(self) -> None:
-        if self._wanted and self._length:
+        if self._enabled and self._length:
             click.echo(f"\r{' ' * self._length}\r", err=True, nl=False)
             self._length = 0

@@ -14,7 +14,7 @@ from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, AddOnPlacementS
 from trimtab.api.quantity import InvalidQuantity, approximate_float
 from trimtab.api.value import Meta, QuantityText
 from trimtab.decide.ocm.selectors import claims_of
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.registry import Registry
 
 LOWEST, HIGHEST = -100, 100
@@ -103,17 +103,17 @@ def run_provider(
     known = {cluster.name for cluster in clusters}
     for given in _provider_results(provide, clusters, options):
         if not isinstance(given, tuple) or not 2 <= len(given) <= 3 or not isinstance(given[1], Mapping):
-            raise InputFault(f"the provider yielded {given!r}, not (cluster, scores, seconds)")
+            raise InputError(f"the provider yielded {given!r}, not (cluster, scores, seconds)")
         result = ClusterScores(*given)
         if result.cluster not in known:
-            raise InputFault(f"the provider scored {result.cluster!r}, which is not a cluster of this fleet")
+            raise InputError(f"the provider scored {result.cluster!r}, which is not a cluster of this fleet")
         if result.seconds is not None and not (_is_number(result.seconds) and result.seconds > 0):
-            raise InputFault(
+            raise InputError(
                 f"the scores of cluster {result.cluster!r} are valid for {result.seconds!r} seconds; must be above 0"
             )
         for name, value in result.scores.items():
             if not _is_number(value) or not LOWEST <= value <= HIGHEST:
-                raise InputFault(f"score {name!r} of cluster {result.cluster!r} is {value!r}; it must be -100 to 100")
+                raise InputError(f"score {name!r} of cluster {result.cluster!r} is {value!r}; it must be -100 to 100")
         yield result
 
 
@@ -127,10 +127,10 @@ def _provider_results(
     """Report any exception of a provider in one line: it is third-party code."""
     try:
         yield from provide(clusters, options)
-    except InputFault:
+    except InputError:
         raise
     except Exception as fault:
-        raise InputFault(f"the provider failed: {type(fault).__name__}: {fault}") from fault
+        raise InputError(f"the provider failed: {type(fault).__name__}: {fault}") from fault
 
 
 def placement_scores(

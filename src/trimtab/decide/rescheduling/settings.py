@@ -11,7 +11,7 @@ from trimtab.api.duration import parse_duration
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Raw, Value
 from trimtab.decide.pods.budgets.budget import scaled_value
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 AUTOSCALER_TAINTS = (
     "ToBeDeletedByClusterAutoscaler",
@@ -105,21 +105,21 @@ def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> ReschedulerSett
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
-        raise InputFault("the settings of the rescheduler are not an object")
+        raise InputError("the settings of the rescheduler are not an object")
     preset = raw.get("preset", "conservative")
     if preset not in PRESETS:
-        raise InputFault(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+        raise InputError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     fields = {field.encode_name for field in msgspec.structs.fields(ReschedulerSettings)}
     if unknown := sorted(set(raw) - fields):
-        raise InputFault(f"the rescheduler has no setting {unknown[0]!r}")
+        raise InputError(f"the rescheduler has no setting {unknown[0]!r}")
     try:
         settings = msgspec.convert({**PRESETS[preset], **raw}, ReschedulerSettings, strict=False)
         for one in settings.objectives:
             if one.name not in known:
-                raise InputFault(f"there is no objective {one.name!r}; there are {', '.join(sorted(known))}")
+                raise InputError(f"there is no objective {one.name!r}; there are {', '.join(sorted(known))}")
             msgspec.convert(one.args, known[one.name], strict=False)
     except msgspec.ValidationError as fault:
-        raise InputFault(f"the settings of the rescheduler cannot be read: {fault}") from fault
+        raise InputError(f"the settings of the rescheduler cannot be read: {fault}") from fault
     if not parse_duration(settings.interval):
-        raise InputFault(f"interval {settings.interval!r} is not a duration such as 60s")
+        raise InputError(f"interval {settings.interval!r} is not a duration such as 60s")
     return settings if settings.objectives else settings.but(objectives=DEFAULT_OBJECTIVES)

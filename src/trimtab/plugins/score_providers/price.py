@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from trimtab.decide.ocm.score_provider import ClusterScores, ProviderCluster, normalize_to_range, provider
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 ANNOTATION = "trimtab.dev/price"
 
@@ -30,7 +30,7 @@ def parse_price_table(text: str) -> dict[str, float]:
         if not row or (number == 1 and row[1:] and not is_number(row[1])):
             continue
         if len(row) < 2 or not is_number(row[1]):
-            raise InputFault(f"line {number} of the prices is not `cluster,price`: {','.join(row)!r}")
+            raise InputError(f"line {number} of the prices is not `cluster,price`: {','.join(row)!r}")
         found[row[0].strip()] = float(row[1])
     return found
 
@@ -38,7 +38,7 @@ def parse_price_table(text: str) -> dict[str, float]:
 def annotated_price(cluster: ProviderCluster) -> float:
     text = cluster.annotations[ANNOTATION]
     if not is_number(text):
-        raise InputFault(f"annotation {ANNOTATION} of cluster {cluster.name!r} is not a number: {text!r}")
+        raise InputError(f"annotation {ANNOTATION} of cluster {cluster.name!r} is not a number: {text!r}")
     return float(text)
 
 

@@ -13,7 +13,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
-from trimtab.errors import ApiFault, BadRequest, Invalid
+from trimtab.errors import ApiError, BadRequest, Invalid
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
@@ -24,7 +24,7 @@ _PREFIX = "/registry/admissionregistration.k8s.io/"
 _MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"
 _VALIDATING = f"{_PREFIX}validatingwebhookconfigurations/"
 GROUP = "admissionregistration.k8s.io"
-_FAULTS = {kind.code: kind for kind in reversed(ApiFault.__subclasses__())}
+_FAULTS = {kind.code: kind for kind in reversed(ApiError.__subclasses__())}
 _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 
 
@@ -236,7 +236,7 @@ def _apply_webhook_patch(hook: RegisteredWebhook, obj: Raw, response: Raw) -> Ra
     return patched
 
 
-def _denial(name: str, status: Raw) -> ApiFault:
+def _denial(name: str, status: Raw) -> ApiError:
     message = f'admission webhook "{name}" denied the request'
     why = status.get("message") or status.get("reason")
     kind = _FAULTS.get(status.get("code") or 400, BadRequest)

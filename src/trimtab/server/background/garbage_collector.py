@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trimtab.api.value import Raw
-from trimtab.errors import ApiFault, Conflict, NotFound
+from trimtab.errors import ApiError, Conflict, NotFound
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
@@ -202,7 +202,7 @@ class GarbageCollector:
             return True
         except Conflict:
             return False
-        except ApiFault as fault:
+        except ApiError as fault:
             log.warning("garbage collection failed and will be retried", extra={"key": task.key, "why": fault.message})
             return False
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from trimtab.errors import ApiFault, InternalError, TooLarge
+from trimtab.errors import ApiError, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
@@ -57,7 +57,7 @@ class AsgiApplication:
         try:
             request.body = await _read_body(receive)
             response = await self._handler.handle(request)
-        except ApiFault as error:
+        except ApiError as error:
             response = error_response(error, protobuf=request.protobuf_errors)
         except (asyncio.CancelledError, _ClientDisconnected):
             raise
@@ -154,7 +154,7 @@ async def _read_body(receive: Receive) -> bytes:
             return b"".join(parts) if len(parts) > 1 else part
 
 
-def error_response(error: ApiFault, *, protobuf: bool = False) -> Response:
+def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
     status = api_errors.status_of(error)
     response = protobuf_response(error.code, status) if protobuf else Response(error.code, orjson.dumps(status))
     if error.retry_after is not None and error.retry_after <= 10:

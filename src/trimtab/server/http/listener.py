@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
 
@@ -106,7 +106,7 @@ class Listener:
             self._socket = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
             why = error.strerror or str(error)
-            raise InputFault(
+            raise InputError(
                 f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {option_names}"
             ) from None
         self.port: int = self._socket.getsockname()[1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.telemetry import METRICS, Sample, exposition, process_samples
+from trimtab.telemetry import METRICS, Sample, format_metrics, process_samples
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -39,7 +39,7 @@ class RequestMetrics:
             *extra_samples,
             *process_samples(),
         ]
-        return exposition(samples) + "\n".join(self._duration_histogram()) + "\n"
+        return format_metrics(samples) + "\n".join(self._duration_histogram()) + "\n"
 
     def _duration_histogram(self) -> list[str]:
         name, total = "apiserver_request_duration_seconds", 0

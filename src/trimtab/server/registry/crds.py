@@ -10,7 +10,7 @@ from trimtab.api.schema.structural_check import definition_causes
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
-from trimtab.errors import ApiFault, Cause, NotFound
+from trimtab.errors import ApiError, Cause, NotFound
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import CRD_FINALIZER
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
@@ -142,7 +142,7 @@ class CrdController:
     async def _try_reconcile(self, key: str) -> None:
         try:
             await self._reconcile(key)
-        except ApiFault as fault:
+        except ApiError as fault:
             log.warning("reconciling a CustomResourceDefinition failed", extra={"key": key, "why": fault.message})
 
     async def _reconcile(self, key: str) -> None:

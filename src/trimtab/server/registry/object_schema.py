@@ -13,7 +13,7 @@ from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
 from trimtab.api.schema.structural import CelEvaluator, StructuralSchema
 from trimtab.api.value import Raw
-from trimtab.errors import ApiFault, BadRequest, Cause
+from trimtab.errors import ApiError, BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.request.body_decoding import DecodedBody
@@ -77,7 +77,7 @@ class ObjectSchema:
                 caller.warn(problem)
         return read.obj
 
-    def _cannot_handle(self, served: ServedResource, obj: Raw, reason: str) -> ApiFault:
+    def _cannot_handle(self, served: ServedResource, obj: Raw, reason: str) -> ApiError:
         kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
         return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {reason}')
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
-from trimtab.errors import ApiFault, Cause, Expired, Invalid
+from trimtab.errors import ApiError, Cause, Expired, Invalid
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
@@ -247,7 +247,7 @@ class ResourceStore:
         for event in events:
             where = ObjectPath(served, event["metadata"]["namespace"], event["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
-            with contextlib.suppress(ApiFault):
+            with contextlib.suppress(ApiError):
                 self.admission.check_namespace(attributes)
                 complete = {
                     **event,
@@ -520,7 +520,7 @@ class ResourceStore:
         namespace, _, name = key.removeprefix(served.prefix).rpartition("/")
         try:
             await self.delete(ObjectPath(served, namespace, name), options, caller)
-        except ApiFault as fault:
+        except ApiError as fault:
             if fault.code != 404:  # deleted meanwhile
                 raise
 
@@ -582,7 +582,7 @@ def _check_preconditions(served: ServedResource, old: Raw, options: DeleteOption
         raise _precondition_conflict(served, name, "ResourceVersion", options.version, version)
 
 
-def _precondition_conflict(served: ServedResource, name: str, what: str, requested: str, found: str) -> ApiFault:
+def _precondition_conflict(served: ServedResource, name: str, what: str, requested: str, found: str) -> ApiError:
     message = f"the {what} in the precondition ({requested}) does not match the {what} in record ({found}). "
     ending = (
         "The object might have been deleted and then recreated"

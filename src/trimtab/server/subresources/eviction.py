@@ -31,7 +31,7 @@ from trimtab.decide.pods.budgets.pod_budgets import (
     guards_pod,
 )
 from trimtab.decide.pods.preemption.recent_disruptions import POD_EVICTED_REASON
-from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
+from trimtab.errors import ApiError, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.user import MASTERS, Caller
@@ -133,7 +133,7 @@ class EvictionSubresource:
             attributes = Attributes("DELETE", pod, caller, dry_run)
             for plugin in self._resource_store.admission.validating_plugins(attributes):
                 await plugin.validate(attributes, None, old)
-        refusals: list[ApiFault] = []
+        refusals: list[ApiError] = []
         costs: list[str] = []
 
         def propose(draft: Draft) -> list[Operation]:
@@ -233,7 +233,7 @@ class _PodEviction:
         assert pod is not None
         self._pod = pod.but(metadata=pod.metadata.but(resource_version=staged.resource_version(where.key)))
 
-    def evict(self, now: datetime) -> Iterator[ApiFault]:
+    def evict(self, now: datetime) -> Iterator[ApiError]:
         """Check the budgets, then stage all changes; raises when the pod may not be evicted."""
         options = self._order.options
         guarding = {(type(guard.budget).__name__, guard.budget.name): guard for guard in self._guarding_budgets(now)}
@@ -265,7 +265,7 @@ class _PodEviction:
         """The event about a deletion that bypasses the budgets."""
         try:
             list(self.evict(now))
-        except ApiFault as fault:
+        except ApiError as fault:
             reason = "; ".join(cause.message for cause in fault.causes) or fault.message
             verdict = f"an eviction would have been refused: {reason}"
         else:
@@ -474,7 +474,7 @@ def _avoidance_from(annotations: Raw, now: datetime) -> avoid_list.AvoidEntry | 
     )
 
 
-def _fault_from_refusal(refusal: EvictionRefusal, name: str) -> ApiFault:
+def _fault_from_refusal(refusal: EvictionRefusal, name: str) -> ApiError:
     causes = [Cause(BUDGET, text) for text in refusal.causes]
     if refusal.code == 429:
         return TooManyRequests(refusal.message, causes=causes, retry_after=refusal.retry_after_seconds or None)

@@ -11,7 +11,7 @@ from trimtab.decide.pods.affinity.affinity_terms import hashable_selector
 from trimtab.decide.pods.descheduling.cluster_view import ClusterView
 from trimtab.decide.pods.descheduling.policy import read_policy, run_cycle
 from trimtab.decide.pods.preemption.preempt import PreemptionBudget
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 NODES = [node("a", taints=["bad=yes:NoSchedule"]), node("b"), node("c")]
@@ -88,7 +88,7 @@ def test_protection_lists_replace_the_deprecated_switches_and_cannot_be_mixed_wi
     assert evicted_names({}, [daemon]) == []
     assert evicted_names({"podProtections": {"defaultDisabled": ["DaemonSetPods"]}}, [daemon]) == ["daemon"]
     assert evicted_names({"evictDaemonSetPods": True}, [daemon]) == ["daemon"]
-    with pytest.raises(InputFault, match="cannot be mixed with evictDaemonSetPods"):
+    with pytest.raises(InputError, match="cannot be mixed with evictDaemonSetPods"):
         evicted_names({"evictDaemonSetPods": True, **protection_args("PodsWithPVC")}, [daemon])
 
 
@@ -139,7 +139,7 @@ def test_pods_below_the_minimum_age_or_never_started_are_protected() -> None:
 def test_policy_that_upstream_rejects_is_rejected_with_the_plugin_error(
     plugin: str, args: dict[str, Any], error: str
 ) -> None:
-    with pytest.raises(InputFault, match=error):
+    with pytest.raises(InputError, match=error):
         read_policy(policy_with_evictor({}, plugin, **args))
 
 
@@ -158,7 +158,7 @@ def test_policy_that_upstream_rejects_is_rejected_with_the_plugin_error(
     ],
 )
 def test_evictor_args_that_upstream_rejects_are_rejected(evictor: dict[str, Any], error: str) -> None:
-    with pytest.raises(InputFault, match=error):
+    with pytest.raises(InputError, match=error):
         read_policy(policy_with_evictor(evictor))
 
 

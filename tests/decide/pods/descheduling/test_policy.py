@@ -5,7 +5,7 @@ from pod_builders import node, pod
 
 from trimtab.decide.pods.descheduling.cluster_view import ClusterView
 from trimtab.decide.pods.descheduling.policy import planned_evictions, read_policy
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 
 def policy(*, deschedule: list[str], args: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_only_selected_nodes_are_considered() -> None:
     ],
 )
 def test_invalid_policy_is_rejected(raw: dict[str, Any]) -> None:
-    with pytest.raises(InputFault):
+    with pytest.raises(InputError):
         read_policy(raw)
 
 
@@ -67,7 +67,7 @@ def test_priority_threshold_may_name_a_priority_class() -> None:
         nodes, [pod("p", on="a", priority=9), pod("q", on="a", priority=1)], priorities={"high": 5}
     )
     assert [eviction.pod.name for eviction in planned_evictions(read_policy(raw), cluster_view)] == ["q"]
-    with pytest.raises(InputFault):
+    with pytest.raises(InputError):
         planned_evictions(read_policy(raw), CLUSTER_VIEW)
 
 
@@ -119,5 +119,5 @@ def test_policy_may_use_metrics_of_metrics_k8s_io(metrics: dict[str, Any]) -> No
     ],
 )
 def test_invalid_metrics_source_is_rejected_with_the_reason(raw: dict[str, Any], why: str) -> None:
-    with pytest.raises(InputFault, match=why):
+    with pytest.raises(InputError, match=why):
         read_policy(raw)

@@ -12,7 +12,7 @@ from trimtab.api.value import Value
 from trimtab.decide.pods.descheduling.cluster_view import ClusterView
 from trimtab.decide.pods.node_info import PodInfo
 from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 DEFAULT_PROTECTIONS = frozenset(("SystemCriticalPods", "FailedBarePods", "PodsWithLocalStorage", "DaemonSetPods"))
 EXTRA_PROTECTIONS = frozenset(("PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims"))
@@ -153,7 +153,7 @@ def _priority_threshold(threshold: PriorityThreshold | None, cluster_view: Clust
     if threshold is None or not threshold.name:
         return None if threshold is None else threshold.value
     if threshold.name not in cluster_view.priorities:
-        raise InputFault(f"priorityThreshold names the PriorityClass {threshold.name}, which does not exist")
+        raise InputError(f"priorityThreshold names the PriorityClass {threshold.name}, which does not exist")
     return cluster_view.priorities[threshold.name]
 
 
@@ -232,5 +232,5 @@ def parse_go_duration(text: str) -> timedelta:
     """Parse a duration as Go writes it: `1h30m`, `90s`."""
     parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
     if "".join(number + unit for number, unit in parts) != text:
-        raise InputFault(f"{text!r} is not a duration; write for example 1h30m")
+        raise InputError(f"{text!r} is not a duration; write for example 1h30m")
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))

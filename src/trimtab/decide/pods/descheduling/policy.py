@@ -11,7 +11,7 @@ from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs, parse_g
 from trimtab.decide.pods.descheduling.movers import movers, run_mover
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.metrics.utilisation import KUBERNETES_METRICS, PROMETHEUS
-from trimtab.errors import InputFault
+from trimtab.errors import InputError
 
 DEFAULT_EVICTOR = "DefaultEvictor"
 
@@ -88,31 +88,31 @@ class DeschedulerPolicy(Value):
 def read_policy(raw: Raw) -> DeschedulerPolicy:
     """Convert and validate the policy of a decoded file; errors name the profile and the plugin."""
     if raw.get("kind") != "DeschedulerPolicy":
-        raise InputFault(f"kind is {raw.get('kind')!r}, not DeschedulerPolicy")
+        raise InputError(f"kind is {raw.get('kind')!r}, not DeschedulerPolicy")
     try:
         policy = msgspec.convert(raw, DeschedulerPolicy, strict=False)
         for profile in policy.profiles:
             _validate_profile(profile)
         if problem := policy.validation_error():
-            raise InputFault(problem)
+            raise InputError(problem)
     except msgspec.ValidationError as error:
-        raise InputFault(f"the DeschedulerPolicy cannot be read: {error}") from error
+        raise InputError(f"the DeschedulerPolicy cannot be read: {error}") from error
     return policy
 
 
 def _validate_profile(profile: PolicyProfile) -> None:
     evictor = msgspec.convert(profile.arguments(DEFAULT_EVICTOR), EvictorArgs, strict=False)
     if problem := evictor.validation_error():
-        raise InputFault(f"profile {profile.name}: {DEFAULT_EVICTOR}: {problem}")
+        raise InputError(f"profile {profile.name}: {DEFAULT_EVICTOR}: {problem}")
     if evictor.min_pod_age:
         parse_go_duration(evictor.min_pod_age)
     for plugins, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
         for name in plugins.active_plugins():
             if name not in movers or movers[name].balances != balances:
                 point = "balance" if balances else "deschedule"
-                raise InputFault(f"profile {profile.name}: there is no {point} plugin {name}")
+                raise InputError(f"profile {profile.name}: there is no {point} plugin {name}")
             if problem := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).validation_error():
-                raise InputFault(f"profile {profile.name}: {name}: {problem}")
+                raise InputError(f"profile {profile.name}: {name}: {problem}")
 
 
 def planned_evictions(
