@@ -12,78 +12,78 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-Row = tuple[str, Any, Any, str]
+FigureRow = tuple[str, Any, Any, str]
 """The figure's name, our value, the peer's value, and the ratio."""
 
 
-class Part(NamedTuple):
+class BenchmarkPart(NamedTuple):
     """A module that prints JSON, and a function that formats its figures."""
 
     module: str
     peer: str
-    rows: Callable[[Any], Iterator[Row]]
+    rows: Callable[[Any], Iterator[FigureRow]]
     flags: tuple[str, ...] = ()
 
 
-def times(better: float | None, worse: float | None) -> str:
+def format_ratio(better: float | None, worse: float | None) -> str:
     return f"{better / worse:.1f}x" if better and worse else ""
 
 
-def decide_rows(found: Any) -> Iterator[Row]:
+def decide_rows(found: Any) -> Iterator[FigureRow]:
     for cell in found["cells"]:
         for way in ("cold", "warm", "churning"):
             what = f"{cell['strategy']}, {cell['clusters']} clusters, {way}: decisions/CPU-s"
-            yield what, cell[way], cell.get("karmada"), times(cell[way], cell.get("karmada"))
+            yield what, cell[way], cell.get("karmada"), format_ratio(cell[way], cell.get("karmada"))
 
 
-def placement_rows(found: Any) -> Iterator[Row]:
+def placement_rows(found: Any) -> Iterator[FigureRow]:
     for size in found["results"]:
         for variant, cell in size["variants"].items():
             for way, ours in cell["decisions per CPU-second"].items():
                 what = f"{variant}, {size['clusters']} clusters, {way}: decisions/CPU-s"
-                yield what, ours, cell["OCM's whole decision"], times(ours, cell["OCM's whole decision"])
+                yield what, ours, cell["OCM's whole decision"], format_ratio(ours, cell["OCM's whole decision"])
 
 
-def pod_rows(found: Any) -> Iterator[Row]:
+def pod_rows(found: Any) -> Iterator[FigureRow]:
     for nodes, cell in found.items():
         if not nodes.isdigit():
             continue
         for workload, figures in cell["scheduling"].items():
             ours, peer = figures["podsPerSecond"], figures["publishedOn5000Nodes"]
-            yield f"{workload}, {nodes} nodes: pods/CPU-s", ours, peer, times(ours, peer)
+            yield f"{workload}, {nodes} nodes: pods/CPU-s", ours, peer, format_ratio(ours, peer)
         for mover, figures in cell["planning"].items():
             ours, peer = figures["cpuSeconds"], figures.get("descheduler")
-            yield f"{mover}, {nodes} nodes: CPU-s", ours, peer, times(peer, ours)
+            yield f"{mover}, {nodes} nodes: CPU-s", ours, peer, format_ratio(peer, ours)
 
 
-def bind_rows(found: Any) -> Iterator[Row]:
+def bind_rows(found: Any) -> Iterator[FigureRow]:
     for nodes, figures in found.items():
         for what, ours in figures.items():
             yield f"create to bound, {nodes} nodes: {what}", ours, None, ""
 
 
-def server_rows(found: Any) -> Iterator[Row]:
+def server_rows(found: Any) -> Iterator[FigureRow]:
     peers = found.get("kube-apiserver", found["published"])
     for name, ours in found["trimtab"].items():
         for figure in ("perSecond", "cpuMs", "readySeconds", "residentMiB"):
             if figure in ours:
                 mine, peer = ours[figure], peers.get(name, {}).get(figure)
-                better = times(mine, peer) if figure == "perSecond" else times(peer, mine)
+                better = format_ratio(mine, peer) if figure == "perSecond" else format_ratio(peer, mine)
                 yield f"{name}: {figure}", mine, peer, better
 
 
-def propagate_rows(found: Any) -> Iterator[Row]:
+def propagate_rows(found: Any) -> Iterator[FigureRow]:
     for cell in found["cells"]:
         peer = cell.get("karmada", {})
         for figure in ("seconds", "cpuMsPerWorkload", "residentMiB", "deleteSeconds"):
             what = f"{cell['workloads']} workloads, {cell['members']} members: {figure}"
-            yield what, cell[figure], peer.get(figure), times(peer.get(figure), cell[figure])
+            yield what, cell[figure], peer.get(figure), format_ratio(peer.get(figure), cell[figure])
         requests = round(cell["writesPerWorkload"] + cell["eventsPerWorkload"], 1)
         what = f"{cell['workloads']} workloads, {cell['members']} members: requestsPerWorkload"
-        yield what, requests, peer.get("requestsPerWorkload"), times(peer.get("requestsPerWorkload"), requests)
+        yield what, requests, peer.get("requestsPerWorkload"), format_ratio(peer.get("requestsPerWorkload"), requests)
 
 
-def plain_rows(found: Any, path: str = "") -> Iterator[Row]:
+def plain_rows(found: Any, path: str = "") -> Iterator[FigureRow]:
     """Every number, for parts without a peer."""
     for key, value in found.items() if isinstance(found, dict) else enumerate(found):
         if isinstance(value, (dict, list)):
@@ -93,13 +93,13 @@ def plain_rows(found: Any, path: str = "") -> Iterator[Row]:
 
 
 PARTS = {
-    "decide": Part("bench.decide_karmada", "Karmada", decide_rows),
-    "placements": Part("bench.decide_ocm", "Open Cluster Management", placement_rows),
-    "pods": Part("bench.decide_pods", "kube-scheduler, descheduler", pod_rows),
-    "bind": Part("bench.bind_pods", "none", bind_rows),
-    "server": Part("bench.server", "kube-apiserver and etcd", server_rows),
-    "propagate": Part("bench.propagate", "Karmada, raised limits", propagate_rows),
-    "simulate": Part("bench.simulate", "", plain_rows),
+    "decide": BenchmarkPart("bench.decide_karmada", "Karmada", decide_rows),
+    "placements": BenchmarkPart("bench.decide_ocm", "Open Cluster Management", placement_rows),
+    "pods": BenchmarkPart("bench.decide_pods", "kube-scheduler, descheduler", pod_rows),
+    "bind": BenchmarkPart("bench.bind_pods", "none", bind_rows),
+    "server": BenchmarkPart("bench.server", "kube-apiserver and etcd", server_rows),
+    "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
+    "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
 }
 
 
@@ -113,10 +113,10 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(f"unknown part: {', '.join(unknown)}; available: {', '.join(PARTS)}")
     RESULTS.mkdir(exist_ok=True)
     for name in names or PARTS:
-        measured(name, PARTS[name], flags)
+        run_part(name, PARTS[name], flags)
 
 
-def measured(name: str, part: Part, flags: Sequence[str]) -> None:
+def run_part(name: str, part: BenchmarkPart, flags: Sequence[str]) -> None:
     """Run one part in its own process, store its figures and print them beside the peer's."""
     print(f"\n== {name}{f' (peer: {part.peer})' if part.peer else ''}", flush=True)
     completed = subprocess.run(

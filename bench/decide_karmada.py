@@ -76,12 +76,14 @@ def measure(size: int, strategy: str) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     before = peak_mebibytes()
-    cold, (fleet, decisions) = clocked(partial(from_nothing, clusters, bindings))
+    cold, (fleet, decisions) = cpu_seconds_of(partial(decide_cold, clusters, bindings))
     wrong = differences(strategy, decisions) if size == 1000 else []
     del decisions
-    variants = [varied(bindings, number) for number in range(PASSES)]
-    warm = min(clocked(partial(decided, variants[number], fleet))[0] for number in range(PASSES))
-    churn = min(clocked(partial(churning, fleet, clusters, bindings, number))[0] for number in range(PASSES))
+    variants = [vary_bindings(bindings, number) for number in range(PASSES)]
+    warm = min(cpu_seconds_of(partial(decide_in_batches, variants[number], fleet))[0] for number in range(PASSES))
+    churn = min(
+        cpu_seconds_of(partial(decide_with_churn, fleet, clusters, bindings, number))[0] for number in range(PASSES)
+    )
     return {
         "clusters": size,
         "strategy": strategy,
@@ -98,7 +100,7 @@ def peak_mebibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
+def cpu_seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
@@ -118,7 +120,7 @@ def bindings_of(strategy: dict[str, Any]) -> list[ResourceBinding]:
     ]
 
 
-def varied(bindings: Sequence[ResourceBinding], number: int) -> list[ResourceBinding]:
+def vary_bindings(bindings: Sequence[ResourceBinding], number: int) -> list[ResourceBinding]:
     """The same policies, but different requests: other uids and unique resource requests."""
     return [with_request(binding, number * BINDINGS + position) for position, binding in enumerate(bindings)]
 
@@ -136,22 +138,22 @@ def with_request(binding: ResourceBinding, number: int) -> ResourceBinding:
     )
 
 
-def from_nothing(clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding]) -> Any:
+def decide_cold(clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding]) -> Any:
     """The fleet and the decisions of the first batch, to compare with recorded ones."""
     fleet = Fleet.of(clusters)
     first, *others = batches(bindings)
-    decisions = decided_batch(first, fleet)
+    decisions = decide_batch(first, fleet)
     for batch in others:
-        decided_batch(batch, fleet)
+        decide_batch(batch, fleet)
     return fleet, decisions
 
 
-def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
+def decide_in_batches(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
     for batch in batches(bindings):
-        decided_batch(batch, fleet)
+        decide_batch(batch, fleet)
 
 
-def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[BindingDecision]:
+def decide_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[BindingDecision]:
     """A batch of decisions with their lists of names and replicas."""
     decisions, _ = decide_all([placement_request_of(binding) for binding in bindings], fleet, UPSTREAM)
     for decision in decisions:
@@ -163,16 +165,16 @@ def batches(bindings: Sequence[ResourceBinding]) -> list[Sequence[ResourceBindin
     return [bindings[start : start + BATCH] for start in range(0, len(bindings), BATCH)]
 
 
-def churning(
+def decide_with_churn(
     fleet: Fleet[Cluster], clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding], shift: int
 ) -> None:
     for number, batch in enumerate(batches(bindings)):
         changed = clusters[shift * 10 + number :: 100]
-        fleet = fleet.change(busier(cluster, number) for cluster in changed)
-        decided_batch(batch, fleet)
+        fleet = fleet.change(with_more_load(cluster, number) for cluster in changed)
+        decide_batch(batch, fleet)
 
 
-def busier(cluster: Cluster, number: int) -> Cluster:
+def with_more_load(cluster: Cluster, number: int) -> Cluster:
     summary = cluster.status.resource_summary
     assert summary is not None
     allocated = {**summary.allocated, "pods": str(int(summary.allocated["pods"]) + number + 1)}

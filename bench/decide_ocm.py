@@ -31,7 +31,7 @@ COLD_BATCH = 2_000
 CHURN_BATCH = 200
 
 
-def asks(variant: str, snapshot: PlacementSnapshot, count: int, rng: random.Random) -> list[OcmRequest]:
+def make_requests(variant: str, snapshot: PlacementSnapshot, count: int, rng: random.Random) -> list[OcmRequest]:
     """Different requests of one kind: other names, other clusters in use, another number of clusters."""
     base = cast("OcmPlacement", scenarios.placement(variant)).spec
     previous_decision = snapshot.decisions_of("ns1", "bench").decided
@@ -53,7 +53,7 @@ def asks(variant: str, snapshot: PlacementSnapshot, count: int, rng: random.Rand
     return made
 
 
-def answered(requests: Iterable[OcmRequest], snapshot: PlacementSnapshot) -> int:
+def count_decided_names(requests: Iterable[OcmRequest], snapshot: PlacementSnapshot) -> int:
     """Decide all requests; returns the total number of chosen names."""
     return sum(len(group.clusters) for request in requests for group in decide(request, snapshot).groups)
 
@@ -65,44 +65,46 @@ def rate(count: int, work: Callable[[], object]) -> float:
 
 
 def cold(things: Sequence[Object], variant: str) -> float:
-    requests = asks(variant, PlacementSnapshotCache(things).snapshot(NOW), COLD_BATCH, random.Random(1))
-    return rate(COLD_BATCH, lambda: answered(requests, PlacementSnapshotCache(things).snapshot(NOW)))
+    requests = make_requests(variant, PlacementSnapshotCache(things).snapshot(NOW), COLD_BATCH, random.Random(1))
+    return rate(COLD_BATCH, lambda: count_decided_names(requests, PlacementSnapshotCache(things).snapshot(NOW)))
 
 
 def warm(snapshots: PlacementSnapshotCache, variant: str) -> float:
     snapshot = snapshots.snapshot(NOW)
-    requests = asks(variant, snapshot, COLD_BATCH, random.Random(2))
-    answered(requests[:5], snapshot)
+    requests = make_requests(variant, snapshot, COLD_BATCH, random.Random(2))
+    count_decided_names(requests[:5], snapshot)
     best = 0.0
     for _ in range(3):
-        best = max(best, rate(len(requests), lambda: answered(requests, snapshot)))
+        best = max(best, rate(len(requests), lambda: count_decided_names(requests, snapshot)))
     return best
 
 
-def churning(snapshots: PlacementSnapshotCache, variant: str, batches: int = 10) -> float:
+def with_churn(snapshots: PlacementSnapshotCache, variant: str, batches: int = 10) -> float:
     """One in a hundred clusters changes between batches; processing the change is included."""
     rng = random.Random(3)
     spent, done = 0.0, 0
     for _ in range(batches):
-        changes = list(changed(snapshots.snapshot(NOW), rng))
-        requests = asks(variant, snapshots.snapshot(NOW), CHURN_BATCH, rng)
+        changes = list(changed_clusters(snapshots.snapshot(NOW), rng))
+        requests = make_requests(variant, snapshots.snapshot(NOW), CHURN_BATCH, rng)
         before = process_time()
         for old, new in changes:
             snapshots.update(old, new)
-        answered(requests, snapshots.snapshot(NOW))
+        count_decided_names(requests, snapshots.snapshot(NOW))
         spent += process_time() - before
         done += len(requests)
     return done / spent
 
 
-def changed(snapshot: PlacementSnapshot, rng: random.Random) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
+def changed_clusters(
+    snapshot: PlacementSnapshot, rng: random.Random
+) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
     for old in rng.sample(list(snapshot.fleet.targets), max(1, len(snapshot.fleet) // 100)):
         labels = {**old.metadata.labels, "env": rng.choice(["prod", "dev"])}
         capacity = {**old.status.allocatable, "memory": f"{rng.randint(16, 4096)}Gi"}
         yield old, old.but(metadata=old.metadata.but(labels=labels), status=old.status.but(allocatable=capacity))
 
 
-class Looking:
+class SnapshotView:
     """A controller's View that contains only the placement snapshot."""
 
     profile = TRIMTAB
@@ -117,35 +119,37 @@ class Looking:
         return self._parts[name]
 
 
-def passes(snapshots: PlacementSnapshotCache, variant: str) -> dict[str, float]:
+def controller_passes(snapshots: PlacementSnapshotCache, variant: str) -> dict[str, float]:
     """The controller from Placement to effects: with nothing to write, and with decisions to write and to learn."""
     placement = cast("OcmPlacement", scenarios.placement(variant))
-    placement = settle(placement, snapshots, NOW)
+    placement = apply_effects(placement, snapshots, NOW)
     count = 500
     later = iter(range(1, 10**9))
 
     def quiet() -> None:
         for _ in range(count):
-            effects = list(wished(placement, snapshots, NOW + timedelta(milliseconds=next(later))))
+            effects = list(controller_effects(placement, snapshots, NOW + timedelta(milliseconds=next(later))))
             assert not any(isinstance(effect, Object) for effect in effects), "unexpected write"
 
     def writing() -> None:
         for number in range(count):
             other = cast("OcmPlacement", scenarios.placement(variant, f"writing-{variant[0]}-{number}"))
-            settle(other, snapshots, NOW, rounds=1)
+            apply_effects(other, snapshots, NOW, rounds=1)
 
     best = max(rate(count, quiet) for _ in range(3))
     return {"nothing to write": best, "with writes": rate(count, writing)}
 
 
-def wished(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime) -> Iterable[Effect]:
-    return reconcile_placement(placement, cast("Any", Looking(snapshots, now)))
+def controller_effects(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime) -> Iterable[Effect]:
+    return reconcile_placement(placement, cast("Any", SnapshotView(snapshots, now)))
 
 
-def settle(placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime, rounds: int = 3) -> OcmPlacement:
+def apply_effects(
+    placement: OcmPlacement, snapshots: PlacementSnapshotCache, now: datetime, rounds: int = 3
+) -> OcmPlacement:
     """Apply the controller's effects for the given number of rounds."""
     for _ in range(rounds):
-        for effect in list(wished(placement, snapshots, now)):
+        for effect in list(controller_effects(placement, snapshots, now)):
             if isinstance(effect, OcmPlacement):
                 placement = effect
             elif isinstance(effect, Object):
@@ -162,20 +166,23 @@ def measure(size: int) -> dict[str, Any]:
         ours: dict[str, float] = {
             "cold": cold(things, variant),
             "warm": warm(snapshots, variant),
-            "churning": churning(snapshots, variant),
+            "churning": with_churn(snapshots, variant),
         }
         ours.update(
-            {f"controller, {how}": speed for how, speed in passes(PlacementSnapshotCache(things), variant).items()}
+            {
+                f"controller, {how}": speed
+                for how, speed in controller_passes(PlacementSnapshotCache(things), variant).items()
+            }
         )
         cells[variant] = {
             "decisions per CPU-second": {how: round(speed, 1) for how, speed in ours.items()},
             "OCM's whole decision": theirs,
             "times OCM": {how: round(speed / theirs, 1) for how, speed in ours.items()},
         }
-    return {"clusters": size, "variants": cells, "peak memory MiB": peak()}
+    return {"clusters": size, "variants": cells, "peak memory MiB": peak_memory()}
 
 
-def peak() -> int:
+def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 

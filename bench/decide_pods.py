@@ -37,21 +37,21 @@ from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSna
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10
-ALIKE = {"labelSelector": {"matchLabels": {"app": "measured"}}}
+SAME_APP = {"labelSelector": {"matchLabels": {"app": "measured"}}}
 IN_TWO_ZONES = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}]}
 
 
 def spread(key: str, action: str) -> dict[str, Any]:
-    constraint = {"maxSkew": 5, "topologyKey": key, "whenUnsatisfiable": action, **ALIKE}
+    constraint = {"maxSkew": 5, "topologyKey": key, "whenUnsatisfiable": action, **SAME_APP}
     return {"topologySpreadConstraints": [constraint]}
 
 
 def required(side: str, key: str) -> dict[str, Any]:
-    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, **ALIKE}]}}}
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, **SAME_APP}]}}}
 
 
 def preferred(side: str, key: str) -> dict[str, Any]:
-    term = {"weight": 1, "podAffinityTerm": {"topologyKey": key, **ALIKE}}
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": key, **SAME_APP}}
     return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
@@ -80,7 +80,7 @@ DESCHEDULER_SECONDS = {
 }
 """CPU seconds of the descheduler's plugins: nodes, with fit check."""
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
-WELL = PodStatus(
+READY_STATUS = PodStatus(
     phase="Running", start_time=NOON - timedelta(days=1), conditions=(PodCondition(type="Ready", status="True"),)
 )
 
@@ -129,14 +129,16 @@ def scheduling(nodes: int, count: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (spec, published) in WORKLOADS.items():
         many = min(count, nodes) if name == "podAntiAffinityRequired" else count
-        found[name] = beside(pods_per_second(nodes, measured_pods(many, spec, lambda _: SMALL)), published)
+        found[name] = compare_with_published(
+            pods_per_second(nodes, measured_pods(many, spec, lambda _: SMALL)), published
+        )
     mixed = [pod(f"m-{i}", {"cpu": f"{50 + i % 97}m", "memory": f"{100 + i % 89}Mi"}, {}) for i in range(count)]
-    found["basicEveryRequestDifferent"] = beside(pods_per_second(nodes, mixed), 790)
-    found["preemption"] = beside(preemptions_per_second(nodes, min(500, nodes)), 570)
+    found["basicEveryRequestDifferent"] = compare_with_published(pods_per_second(nodes, mixed), 790)
+    found["preemption"] = compare_with_published(preemptions_per_second(nodes, min(500, nodes)), 570)
     return found
 
 
-def beside(ours: float, published: float | None) -> dict[str, Any]:
+def compare_with_published(ours: float, published: float | None) -> dict[str, Any]:
     figures: dict[str, Any] = {"podsPerSecond": round(ours), "publishedOn5000Nodes": published}
     return figures | {"ratio": round(ours / published, 1)} if published else figures
 
@@ -179,7 +181,7 @@ def crowded_cluster(nodes: int, per_node: int = 30) -> tuple[list[Node], list[Po
                     ownerReferences=[
                         {"kind": "ReplicaSet", "name": owner, "uid": f"ns{j % 7}-{owner}", "controller": True}
                     ],
-                ).but(status=WELL)
+                ).but(status=READY_STATUS)
             )
     return [node(i, "32", "128Gi") for i in range(nodes)], pods
 

@@ -21,14 +21,14 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from bench.processes import machine  # noqa: E402 - the tests directory has to be importable first
-from kube.fleet import NAMESPACES, RealFleet, all_ready, until  # noqa: E402
+from kube.fleet import NAMESPACES, RealFleet, all_ready, wait_until  # noqa: E402
 
 from trimtab.client.client import Resource  # noqa: E402
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
-ROOM = "bench"
+NAMESPACE = "bench"
 CLIENTS = 4
 SILENCE_SECONDS = 5.0
 OURS = "trimtab-controllers/"
@@ -40,7 +40,7 @@ AUDIT = {
 }
 KARMADA = {"requestsPerWorkload": 38.0, "eventsPerWorkload": 9.4, "cpuMsPerWorkload": 87.7, "seconds": 49.3}
 """A live Karmada with raised limits: requests and CPU of its controller manager and scheduler; events separately."""
-AIMS = {"requestsPerWorkload": 12, "cpuMsPerWorkload": 20}
+TARGETS = {"requestsPerWorkload": 12, "cpuMsPerWorkload": 20}
 
 
 def main(arguments: list[str]) -> None:
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as directory:
         measured = measure(Path(directory), given.workloads, given.profile)
-    figures = {"part": "kube", "machine": machine(), **measured, "aims": AIMS, "karmada": KARMADA}
+    figures = {"part": "kube", "machine": machine(), **measured, "aims": TARGETS, "karmada": KARMADA}
     print(json.dumps(figures, indent=1))
 
 
@@ -62,14 +62,14 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
         controllers = fleet.controllers("controllers", f"--profile={profile}")
         controllers.start()
         try:
-            fleet.loop.do(prepared(fleet))
+            fleet.loop.run(prepare_fleet(fleet))
             started_at, clock, cpu = datetime.now(UTC), time.monotonic(), controllers.cpu_seconds()
-            fleet.loop.do(propagated(fleet, workloads))
+            fleet.loop.run(create_workloads(fleet, workloads))
             seconds, spent = time.monotonic() - clock, controllers.cpu_seconds() - cpu
             time.sleep(SILENCE_SECONDS)
         finally:
             controllers.stop()
-    requests = counted(audit, started_at)
+    requests = count_requests(audit, started_at)
     events = sum(count for what, count in requests.items() if what.endswith(" events"))
     return {
         "workloads": workloads,
@@ -82,7 +82,7 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
     }
 
 
-def counted(audit: Path, since: datetime) -> Counter[str]:
+def count_requests(audit: Path, since: datetime) -> Counter[str]:
     """The requests of our controllers by verb and resource, without watches."""
     found: Counter[str] = Counter()
     for line in audit.read_text().splitlines():
@@ -99,15 +99,15 @@ def counted(audit: Path, since: datetime) -> Counter[str]:
     return found
 
 
-async def prepared(fleet: RealFleet) -> None:
+async def prepare_fleet(fleet: RealFleet) -> None:
     """Every member is Ready and has the namespace only."""
-    await until(lambda: all_ready(fleet))
-    await fleet.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
-    await fleet.client.create(POLICIES, policy([*fleet.real]))
+    await wait_until(lambda: all_ready(fleet))
+    await fleet.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await fleet.client.create(POLICIES, policy([*fleet.real_members]))
     await asyncio.sleep(SILENCE_SECONDS)
 
 
-async def propagated(fleet: RealFleet, workloads: int) -> None:
+async def create_workloads(fleet: RealFleet, workloads: int) -> None:
     numbers = iter(range(workloads))
 
     async def create() -> None:
@@ -115,11 +115,11 @@ async def propagated(fleet: RealFleet, workloads: int) -> None:
             await fleet.client.create(DEPLOYMENTS, deployment(number))
 
     await asyncio.gather(*(create() for _ in range(CLIENTS)))
-    await until(lambda: all_applied(fleet, workloads))
+    await wait_until(lambda: all_applied(fleet, workloads))
 
 
 async def all_applied(fleet: RealFleet, workloads: int) -> bool:
-    bindings = (await fleet.client.list(BINDINGS, ROOM)).items
+    bindings = (await fleet.client.list(BINDINGS, NAMESPACE)).items
     applied = [
         binding
         for binding in bindings
@@ -138,7 +138,7 @@ def policy(members: list[str]) -> dict[str, Any]:
     return {
         "apiVersion": "policy.karmada.io/v1alpha1",
         "kind": "PropagationPolicy",
-        "metadata": {"namespace": ROOM, "name": "all"},
+        "metadata": {"namespace": NAMESPACE, "name": "all"},
         "spec": {
             "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
             "placement": {
@@ -158,7 +158,7 @@ def deployment(number: int) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"namespace": ROOM, "name": name},
+        "metadata": {"namespace": NAMESPACE, "name": name},
         "spec": {
             "replicas": 6,
             "selector": {"matchLabels": {"app": name}},

@@ -77,7 +77,7 @@ UPSTREAM_WHOLE = {
 """OCM's decisions per CPU-second by variant, on a similar machine."""
 
 
-def made(kind: str, name: str, namespace: str = "", **rest: Any) -> Object:
+def make_object(kind: str, name: str, namespace: str = "", **rest: Any) -> Object:
     """A typed object, decoded from wire format."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **rest.pop("metadata", {})}
     declared = find_kind(f"{GROUP}/{VERSIONS[kind]}", kind)
@@ -94,14 +94,14 @@ def fleet(size: int) -> list[Object]:
         things.append(_cluster(name, number, rng))
         scores = [{"name": which, "value": rng.randint(-100, 100)} for which in ("cpuratio", "memratio")]
         status = {"validUntil": "2099-01-01T00:00:00Z", "scores": scores}
-        things.append(made("AddOnPlacementScore", "default", name, status=status))
+        things.append(make_object("AddOnPlacementScore", "default", name, status=status))
     for number in range(200):
         owner = f"p{number:03d}"
         things.append(decision(owner, f"team{number % 20}", sorted(rng.sample(names, 10))))
     things.append(decision("bench", "ns1", sorted(rng.sample(names, 10))))
     everything = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
-    things.append(made("ManagedClusterSet", "global", spec=everything))
-    things.append(made("ManagedClusterSetBinding", "global", "ns1", spec={"clusterSet": "global"}))
+    things.append(make_object("ManagedClusterSet", "global", spec=everything))
+    things.append(make_object("ManagedClusterSetBinding", "global", "ns1", spec={"clusterSet": "global"}))
     return things
 
 
@@ -138,14 +138,16 @@ def _cluster(name: str, number: int, rng: random.Random) -> Object:
         "conditions": [available],
         "version": {"kubernetes": "v1.31.0"},
     }
-    return made("ManagedCluster", name, metadata={"labels": labels}, spec=spec, status=status)
+    return make_object("ManagedCluster", name, metadata={"labels": labels}, spec=spec, status=status)
 
 
 def decision(owner: str, namespace: str, clusters: list[str]) -> Object:
     labels = {f"{GROUP}/placement": owner, f"{GROUP}/decision-group-index": "0", f"{GROUP}/decision-group-name": ""}
     status = {"decisions": [{"clusterName": name, "reason": ""} for name in clusters]}
-    return made("PlacementDecision", f"{owner}-decision-1", namespace, metadata={"labels": labels}, status=status)
+    return make_object(
+        "PlacementDecision", f"{owner}-decision-1", namespace, metadata={"labels": labels}, status=status
+    )
 
 
 def placement(variant: str, name: str = "bench") -> Object:
-    return made("Placement", name, "ns1", metadata={"uid": "u"}, spec=VARIANTS[variant])
+    return make_object("Placement", name, "ns1", metadata={"uid": "u"}, spec=VARIANTS[variant])

@@ -11,24 +11,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
-class Process:
+class MeasuredProcess:
     """A running command with a log file."""
 
-    def __init__(self, command: Sequence[str], said: Path) -> None:
-        self.said = said
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.log = log
         self._started = time.perf_counter()
-        with said.open("wb") as out:
+        with log.open("wb") as out:
             self._child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
         self.pid = self._child.pid
 
-    def wait_for(self, text: str, patience: float = PATIENCE_SECONDS) -> float:
+    def wait_for(self, text: str, timeout: float = TIMEOUT_SECONDS) -> float:
         """Wait for this text in the log; returns the seconds since the start."""
-        while text not in self.said.read_text():
-            if self._child.poll() is not None or time.perf_counter() - self._started > patience:
-                raise RuntimeError(f"{self._child.args!r} did not print {text!r}:\n{self.said.read_text()[-2000:]}")
+        while text not in self.log.read_text():
+            if self._child.poll() is not None or time.perf_counter() - self._started > timeout:
+                raise RuntimeError(f"{self._child.args!r} did not print {text!r}:\n{self.log.read_text()[-2000:]}")
             time.sleep(0.02)
         return time.perf_counter() - self._started
 
@@ -48,8 +48,8 @@ class Process:
 
 
 @contextmanager
-def running(command: Sequence[str], said: Path) -> Iterator[Process]:
-    process = Process(command, said)
+def run_process(command: Sequence[str], log: Path) -> Iterator[MeasuredProcess]:
+    process = MeasuredProcess(command, log)
     try:
         yield process
     finally:

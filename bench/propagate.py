@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.processes import Process, machine, running, trimtab
+from bench.processes import MeasuredProcess, machine, run_process, trimtab
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -32,9 +32,9 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
-ROOM = "bench"
+NAMESPACE = "bench"
 CLIENTS = 4
-PATIENCE_SECONDS = 900.0
+TIMEOUT_SECONDS = 900.0
 LOOP, LOOP_SECONDS = 10_000, 0.1
 
 KARMADA: dict[int, dict[str, float]] = {
@@ -70,10 +70,14 @@ def main(arguments: list[str]) -> None:
     cells = [(count, members) for members in given.members for count in given.workloads]
     if given.long:
         cells += [(10_000, 3), (1000, 20), (1000, 100)]
-    print(json.dumps({"part": "propagate", "machine": machine(), "cells": [told(*one) for one in cells]}, indent=1))
+    print(
+        json.dumps(
+            {"part": "propagate", "machine": machine(), "cells": [measure_cell(*one) for one in cells]}, indent=1
+        )
+    )
 
 
-def told(workloads: int, members: int) -> dict[str, Any]:
+def measure_cell(workloads: int, members: int) -> dict[str, Any]:
     """Measure one cell; prints its parameters first, because long ones take minutes."""
     print(f"{workloads} workloads, {members} members", file=sys.stderr, flush=True)
     return cell(workloads, members)
@@ -100,31 +104,33 @@ def cell(workloads: int, members: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
         here = Path(folder)
         serving = [sys.executable, "-m", "bench.propagate", "--serve-members", str(members), "--directory", folder]
-        with running(serving, here / "members.log") as far:
+        with run_process(serving, here / "members.log") as far:
             far.wait_for("members are ready", 60 + 2 * members)
-            with running(
+            with run_process(
                 trimtab("up", "--no-fleet", "--port", "0", "--data-dir", f"{folder}/host"), here / "up.log"
             ) as up:
                 up.wait_for("KUBECONFIG")
-                return asyncio.run(Run(here, up, far, workloads, members).measured())
+                return asyncio.run(PropagationRun(here, up, far, workloads, members).measure())
 
 
-class Run:
+class PropagationRun:
     """One measurement from the client's point of view."""
 
-    def __init__(self, here: Path, up: Process, far: Process, workloads: int, members: int) -> None:
-        self._here, self._up, self._far = here, up, far
+    def __init__(
+        self, directory: Path, up: MeasuredProcess, members_process: MeasuredProcess, workloads: int, members: int
+    ) -> None:
+        self._directory, self._up, self._members_process = directory, up, members_process
         self._workloads, self._members = workloads, members
-        self._host = KubeClient(load(here / "host" / "kubeconfig"))
+        self._host = KubeClient(load(directory / "host" / "kubeconfig"))
 
-    async def measured(self) -> dict[str, Any]:
+    async def measure(self) -> dict[str, Any]:
         try:
             await self._join_all()
-            await self._host.create(NAMESPACES, {"metadata": {"name": ROOM}})
+            await self._host.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
             await self._host.create(POLICIES, policy(self._members))
             await asyncio.sleep(1)
-            found = await self._propagated()
-            found["deleteSeconds"] = round(await self._deleted(), 1)
+            found = await self._measure_propagation()
+            found["deleteSeconds"] = round(await self._measure_deletion(), 1)
         finally:
             await self._host.close()
         peer = KARMADA.get(self._workloads) if self._members == 3 else None
@@ -133,11 +139,11 @@ class Run:
     async def _join_all(self) -> None:
         names = [name_of(number) for number in range(1, self._members + 1)]
         await asyncio.gather(*(self._join(names[first::CLIENTS]) for first in range(CLIENTS)))
-        await until(self._all_ready, "all clusters are ready")
+        await wait_until(self._all_ready, "all clusters are ready")
 
     async def _join(self, names: list[str]) -> None:
         for name in names:
-            credentials = load(self._here / name / "kubeconfig", "trimtab")
+            credentials = load(self._directory / name / "kubeconfig", "trimtab")
             member = KubeClient(credentials)
             try:
                 await join(self._host, member, name, credentials, ClusterFacts())
@@ -148,19 +154,19 @@ class Run:
         listing = await self._host.list(CLUSTERS)
         return sum(is_true(cluster, "Ready") for cluster in listing.items) == self._members
 
-    async def _propagated(self) -> dict[str, Any]:
-        before, cpu, far = await self._revision(), self._up.cpu_seconds(), self._far.cpu_seconds()
+    async def _measure_propagation(self) -> dict[str, Any]:
+        before, cpu, far = await self._revision(), self._up.cpu_seconds(), self._members_process.cpu_seconds()
         start = time.perf_counter()
         applied = asyncio.create_task(self._all_applied(str(before)))
-        pace = Pace()
+        pace = CpuSpeedProbe()
         await asyncio.gather(*(self._create(range(first, self._workloads, CLIENTS)) for first in range(CLIENTS)))
         created = time.perf_counter() - start
-        latencies = await asyncio.wait_for(applied, PATIENCE_SECONDS)
+        latencies = await asyncio.wait_for(applied, TIMEOUT_SECONDS)
         seconds = time.perf_counter() - start
-        cpu, far = self._up.cpu_seconds() - cpu, self._far.cpu_seconds() - far
+        cpu, far = self._up.cpu_seconds() - cpu, self._members_process.cpu_seconds() - far
         loops = pace.stop()
         await asyncio.sleep(2)
-        events = await self._host.list(EVENTS, ROOM)
+        events = await self._host.list(EVENTS, NAMESPACE)
         event_count = sum(event.get("count") or 1 for event in events.items)
         return {
             "workloads": self._workloads,
@@ -184,39 +190,39 @@ class Run:
     async def _create(self, numbers: range) -> None:
         for number in numbers:
             await self._host.create(DEPLOYMENTS, deployment(number))
-            self._born[f"web-{number}-deployment"] = time.perf_counter()
+            self._created_at[f"web-{number}-deployment"] = time.perf_counter()
 
-    _born: dict[str, float]
+    _created_at: dict[str, float]
 
     async def _all_applied(self, revision: str) -> list[float]:
         """The latency of each workload, once all are applied everywhere."""
-        self._born = {}
+        self._created_at = {}
         latencies: dict[str, float] = {}
         while True:
-            async for changes in self._host.watch(BINDINGS, ROOM, revision=revision):
+            async for changes in self._host.watch(BINDINGS, NAMESPACE, revision=revision):
                 for change in changes:
                     metadata = change.object["metadata"]
                     revision, name = metadata["resourceVersion"], metadata.get("name", "")
                     if name and name not in latencies and is_true(change.object, "FullyApplied"):
-                        latencies[name] = time.perf_counter() - self._born.get(name, time.perf_counter())
+                        latencies[name] = time.perf_counter() - self._created_at.get(name, time.perf_counter())
                 if len(latencies) == self._workloads:
                     return list(latencies.values())
 
-    async def _deleted(self) -> float:
+    async def _measure_deletion(self) -> float:
         start = time.perf_counter()
-        await self._host.delete(NAMESPACES, "", ROOM)
-        await until(self._gone, "the namespace is gone")
+        await self._host.delete(NAMESPACES, "", NAMESPACE)
+        await wait_until(self._is_gone, "the namespace is gone")
         return time.perf_counter() - start
 
-    async def _gone(self) -> bool:
+    async def _is_gone(self) -> bool:
         try:
-            await self._host.get(NAMESPACES, "", ROOM)
+            await self._host.get(NAMESPACES, "", NAMESPACE)
         except NotFound:
             return True
         return False
 
 
-class Pace:
+class CpuSpeedProbe:
     """The current speed of the processor: the CPU time of a constant loop.
 
     On shared processors a CPU second may do twice as much work at one time as at another.
@@ -224,9 +230,9 @@ class Pace:
 
     def __init__(self) -> None:
         self._loops: list[float] = []
-        self._task = asyncio.create_task(self._keep_trying())
+        self._task = asyncio.create_task(self._run_loops())
 
-    async def _keep_trying(self) -> None:
+    async def _run_loops(self) -> None:
         while True:
             began = time.thread_time()
             sum(number & 3 for number in range(LOOP))
@@ -243,10 +249,10 @@ def percentile(values: list[float], percent: int) -> float:
     return round(sorted(values)[min(len(values) - 1, len(values) * percent // 100)], 2)
 
 
-async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+async def wait_until(is_met: Callable[[], Awaitable[bool]], what: str) -> None:
     start = time.perf_counter()
-    while not await holds():
-        if time.perf_counter() - start > PATIENCE_SECONDS:
+    while not await is_met():
+        if time.perf_counter() - start > TIMEOUT_SECONDS:
             raise TimeoutError(f"timed out waiting until {what}")
         await asyncio.sleep(0.1)
 
@@ -262,7 +268,7 @@ def deployment(number: int) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": f"web-{number}", "namespace": ROOM, "labels": labels},
+        "metadata": {"name": f"web-{number}", "namespace": NAMESPACE, "labels": labels},
         "spec": {
             "replicas": 6,
             "selector": {"matchLabels": labels},
@@ -285,7 +291,7 @@ def policy(members: int) -> dict[str, Any]:
     return {
         "apiVersion": "policy.karmada.io/v1alpha1",
         "kind": "PropagationPolicy",
-        "metadata": {"name": "all", "namespace": ROOM},
+        "metadata": {"name": "all", "namespace": NAMESPACE},
         "spec": {
             "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
             "placement": {"replicaScheduling": scheduling},

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
-from bench.processes import ROOT, cpu_seconds, machine, mebibytes, running, trimtab
+from bench.processes import ROOT, cpu_seconds, machine, mebibytes, run_process, trimtab
 
 from trimtab.client.kubeconfig import Credentials, load
 
-AT_ONCE = 32
-ROOM = "/api/v1/namespaces/bench/configmaps"
+CONCURRENCY = 32
+CONFIGMAPS_PATH = "/api/v1/namespaces/bench/configmaps"
 KUBERNETES: dict[str, dict[str, float]] = {
     "create": {"perSecond": 388, "cpuMs": 1.92},
     "createOneByOne": {"perSecond": 238, "cpuMs": 3.77},
@@ -40,7 +40,7 @@ KUBERNETES: dict[str, dict[str, float]] = {
 """kube-apiserver with etcd, medians of three runs on a similar machine under load; memory is that of both."""
 
 
-class Costs(NamedTuple):
+class ServerCosts(NamedTuple):
     """The CPU time and memory of one server's processes."""
 
     cpu: Callable[[], float]
@@ -55,24 +55,24 @@ def main(arguments: list[str]) -> None:
     figures: dict[str, Any] = {
         "part": "server",
         "machine": machine(),
-        "trimtab": measured(trimtab_server, given.objects),
+        "trimtab": measure_server(trimtab_server, given.objects),
     }
     if given.peer:
-        figures["kube-apiserver"] = measured(kube_server, given.objects)
+        figures["kube-apiserver"] = measure_server(kube_server, given.objects)
     figures["published"] = KUBERNETES
     print(json.dumps(figures, indent=1))
 
 
 @contextmanager
-def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
+def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, float]]:
     data = folder / "data"
-    with running(trimtab("apiserver", "--port", "0", "--data-dir", str(data)), folder / "apiserver.log") as process:
+    with run_process(trimtab("apiserver", "--port", "0", "--data-dir", str(data)), folder / "apiserver.log") as process:
         seconds = process.wait_for("KUBECONFIG")
-        yield load(data / "kubeconfig"), Costs(process.cpu_seconds, process.mebibytes), seconds
+        yield load(data / "kubeconfig"), ServerCosts(process.cpu_seconds, process.mebibytes), seconds
 
 
 @contextmanager
-def kube_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
+def kube_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, float]]:
     sys.path.insert(0, str(ROOT / "tests"))
     from kube.rig import ControlPlane  # type: ignore[import-not-found]  # noqa: PLC0415 - the rig of the tests
 
@@ -80,51 +80,55 @@ def kube_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
     with ControlPlane("bench", folder) as plane:
         seconds = time.perf_counter() - start
         pids = [program.running.pid for program in (plane.apiserver, plane.etcd)]
-        yield load(plane.kubeconfig), Costs(partial(cpu_seconds, *pids), partial(mebibytes, *pids)), seconds
+        yield load(plane.kubeconfig), ServerCosts(partial(cpu_seconds, *pids), partial(mebibytes, *pids)), seconds
 
 
-def measured(server: Callable[[Path], Any], objects: int) -> dict[str, Any]:
+def measure_server(server: Callable[[Path], Any], objects: int) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder,
         server(Path(folder)) as (credentials, costs, seconds),
     ):
         start = {"readySeconds": round(seconds, 2), "residentMiB": costs.mebibytes()}
-        return {"start": start, **asyncio.run(Load(credentials, costs, objects).run())}
+        return {"start": start, **asyncio.run(LoadTest(credentials, costs, objects).run())}
 
 
-class Load:
+class LoadTest:
     """Sends requests to one server and measures them."""
 
-    def __init__(self, credentials: Credentials, costs: Costs, objects: int) -> None:
-        self._who, self._costs, self._objects = credentials, costs, objects
-        self._found: dict[str, Any] = {}
+    def __init__(self, credentials: Credentials, costs: ServerCosts, objects: int) -> None:
+        self._credentials, self._costs, self._objects = credentials, costs, objects
+        self._results: dict[str, Any] = {}
 
     async def run(self) -> dict[str, Any]:
         headers = {"Accept": "application/json"}
-        if self._who.token:
-            headers["Authorization"] = f"Bearer {self._who.token}"
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._who.ssl_context() or False)
-        async with aiohttp.ClientSession(self._who.server, connector=connector, headers=headers) as self._session:
-            await self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        if self._credentials.token:
+            headers["Authorization"] = f"Bearer {self._credentials.token}"
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._credentials.ssl_context() or False)
+        async with aiohttp.ClientSession(
+            self._credentials.server, connector=connector, headers=headers
+        ) as self._session:
+            await self._request("POST", "/api/v1/namespaces", {"metadata": {"name": "bench"}})
             await self._all()
-        return self._found
+        return self._results
 
     async def _all(self) -> None:
         many = self._objects
-        await self._many("createOneByOne", (creation(f"s{i}") for i in range(many // 8)), 1)
-        await self._many("create", (creation(f"a{i}") for i in range(many)))
-        await self._many("get", (("GET", f"{ROOM}/a{i % many}", None) for i in range(2 * many)))
-        await self._many("mergePatch", (("PATCH", f"{ROOM}/a{i}", {"data": {"k": str(i)}}) for i in range(many // 2)))
-        await self._watched(1, many // 2)
-        await self._watched(20, many // 8)
-        await self._many("delete", (("DELETE", f"{ROOM}/a{i}", None) for i in range(many)))
+        await self._run_requests("createOneByOne", (create_request(f"s{i}") for i in range(many // 8)), 1)
+        await self._run_requests("create", (create_request(f"a{i}") for i in range(many)))
+        await self._run_requests("get", (("GET", f"{CONFIGMAPS_PATH}/a{i % many}", None) for i in range(2 * many)))
+        await self._run_requests(
+            "mergePatch", (("PATCH", f"{CONFIGMAPS_PATH}/a{i}", {"data": {"k": str(i)}}) for i in range(many // 2))
+        )
+        await self._measure_watches(1, many // 2)
+        await self._measure_watches(20, many // 8)
+        await self._run_requests("delete", (("DELETE", f"{CONFIGMAPS_PATH}/a{i}", None) for i in range(many)))
         here = many // 8 + many // 2 + many // 8
-        await self._many("fillTo5000", (creation(f"f{i}") for i in range(5000 - here)))
-        await self._many("list5000", (("GET", ROOM, None) for _ in range(8)), 1)
-        await self._many("fillTo10000", (creation(f"g{i}") for i in range(5000)))
-        self._found["full"] = {"configMaps": 10_000, "residentMiB": self._costs.mebibytes()}
+        await self._run_requests("fillTo5000", (create_request(f"f{i}") for i in range(5000 - here)))
+        await self._run_requests("list5000", (("GET", CONFIGMAPS_PATH, None) for _ in range(8)), 1)
+        await self._run_requests("fillTo10000", (create_request(f"g{i}") for i in range(5000)))
+        self._results["full"] = {"configMaps": 10_000, "residentMiB": self._costs.mebibytes()}
 
-    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
+    async def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
         media = "application/merge-patch+json" if method == "PATCH" else "application/json"
         content = orjson.dumps(body) if body is not None else None
         async with self._session.request(method, path, data=content, headers={"Content-Type": media}) as response:
@@ -133,23 +137,25 @@ class Load:
                 raise RuntimeError(f"{method} {path}: {response.status} {text[:300]!r}")
             return text
 
-    async def _many(self, name: str, requests: Iterable[tuple[str, str, Any]], at_once: int = AT_ONCE) -> None:
+    async def _run_requests(
+        self, name: str, requests: Iterable[tuple[str, str, Any]], at_once: int = CONCURRENCY
+    ) -> None:
         queue, latencies = iter(requests), []
 
         async def worker() -> None:
             for request in queue:
                 begun = time.perf_counter()
-                await self._ask(*request)
+                await self._request(*request)
                 latencies.append(time.perf_counter() - begun)
 
         cpu, start = self._costs.cpu(), time.perf_counter()
         await asyncio.gather(*(worker() for _ in range(at_once)))
-        self._book(name, latencies, time.perf_counter() - start, self._costs.cpu() - cpu)
+        self._record(name, latencies, time.perf_counter() - start, self._costs.cpu() - cpu)
 
-    def _book(self, name: str, latencies: list[float], seconds: float, cpu: float) -> None:
+    def _record(self, name: str, latencies: list[float], seconds: float, cpu: float) -> None:
         latencies.sort()
         count = len(latencies)
-        self._found[name] = {
+        self._results[name] = {
             "requests": count,
             "perSecond": round(count / seconds, 1),
             "cpuMs": round(cpu / count * 1e3, 2),
@@ -157,14 +163,16 @@ class Load:
             "p99Ms": round(latencies[count * 99 // 100] * 1e3, 1),
         }
 
-    async def _watched(self, watchers: int, creates: int) -> None:
+    async def _measure_watches(self, watchers: int, creates: int) -> None:
         """Every watcher receives every create; latency is the time from before the request until the event arrives."""
-        revision = orjson.loads(await self._ask("GET", f"{ROOM}?limit=1", None))["metadata"]["resourceVersion"]
+        revision = orjson.loads(await self._request("GET", f"{CONFIGMAPS_PATH}?limit=1", None))["metadata"][
+            "resourceVersion"
+        ]
         sent: dict[str, float] = {}
         seen: list[float] = []
 
         async def watcher() -> None:
-            path = f"{ROOM}?watch=true&resourceVersion={revision}&timeoutSeconds=300"
+            path = f"{CONFIGMAPS_PATH}?watch=true&resourceVersion={revision}&timeoutSeconds=300"
             left = creates
             async with self._session.get(path) as stream:
                 async for line in stream.content:
@@ -182,16 +190,20 @@ class Load:
         async def creator() -> None:
             for name in names:
                 sent[name] = time.perf_counter()
-                await self._ask(*creation(name))
+                await self._request(*create_request(name))
 
         cpu, start = self._costs.cpu(), time.perf_counter()
-        await asyncio.gather(*(creator() for _ in range(AT_ONCE)), *watching)
-        self._book(f"watch{watchers}", seen, time.perf_counter() - start, self._costs.cpu() - cpu)
+        await asyncio.gather(*(creator() for _ in range(CONCURRENCY)), *watching)
+        self._record(f"watch{watchers}", seen, time.perf_counter() - start, self._costs.cpu() - cpu)
 
 
-def creation(name: str) -> tuple[str, str, dict[str, Any]]:
+def create_request(name: str) -> tuple[str, str, dict[str, Any]]:
     metadata = {"name": name, "labels": {"app": "bench"}}
-    return "POST", ROOM, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v" * 100}}
+    return (
+        "POST",
+        CONFIGMAPS_PATH,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v" * 100}},
+    )
 
 
 if __name__ == "__main__":

@@ -21,25 +21,25 @@ VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/versi
 SECONDS_BETWEEN_REPORTS = 15
 
 
-class Missing(Exception):
+class MissingPrerequisite(Exception):
     """A prerequisite of the rig is missing."""
 
 
 class Binary(NamedTuple):
     name: str
     package: str
-    ask_version: tuple[str, ...]
-    answer: str
+    version_command: tuple[str, ...]
+    expected_output: str
 
 
-def pinned() -> dict[str, str]:
+def pinned_versions() -> dict[str, str]:
     """The module versions that go.mod pins; no other file names versions."""
     return dict(PINNED.findall((MODULE / "go.mod").read_text()))
 
 
 def binaries(kubernetes: str) -> tuple[Binary, ...]:
-    def command(name: str, *ask_version: str) -> Binary:
-        return Binary(name, f"{KUBERNETES}/cmd/{name}", ask_version, kubernetes)
+    def command(name: str, *version_command: str) -> Binary:
+        return Binary(name, f"{KUBERNETES}/cmd/{name}", version_command, kubernetes)
 
     return (
         # The distribution's etcd may replace the pinned one, so any 3.x release is accepted.
@@ -61,17 +61,19 @@ def why_unusable(binary: Binary, directory: Path) -> str | None:
     if not path.exists():
         return "is missing"
     try:
-        completed = subprocess.run([path, *binary.ask_version], capture_output=True, text=True, timeout=60, check=False)
+        completed = subprocess.run(
+            [path, *binary.version_command], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as fault:
         return f"does not run: {fault}"
     if completed.returncode != 0:
         return f"exits with {completed.returncode} when run for its version"
-    if binary.answer not in completed.stdout:
-        return f"prints {completed.stdout.strip()!r}, not {binary.answer}"
+    if binary.expected_output not in completed.stdout:
+        return f"prints {completed.stdout.strip()!r}, not {binary.expected_output}"
     return None
 
 
-def say(sentence: str) -> None:
+def log_line(sentence: str) -> None:
     print(sentence, flush=True)
 
 
@@ -83,11 +85,13 @@ def go_environment() -> dict[str, str]:
 def go_command() -> str:
     found = shutil.which("go")
     if found is None:
-        raise Missing("Go is not installed: the Kubernetes binaries are built from source. Install Go 1.24 or newer.")
+        raise MissingPrerequisite(
+            "Go is not installed: the Kubernetes binaries are built from source. Install Go 1.24 or newer."
+        )
     return found
 
 
-def lines_of(command: list[str]) -> Iterator[str]:
+def command_output(command: list[str]) -> Iterator[str]:
     """Yields the output lines of a go command; raises with its output when it fails."""
     kept: list[str] = []
     with subprocess.Popen(
@@ -97,23 +101,23 @@ def lines_of(command: list[str]) -> Iterator[str]:
             kept.append(line.rstrip())
             yield kept[-1]
     if work.returncode != 0:
-        raise Missing("\n".join(["Failed: " + " ".join(command), *(f"  {line}" for line in kept[-12:])]))
+        raise MissingPrerequisite("\n".join(["Failed: " + " ".join(command), *(f"  {line}" for line in kept[-12:])]))
 
 
 def fetch(go: str, binary: Binary) -> None:
     fetched, reported = 0, time.monotonic()
     try:
-        for line in lines_of([go, "list", "-deps", "-f", "{{.ImportPath}}", binary.package]):
+        for line in command_output([go, "list", "-deps", "-f", "{{.ImportPath}}", binary.package]):
             fetched += line.startswith("go: downloading")
             if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
                 reported = time.monotonic()
-                say(f"  {fetched} modules fetched so far")
-    except Missing as fault:
+                log_line(f"  {fetched} modules fetched so far")
+    except MissingPrerequisite as fault:
         proxy = subprocess.run([go, "env", "GOPROXY"], capture_output=True, text=True, check=False).stdout.strip()
-        raise Missing(
+        raise MissingPrerequisite(
             f"The modules of {binary.name} could not be loaded (registry: GOPROXY={proxy}).\n{fault}"
         ) from fault
-    say(f"  all modules are available, {fetched} were fetched now")
+    log_line(f"  all modules are available, {fetched} were fetched now")
 
 
 def linker_flags(kubernetes: str) -> str:
@@ -124,28 +128,28 @@ def linker_flags(kubernetes: str) -> str:
 
 
 def build(go: str, binary: Binary, directory: Path, flags: str) -> None:
-    say(f"Building {binary.name} from {binary.package} ...")
+    log_line(f"Building {binary.name} from {binary.package} ...")
     fetch(go, binary)
     started = reported = time.monotonic()
     partial = directory / f".{binary.name}.partial"
     command = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(partial), binary.package]
-    for compiled, package in enumerate(lines_of(command), 1):
+    for compiled, package in enumerate(command_output(command), 1):
         if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
             reported = time.monotonic()
-            say(f"  {reported - started:4.0f} s, {compiled} packages compiled, now {package}")
+            log_line(f"  {reported - started:4.0f} s, {compiled} packages compiled, now {package}")
     partial.replace(directory / binary.name)  # only a finished binary gets the final name
-    say(f"  done in {time.monotonic() - started:.0f} s")
+    log_line(f"  done in {time.monotonic() - started:.0f} s")
 
 
 def unpack_distribution_etcd(directory: Path) -> None:
-    say("Using etcd of the distribution's package etcd-server ...")
+    log_line("Using etcd of the distribution's package etcd-server ...")
     with tempfile.TemporaryDirectory() as scratch:
         try:
             subprocess.run(["apt-get", "download", "etcd-server"], cwd=scratch, check=True)
             (package,) = Path(scratch).glob("etcd-server_*.deb")
             subprocess.run(["dpkg", "-x", str(package), scratch], check=True)
         except (OSError, ValueError, subprocess.CalledProcessError) as fault:
-            raise Missing(f"The distribution's package etcd-server is not available: {fault}") from fault
+            raise MissingPrerequisite(f"The distribution's package etcd-server is not available: {fault}") from fault
         shutil.copy2(Path(scratch) / "usr" / "bin" / "etcd", directory / ".etcd.partial")
     (directory / ".etcd.partial").replace(directory / "etcd")
 
@@ -153,13 +157,13 @@ def unpack_distribution_etcd(directory: Path) -> None:
 def obtain_one(go: str, binary: Binary, directory: Path, flags: str) -> None:
     try:
         build(go, binary, directory, flags)
-    except Missing as fault:
+    except MissingPrerequisite as fault:
         if binary.package != ETCD:
             raise
         print(fault, file=sys.stderr)
         unpack_distribution_etcd(directory)
     if reason := why_unusable(binary, directory):
-        raise Missing(f"{binary.name} was built but {reason}")
+        raise MissingPrerequisite(f"{binary.name} was built but {reason}")
 
 
 def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
@@ -167,10 +171,10 @@ def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
     wanted = []
     for binary in every:
         if reason := why_unusable(binary, directory):
-            say(f"{binary.name} {reason}")
+            log_line(f"{binary.name} {reason}")
             wanted.append(binary)
         else:
-            say(f"{binary.name} is available")
+            log_line(f"{binary.name} is available")
     if not wanted:
         return
     go = go_command()
@@ -181,7 +185,7 @@ def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
 def check(wanted: Iterable[Binary], directory: Path) -> None:
     faults = [f"{binary.name} {reason}" for binary in wanted if (reason := why_unusable(binary, directory))]
     if faults:
-        raise Missing(f"In {directory}: " + "; ".join(faults))
+        raise MissingPrerequisite(f"In {directory}: " + "; ".join(faults))
 
 
 def main() -> int:
@@ -190,7 +194,7 @@ def main() -> int:
         "--check", action="store_true", help="build nothing; print the directory, or fail with the reason"
     )
     only_check = parser.parse_args().check
-    kubernetes = pinned()[KUBERNETES]
+    kubernetes = pinned_versions()[KUBERNETES]
     given = os.environ.get("KUBEBUILDER_ASSETS")
     directory = Path(given) if given else cache_directory(kubernetes)
     try:
@@ -199,12 +203,12 @@ def main() -> int:
         elif only_check:
             check(binaries(kubernetes), directory)
         else:
-            say(f"Kubernetes {kubernetes} in {directory}")
+            log_line(f"Kubernetes {kubernetes} in {directory}")
             obtain(binaries(kubernetes), directory, linker_flags(kubernetes))
-    except Missing as fault:
+    except MissingPrerequisite as fault:
         print(fault, file=sys.stderr)
         return 1
-    say(str(directory) if only_check else f"Ready: KUBEBUILDER_ASSETS={directory}")
+    log_line(str(directory) if only_check else f"Ready: KUBEBUILDER_ASSETS={directory}")
     return 0
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from trimtab.cli.commands.crds import command
 
 NAMESPACE = "default"
-WRONG = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
+WRONG_TYPES = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
 EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
 BY_NAME = {"operator": "In", "timeZone": "UTC", "schedule": "* * * * *"}
 """Values for strings that the schema does not restrict but a validation does."""
@@ -19,8 +19,8 @@ TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a
 """One of these matches every pattern and format of our schemas."""
 BY_FORMAT = {"date-time": "2030-01-01T00:00:00Z", "byte": "aGk="}
 EMBEDDED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-DEEPEST = 20
-APART = {
+MAX_DEPTH = 20
+EXCLUSIVE_FIELDS = {
     "Cluster": (("spec.zone",), ("spec.zones",)),
     "DisruptionBudget": (
         ("spec.minAvailable", "spec.unhealthyPodEvictionPolicy"),
@@ -29,13 +29,13 @@ APART = {
     "WorkloadRebalancer": (("spec.schedule", "spec.timeZone"), ("spec.ttlSecondsAfterFinished",)),
 }
 """Mutually exclusive fields: a complete object is generated without each of these."""
-LEFT_OUT = object()
+OMITTED = object()
 
 
-class Case(NamedTuple):
+class SchemaCase(NamedTuple):
     """An object and a description of it."""
 
-    said: str
+    description: str
     obj: dict[str, Any]
 
 
@@ -56,15 +56,15 @@ def example(schema: dict[str, Any], name: str = "", depth: int = 0) -> Any:
     if kind == "array":
         return [example(schema["items"], name, depth + 1)]
     if kind != "object":
-        return text(schema, name) if kind == "string" else max(EXAMPLES[kind], schema.get("minimum", 0))
-    if depth > DEEPEST:
+        return example_text(schema, name) if kind == "string" else max(EXAMPLES[kind], schema.get("minimum", 0))
+    if depth > MAX_DEPTH:
         return {}
     if isinstance(schema.get("additionalProperties"), dict):
         return {"key": example(schema["additionalProperties"], name, depth + 1)}
     return {name: example(inner, name, depth + 1) for name, inner in (schema.get("properties") or {}).items()}
 
 
-def text(schema: dict[str, Any], name: str) -> str:
+def example_text(schema: dict[str, Any], name: str) -> str:
     if name in BY_NAME or schema.get("format") in BY_FORMAT:
         return BY_NAME.get(name) or BY_FORMAT[schema["format"]]
     fits = [t for t in TEXTS if len(t) >= schema.get("minLength", 0) and re.search(schema.get("pattern", ""), t)]
@@ -76,8 +76,8 @@ def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) ->
     kind = schema.get("type")
     if path:
         yield path, None
-        if kind in WRONG:
-            yield path, WRONG[kind]
+        if kind in WRONG_TYPES:
+            yield path, WRONG_TYPES[kind]
         if schema.get("enum"):
             yield path, "NoSuchChoice"
         for bound, step in (("minimum", -1), ("maximum", 1)):
@@ -97,44 +97,44 @@ def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) ->
     if isinstance(value, dict):
         for name, inner in (schema.get("properties") or {}).items():
             if name in value:
-                yield (*path, name), LEFT_OUT
+                yield (*path, name), OMITTED
                 yield from mutations(value[name], inner, (*path, name))
 
 
-def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     """The value with `new` at the path."""
     head, *rest = path
     copy = list(value) if isinstance(value, list) else dict(value)
     if rest:
-        copy[head] = put(copy[head], tuple(rest), new)
-    elif new is LEFT_OUT:
+        copy[head] = with_value(copy[head], tuple(rest), new)
+    elif new is OMITTED:
         del copy[head]
     else:
         copy[head] = new
     return copy
 
 
-def drawn(definition: dict[str, Any]) -> Iterator[Case]:
+def generate_cases(definition: dict[str, Any]) -> Iterator[SchemaCase]:
     """Objects generated from the schema of a kind: complete ones first, then each with one error."""
-    fulls = list(full(definition))
+    fulls = list(full_objects(definition))
     yield from fulls
     yield from (case for whole in fulls for case in with_one_thing_wrong(definition, whole))
 
 
-def full(definition: dict[str, Any]) -> Iterator[Case]:
+def full_objects(definition: dict[str, Any]) -> Iterator[SchemaCase]:
     spec = definition["spec"]
     version = next(v for v in spec["versions"] if v["storage"])
     name = spec["names"]["kind"]
     metadata = {"name": "default", **({"namespace": NAMESPACE} if spec["scope"] == "Namespaced" else {})}
     head = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": name, "metadata": metadata}
-    for apart in APART.get(name, ((),)):
-        whole = example(body_of(definition))
+    for apart in EXCLUSIVE_FIELDS.get(name, ((),)):
+        whole = example(body_schema(definition))
         for place in apart:
-            whole = put(whole, tuple(place.split(".")), LEFT_OUT)
-        yield Case(f"{name}, full{' without ' if apart else ''}{', '.join(apart)}", head | whole)
+            whole = with_value(whole, tuple(place.split(".")), OMITTED)
+        yield SchemaCase(f"{name}, full{' without ' if apart else ''}{', '.join(apart)}", head | whole)
 
 
-def body_of(definition: dict[str, Any]) -> dict[str, Any]:
+def body_schema(definition: dict[str, Any]) -> dict[str, Any]:
     """The schema of a kind without apiVersion, kind and metadata."""
     version = next(v for v in definition["spec"]["versions"] if v["storage"])
     schema = version["schema"]["openAPIV3Schema"]
@@ -143,11 +143,13 @@ def body_of(definition: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": schema.get("required", [])}
 
 
-def with_one_thing_wrong(definition: dict[str, Any], whole: Case) -> Iterator[Case]:
-    yield Case(f"{whole.said}, with an unknown field", whole.obj | {"noSuchField": 1})
-    schema = body_of(definition)
+def with_one_thing_wrong(definition: dict[str, Any], whole: SchemaCase) -> Iterator[SchemaCase]:
+    yield SchemaCase(f"{whole.description}, with an unknown field", whole.obj | {"noSuchField": 1})
+    schema = body_schema(definition)
     body = {name: value for name, value in whole.obj.items() if name in schema["properties"]}
     head = {name: value for name, value in whole.obj.items() if name not in schema["properties"]}
     for path, new in mutations(body, schema):
-        shown = "left out" if new is LEFT_OUT else json.dumps(new)[:40]
-        yield Case(f"{whole.said}, but {'.'.join(map(str, path))} {shown}", head | put(body, path, new))
+        shown = "left out" if new is OMITTED else json.dumps(new)[:40]
+        yield SchemaCase(
+            f"{whole.description}, but {'.'.join(map(str, path))} {shown}", head | with_value(body, path, new)
+        )

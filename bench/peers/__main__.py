@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 from bench import decide_ocm, ocm_scenarios
-from bench.decide_karmada import bindings_of, decided_batch
+from bench.decide_karmada import bindings_of, decide_batch
 from bench.karmada_scenarios import scenario
 
 from trimtab.api.kind import to_wire
@@ -34,7 +34,7 @@ MODULES = {"karmada": "github.com/karmada-io/karmada", "ocm": "open-cluster-mana
 SIZES = (100, 1000)
 OCM_SIZES = (100, 1000, 3000)
 OCM_TIMES = 10
-MOST = 200
+MAX_BINDINGS = 200
 PASSES = 5
 
 
@@ -71,11 +71,11 @@ def program(peer: str) -> Path:
     return built
 
 
-def asked(peer: str, question: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
+def run_peer(peer: str, request: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
     """The output of the peer's program, line by line; single-threaded, as the peers decide."""
     ran = subprocess.run(
         [program(peer), *flags],
-        input=json.dumps(question).encode(),
+        input=json.dumps(request).encode(),
         capture_output=True,
         check=True,
         env=os.environ | {"GOMAXPROCS": "1"},
@@ -83,35 +83,41 @@ def asked(peer: str, question: dict[str, Any], *flags: str) -> list[dict[str, An
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def ours(inputs: dict[str, Any]) -> dict[str, tuple[float, list[dict[str, int]]]]:
+def our_decisions(inputs: dict[str, Any]) -> dict[str, tuple[float, list[dict[str, int]]]]:
     """CPU seconds when warm, and the decisions, for each strategy."""
     fleet = Fleet.of(msgspec.convert(inputs["clusters"], list[Cluster], strict=False))
     found = {}
     for strategy in inputs["strategies"]:
-        bindings = bindings_of(strategy)[:MOST]
-        decided_batch(bindings, fleet)
+        bindings = bindings_of(strategy)[:MAX_BINDINGS]
+        decide_batch(bindings, fleet)
         spent = []
         for _ in range(PASSES):
             begun = time.process_time()
-            decisions = decided_batch(bindings, fleet)
+            decisions = decide_batch(bindings, fleet)
             spent.append(time.process_time() - begun)
         found[strategy["name"]] = (min(spent), [dict(decision.clusters) for decision in decisions])
     return found
 
 
 def karmada() -> None:
-    print(f"\nKarmada {release('karmada')}, {MOST} bindings of each strategy, decisions per CPU-second, warm")
+    print(f"\nKarmada {release('karmada')}, {MAX_BINDINGS} bindings of each strategy, decisions per CPU-second, warm")
     print(f"{'clusters':>8}  {'strategy':<18}{'Karmada':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
     differing = set()
     for size in SIZES:
         inputs = scenario(size)
-        peers = {outcome["strategy"]: outcome for outcome in asked("karmada", inputs, "--most", str(MOST))}
-        for name, (seconds, decisions) in ours(inputs).items():
+        peers = {outcome["strategy"]: outcome for outcome in run_peer("karmada", inputs, "--most", str(MAX_BINDINGS))}
+        for name, (seconds, decisions) in our_decisions(inputs).items():
             peer_result = peers[name]
             equal = sum(one == other for one, other in zip(peer_result["decisions"], decisions, strict=True))
-            if equal < MOST:
+            if equal < MAX_BINDINGS:
                 differing.add(name)
-            told(size, name, peer_result["count"] / peer_result["cpuSeconds"], MOST / seconds, f"{equal} of {MOST}")
+            print_row(
+                size,
+                name,
+                peer_result["count"] / peer_result["cpuSeconds"],
+                MAX_BINDINGS / seconds,
+                f"{equal} of {MAX_BINDINGS}",
+            )
     if differing:
         print(f"Strategies whose decisions differ from the recorded tree: {', '.join(sorted(differing))}.")
 
@@ -122,18 +128,20 @@ def ocm() -> None:
     for size in OCM_SIZES:
         things = ocm_scenarios.fleet(size)
         snapshots = PlacementSnapshotCache(things)
-        for outcome in asked("ocm", scene_for(things), "--times", str(OCM_TIMES)):
+        for outcome in run_peer("ocm", peer_input(things), "--times", str(OCM_TIMES)):
             variant = outcome["variant"]
-            our_names = chosen(variant, snapshots)
+            our_names = our_clusters(variant, snapshots)
             equal = (
                 "yes"
                 if our_names == outcome["clusters"]
                 else f"no ({len(set(our_names) & set(outcome['clusters']))} in common)"
             )
-            told(size, variant, outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(snapshots, variant), equal)
+            print_row(
+                size, variant, outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(snapshots, variant), equal
+            )
 
 
-def scene_for(things: list[Object]) -> dict[str, Any]:
+def peer_input(things: list[Object]) -> dict[str, Any]:
     """The input of the peer's program."""
     input_lists = {"ManagedCluster": "clusters", "PlacementDecision": "decisions", "AddOnPlacementScore": "scores"}
     peer_objects: dict[str, Any] = {"clusters": [], "decisions": [], "scores": [], "placements": []}
@@ -147,14 +155,14 @@ def scene_for(things: list[Object]) -> dict[str, Any]:
     return peer_objects
 
 
-def chosen(variant: str, snapshots: PlacementSnapshotCache) -> list[str]:
+def our_clusters(variant: str, snapshots: PlacementSnapshotCache) -> list[str]:
     snapshot = snapshots.snapshot(decide_ocm.NOW)
     placement = cast("OcmPlacement", ocm_scenarios.placement(variant))
     columns = decide(ocm_request_of(placement, snapshot, compiler()), snapshot).result.chosen.tolist()
     return sorted(snapshot.fleet.names[column] for column in columns)
 
 
-def told(size: int, name: str, theirs: float, our_rate: float, equal: str) -> None:
+def print_row(size: int, name: str, theirs: float, our_rate: float, equal: str) -> None:
     print(f"{size:>8}  {name:<18}{theirs:>10.1f}{our_rate:>10.0f}{our_rate / theirs:>7.0f}x  {equal}", flush=True)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 
-class Running(NamedTuple):
+class RunningServer(NamedTuple):
     kubeconfig: Path
     url: str
     token: str
@@ -18,7 +18,7 @@ class Running(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     directory = tmp_path_factory.mktemp("apiserver")
     command = [sys.executable, "-c", "from trimtab.cli.main import main; main()", "apiserver", "--port", "0"]
     with subprocess.Popen([*command, "--data-dir", str(directory)], stdout=subprocess.PIPE, text=True) as process:
@@ -26,6 +26,8 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         line = process.stdout.readline()
         assert "ready" in line, line
         pki = directory / "pki"
-        yield Running(directory / "kubeconfig", line.split()[-1], (pki / "admin.token").read_text(), pki / "ca.crt")
+        yield RunningServer(
+            directory / "kubeconfig", line.split()[-1], (pki / "admin.token").read_text(), pki / "ca.crt"
+        )
         process.terminate()
         assert process.wait(15) == 0

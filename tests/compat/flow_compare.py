@@ -48,13 +48,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 400 else text[:397] + "..."
 
 
-class Names:
+class ObjectIds:
     """Maps uids and permanent ids to the objects they belong to."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def learn(self, obj: dict[str, Any], member: str = "") -> None:
+    def add(self, obj: dict[str, Any], member: str = "") -> None:
         metadata = obj["metadata"]
         where = f"{obj['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
         if uid := metadata.get("uid"):
@@ -67,22 +67,22 @@ class Names:
         return UUID.sub(lambda match: self._known.get(match[0], "<uuid>"), text)
 
 
-def masked(value: Any, names: Names) -> Any:
+def mask_ids(value: Any, ids: ObjectIds) -> Any:
     """The value with uids, times and versions replaced by placeholders."""
     if isinstance(value, dict):
         return {
-            key: "<rv>" if key == "resourceVersion" else masked(inner, names)
+            key: "<rv>" if key == "resourceVersion" else mask_ids(inner, ids)
             for key, inner in value.items()
             if key != "managedFields"
         }
     if isinstance(value, list):
-        return [masked(inner, names) for inner in value]
+        return [mask_ids(inner, ids) for inner in value]
     if isinstance(value, str):
-        return VERSION_IN_TEXT.sub(r"\1<rv>", names.mask(TIME.sub("<time>", value)))
+        return VERSION_IN_TEXT.sub(r"\1<rv>", ids.mask(TIME.sub("<time>", value)))
     return value
 
 
-def related(obj: dict[str, Any], templates: dict[str, int]) -> dict[str, Any]:
+def relate_generations(obj: dict[str, Any], templates: dict[str, int]) -> dict[str, Any]:
     """The object with its generations replaced by their relations; `templates` maps kind/ns/name to generations."""
     out = json.loads(json.dumps(obj))
     metadata = out["metadata"]
@@ -126,7 +126,7 @@ def _relate_item(item: dict[str, Any], owner: dict[str, Any], templates: dict[st
         status["resourceTemplateGeneration"] = "<reached>" if reached else "<behind>"
 
 
-def unhashed(value: Any) -> Any:
+def strip_hashes(value: Any) -> Any:
     """The value without content hashes in revision names; they differ between builds of Kubernetes."""
     if isinstance(value, dict):
         return {
@@ -134,11 +134,11 @@ def unhashed(value: Any) -> Any:
             if key in ("currentRevision", "updateRevision") and isinstance(inner, str)
             else REPLICA_SET.sub(r'ReplicaSet "\1-<hash>"', inner)
             if key == "message" and isinstance(inner, str)
-            else unhashed(inner)
+            else strip_hashes(inner)
             for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [unhashed(inner) for inner in value]
+        return [strip_hashes(inner) for inner in value]
     return value
 
 
@@ -173,7 +173,7 @@ def _as_json(value: Any) -> Any:
         return None
 
 
-class State(NamedTuple):
+class FlowState(NamedTuple):
     """The state at the end of a step: host objects and member objects by cluster."""
 
     host: list[dict[str, Any]]
@@ -184,7 +184,7 @@ def generations(objects: Iterable[dict[str, Any]]) -> dict[str, int]:
     return {_template_key(o["kind"], o["metadata"]): o["metadata"].get("generation") for o in objects}
 
 
-def keyed(objects: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def by_key(objects: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {_template_key(o["kind"], o["metadata"]): o for o in objects}
 
 
@@ -195,13 +195,16 @@ def compare_objects(
     where: str,
 ) -> Iterator[Difference]:
     """Both sides are masked; `gens` are the template generations of each side."""
-    recorded, found = keyed(expected), keyed(actual)
+    recorded, found = by_key(expected), by_key(actual)
     for key in sorted(recorded.keys() | found.keys()):
         if key not in found:
             yield Difference(f"{where} {key}", "exists", "missing")
         elif key not in recorded:
             yield Difference(f"{where} {key}", "absent", "exists")
         else:
-            one, other = unhashed(related(recorded[key], gens[0])), unhashed(related(found[key], gens[1]))
+            one, other = (
+                strip_hashes(relate_generations(recorded[key], gens[0])),
+                strip_hashes(relate_generations(found[key], gens[1])),
+            )
             for difference in differences(one, other):
                 yield difference._replace(path=f"{where} {key} {difference.path}")

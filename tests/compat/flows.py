@@ -27,13 +27,13 @@ import yaml
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from compat.flow_availability import Service, Workload  # noqa: E402
+from compat.flow_availability import AvailabilityObserver, Workload  # noqa: E402
 from compat.flow_compare import (  # noqa: E402 - the tests directory has to be importable first
     Difference,
-    Names,
+    ObjectIds,
     compare_objects,
     generations,
-    masked,
+    mask_ids,
 )
 
 from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
@@ -78,8 +78,8 @@ SETTLE_SECONDS = 12.0
 PACE_SECONDS = 0.02
 """Pause between two objects of a step, as recorded: the order of a template and its policy matters."""
 OBSERVATIONS = ("InterpretHealthSucceed", "ReflectStatusSucceed", "AggregateStatusSucceed")
-MOST_EVENTS = 25
-AS_RECORDED = {
+MAX_EVENTS_PER_SOURCE = 25
+RECORDED_SETTINGS = {
     "failover": True,
     "cluster-failure-threshold": 10,
     "cluster-success-threshold": 10,
@@ -88,7 +88,7 @@ AS_RECORDED = {
 }
 
 
-class Exemption(NamedTuple):
+class AllowedDifference(NamedTuple):
     """A rule for an intentional difference, and its reason."""
 
     where: str
@@ -101,8 +101,8 @@ class Exemption(NamedTuple):
         return fnmatch(difference.path, self.path) and not (self.added and difference.expected is not None)
 
 
-def exemptions(profile: str = "upstream") -> list[Exemption]:
-    return [Exemption(**rule) for rule in yaml.safe_load(EXCEPTIONS[profile].read_text()) or []]
+def allowed_differences(profile: str = "upstream") -> list[AllowedDifference]:
+    return [AllowedDifference(**rule) for rule in yaml.safe_load(EXCEPTIONS[profile].read_text()) or []]
 
 
 class RecordedUids:
@@ -116,7 +116,7 @@ class RecordedUids:
         self._count += 1
         return f"00000000-0000-4000-8000-{self._count:012d}"
 
-    def of(self, obj: dict[str, Any]) -> str | None:
+    def uid_of(self, obj: dict[str, Any]) -> str | None:
         metadata = obj["metadata"]
         place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
         return self._recorded.get(f"{obj['kind']}/{place}{metadata.get('name', '')}")
@@ -129,7 +129,7 @@ class UidAdmission:
         self._uids = uids
 
     async def mutate(self, attributes: Any, obj: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
-        uid = self._uids.of(obj) if attributes.operation == "CREATE" else None
+        uid = self._uids.uid_of(obj) if attributes.operation == "CREATE" else None
         if not uid:
             return obj
         # The selector and labels of a Job also contain its uid.
@@ -141,7 +141,7 @@ class UidAdmission:
         """Nothing is refused."""
 
 
-class Stage(Protocol):
+class FlowEnvironment(Protocol):
     """The environment of a flow: a host, its members, and how long to wait for them."""
 
     @property
@@ -152,7 +152,7 @@ class Stage(Protocol):
         """Clients of the members as users have them."""
         ...
 
-    def look_into(self, member: str) -> Client:
+    def direct_client(self, member: str) -> Client:
         """A client of the member that works even while its API is unreachable."""
         ...
 
@@ -165,7 +165,7 @@ class Stage(Protocol):
         ...
 
 
-class EmbeddedStage:
+class EmbeddedEnvironment:
     """The embedded server and simulated members, on virtual time."""
 
     def __init__(self, fleet: EmbeddedFleet) -> None:
@@ -176,7 +176,7 @@ class EmbeddedStage:
     def members(self) -> Mapping[str, Client]:
         return {member.name: member.client for member in self._fleet.world}
 
-    def look_into(self, member: str) -> Client:
+    def direct_client(self, member: str) -> Client:
         return LocalClient(self._fleet.world[member].server)
 
     async def stop_api(self, member: str) -> None:
@@ -190,7 +190,7 @@ class EmbeddedStage:
         return await compare()
 
 
-class Flow:
+class RecordedFlow:
     """Replays one recorded flow."""
 
     def __init__(self, folder: Path, profile: Profile = UPSTREAM, **options: Any) -> None:
@@ -198,14 +198,14 @@ class Flow:
         self.folder = folder
         self._options = options
         self.profile = profile
-        self.service: Service | None = None
+        self.observer: AvailabilityObserver | None = None
         """Counts ready replicas, where the environment allows it."""
         self.script = yaml.safe_load((folder / "input.yaml").read_text())
         self.expect = json.loads((folder / "expect.json").read_text())
         self.namespace: str = self.script["namespace"]
-        self._told: dict[str, int] = {}
-        self._foreign: set[str] = set()
-        self.names = Names()
+        self._event_counts: dict[str, int] = {}
+        self._foreign_works: set[str] = set()
+        self.ids = ObjectIds()
         """Kept over all steps: later objects may refer to deleted ones."""
 
     def run(self) -> list[Difference]:
@@ -219,70 +219,70 @@ class Flow:
         )
         await host.start()
         fleet = EmbeddedFleet(
-            flows_fleet(), host=host, clock=clock, profile=self.profile, settings=AS_RECORDED, **self._options
+            flows_fleet(), host=host, clock=clock, profile=self.profile, settings=RECORDED_SETTINGS, **self._options
         )
         await fleet.start()
-        self.service = Service({member.name: member.server.store for member in fleet.world})
-        self.service.start()
+        self.observer = AvailabilityObserver({member.name: member.server.store for member in fleet.world})
+        self.observer.start()
         try:
             await asyncio.sleep(30)
-            await self.begin(EmbeddedStage(fleet))
+            await self.prepare(EmbeddedEnvironment(fleet))
             await asyncio.sleep(SETTLE_SECONDS)
             return [d async for d in self.steps()]
         finally:
-            self.service.stop()
+            self.observer.stop()
             await fleet.stop()
             await host.stop()
 
-    async def begin(self, stage: Stage) -> None:
+    async def prepare(self, environment: FlowEnvironment) -> None:
         """Create the namespace of the flow and wait until it is synced to the members."""
-        self.stage = stage
-        self.resources = {r.kind: r for r in await stage.client.resources()}
+        self.environment = environment
+        self.resources = {r.kind: r for r in await environment.client.resources()}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        await stage.client.create(self.resources["Namespace"], namespace)
+        await environment.client.create(self.resources["Namespace"], namespace)
         # Ignore Works and events that earlier flows in the same environment left.
-        works = [work["metadata"]["name"] for work in (await stage.client.list(self.resources["Work"])).items]
-        known_events = [event["involvedObject"]["name"] for event in (await stage.client.list(EVENTS)).items]
-        self._foreign = {*works, *known_events}
+        works = [work["metadata"]["name"] for work in (await environment.client.list(self.resources["Work"])).items]
+        known_events = [event["involvedObject"]["name"] for event in (await environment.client.list(EVENTS)).items]
+        self._foreign_works = {*works, *known_events}
 
     async def steps(self) -> AsyncIterator[Difference]:
         for number, (step, recorded) in enumerate(zip(self.script["steps"], self.expect["steps"], strict=True)):
-            if self.service is not None:
-                self.service.chapter()
-            error = await self._do(step)
+            if self.observer is not None:
+                self.observer.reset()
+            error = await self._run_step(step)
             expected_error = recorded.get("error")
             if bool(error) != bool(expected_error) or (
-                error and expected_error and not same_refusal(str(expected_error), error)
+                error and expected_error and not is_same_refusal(str(expected_error), error)
             ):
                 yield Difference(f"step {number} error", expected_error, error)
             # The recording is the state after a quiet period, but not before `min`.
             took = max(float(recorded["settledAfter"]), float(step.get("min", 0)))
-            for difference in await self.stage.settle(took, partial(self._compare, number, recorded)):
+            for difference in await self.environment.settle(took, partial(self._compare, number, recorded)):
                 yield difference
-            self._told = await self._counts()
+            self._event_counts = await self._counts()
 
-    async def _do(self, step: dict[str, Any]) -> str:
+    async def _run_step(self, step: dict[str, Any]) -> str:
         """Run one step; returns the message with which the API refused it, if it did."""
         op = step["op"]
         on = step.get("on", "host")
-        client = self.stage.client if on == "host" else self.stage.members.get(on, self.stage.client)
+        client = self.environment.client if on == "host" else self.environment.members.get(on, self.environment.client)
         try:
             if op == "apply":
                 for obj in step["objects"]:
                     await self._apply(client, obj)
                     await asyncio.sleep(PACE_SECONDS)
             elif op == "patch":
-                resource, ref = self._at(step["ref"])
+                resource, ref = self._resolve(step["ref"])
                 await client.patch(
                     resource, ref.get("namespace", ""), ref["name"], step["body"], type=step.get("type", "merge")
                 )
             elif op == "delete":
-                resource, ref = self._at(step["ref"])
+                resource, ref = self._resolve(step["ref"])
                 await client.delete(resource, ref.get("namespace", ""), ref["name"])
             elif op == "stop-member-apiserver":
-                await self.stage.stop_api(step.get("member") or on)
+                await self.environment.stop_api(step.get("member") or on)
             elif op == "start-member-apiserver":
-                await self.stage.start_api(step.get("member") or on)
+                await self.environment.start_api(step.get("member") or on)
             elif op != "wait":
                 raise ValueError(f"{self.folder}: unknown step {op}")
         except ApiError as fault:
@@ -299,7 +299,7 @@ class Flow:
             resource, metadata.get("namespace", ""), metadata["name"], obj, type="apply", manager="flow", force=True
         )
 
-    def _at(self, ref: dict[str, Any]) -> tuple[Resource, dict[str, Any]]:
+    def _resolve(self, ref: dict[str, Any]) -> tuple[Resource, dict[str, Any]]:
         return self.resources[ref["kind"]], ref
 
     async def _compare(self, number: int, recorded: dict[str, Any]) -> list[Difference]:
@@ -314,23 +314,25 @@ class Flow:
         return [difference._replace(path=f"step {number} {difference.path}") for difference in found]
 
     async def _compare_objects(self, recorded: dict[str, Any]) -> AsyncIterator[Difference]:
-        names = self.names
+        names = self.ids
         kinds, member_kinds = self._kinds()
-        host = await self._objects(self.stage.client, kinds)
-        members = {m: await self._objects(self.stage.look_into(m), member_kinds) for m in self.stage.members}
+        host = await self._objects(self.environment.client, kinds)
+        members = {
+            m: await self._objects(self.environment.direct_client(m), member_kinds) for m in self.environment.members
+        }
         for obj in host:
-            names.learn(obj)
+            names.add(obj)
         for name, objects in members.items():
             for obj in objects:
-                names.learn(obj, name)
-        here = [masked(obj, names) for obj in host]
+                names.add(obj, name)
+        here = [mask_ids(obj, names) for obj in host]
         wanted = [obj for listed in recorded["state"]["host"].values() for obj in listed]
         gens = (generations(wanted), generations(host))
         for difference in compare_objects(wanted, here, gens, "host"):
             yield difference
         for name, objects in members.items():
             there = [obj for listed in recorded["state"]["members"].get(name, {}).values() for obj in listed]
-            found = [masked(obj, names) for obj in objects]
+            found = [mask_ids(obj, names) for obj in objects]
             for difference in compare_objects(there, found, gens, name):
                 yield difference
 
@@ -343,13 +345,13 @@ class Flow:
 
     async def _gaps(self) -> AsyncIterator[Difference]:
         """Service gaps, and the causes of the moves that led to them."""
-        for gap in self.service.gaps() if self.service is not None else ():
+        for gap in self.observer.gaps() if self.observer is not None else ():
             moved = ", ".join(await self._moves_of(gap.workload)) or "nothing"
             yield Difference(f"gap {gap.workload} moved by {moved}", f"{gap.floor} ready", f"{gap.lowest} ready")
 
     async def _moves_of(self, workload: Workload) -> list[str]:
         """The causes of the workload's moves so far, from its Move objects."""
-        moves = [move["spec"] for move in (await self.stage.client.list(MOVES)).items]
+        moves = [move["spec"] for move in (await self.environment.client.list(MOVES)).items]
         return sorted(
             {
                 " ".join(filter(None, (spec["cause"], spec.get("mode"))))
@@ -363,21 +365,21 @@ class Flow:
         found = []
         for kind in kinds:
             resource = self.resources[kind]
-            found += [obj for obj in (await client.list(resource)).items if self._belongs(obj)]
+            found += [obj for obj in (await client.list(resource)).items if self._belongs_to_flow(obj)]
         return found
 
-    def _belongs(self, obj: dict[str, Any]) -> bool:
+    def _belongs_to_flow(self, obj: dict[str, Any]) -> bool:
         metadata = obj["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         if obj["kind"] == "Work":
             manifests = obj["spec"]["workload"]["manifests"]
-            return all(m["kind"] != "Namespace" and self._belongs(m) for m in manifests)
+            return all(m["kind"] != "Namespace" and self._belongs_to_flow(m) for m in manifests)
         if name == "kube-root-ca.crt":
             return False
         return namespace == self.namespace if namespace else name.startswith(self.namespace)
 
     async def _compare_clusters(self, recorded: dict[str, Any]) -> AsyncIterator[Difference]:
-        for obj in (await self.stage.client.list(self.resources["Cluster"])).items:
+        for obj in (await self.environment.client.list(self.resources["Cluster"])).items:
             name = obj["metadata"]["name"]
             wanted = recorded["state"].get("clusters", {}).get(name)
             if wanted is None:
@@ -401,22 +403,24 @@ class Flow:
         for event in await self._events():
             about = event["involvedObject"]
             place = f"{about['namespace']}/" if about.get("namespace") else ""
-            if self._told.get(event["metadata"]["uid"]) != event["count"]:
+            if self._event_counts.get(event["metadata"]["uid"]) != event["count"]:
                 subject = f"{about['kind']}/{place}{about['name']}"
                 source = event["source"]["component"]
-                touched.add("|".join((event["type"], event["reason"], subject, in_order(event["message"]), source)))
+                touched.add(
+                    "|".join((event["type"], event["reason"], subject, sort_clusters(event["message"]), source))
+                )
         wanted = {
-            "|".join((e["type"], e["reason"], e["object"], in_order(e["message"]), e["source"]))
+            "|".join((e["type"], e["reason"], e["object"], sort_clusters(e["message"]), e["source"]))
             for e in recorded["events"]
         }
         for key in sorted(wanted - touched):
-            if not self._passing(key, recorded):
+            if not self._is_transient(key, recorded):
                 yield Difference(f"event {key}", "present", "absent")
         for key in sorted(touched - wanted):
-            if not self._passing(key, recorded):
+            if not self._is_transient(key, recorded):
                 yield Difference(f"event {key}", "absent", "present")
 
-    def _passing(self, key: str, recorded: dict[str, Any]) -> bool:
+    def _is_transient(self, key: str, recorded: dict[str, Any]) -> bool:
         """Whether an event depends on intermediate states, which differ from run to run.
 
         These are observations of an intermediate status (reflected, interpreted, aggregated) of objects for which the
@@ -424,7 +428,7 @@ class Flow:
         """
         _, reason, about, rest = key.split("|", 3)
         message, _, source = rest.rpartition("|")
-        if self._drowned(source, about):
+        if self._is_rate_limited(source, about):
             return True
         if reason in OBSERVATIONS:
             return any((e["reason"], e["object"]) == (reason, about) for s in self.expect["steps"] for e in s["events"])
@@ -434,35 +438,35 @@ class Flow:
 
     async def _events(self) -> list[dict[str, Any]]:
         """The events about this flow's objects, in the recorded form."""
-        listed = (await self.stage.client.list(EVENTS)).items
+        listed = (await self.environment.client.list(EVENTS)).items
         return [
             event
             for event in listed
-            if (about := event["involvedObject"])["kind"] not in ("Cluster", "Namespace") and self._speaks_of_us(about)
+            if (about := event["involvedObject"])["kind"] not in ("Cluster", "Namespace") and self._is_about_flow(about)
         ]
 
     async def _counts(self) -> dict[str, int]:
         return {event["metadata"]["uid"]: event["count"] for event in await self._events()}
 
-    def _drowned(self, source: str, about: str) -> bool:
+    def _is_rate_limited(self, source: str, about: str) -> bool:
         """Whether Upstream's recorder dropped events: it stops after 25 events of one source about an object."""
         known_events: dict[str, int] = {}
         for step in self.expect["steps"]:
             for event in step["events"]:
                 if (event["source"], event["object"]) == (source, about):
                     known_events[f"{event['reason']} {event['message']}"] = event["count"]
-        return sum(known_events.values()) >= MOST_EVENTS
+        return sum(known_events.values()) >= MAX_EVENTS_PER_SOURCE
 
-    def _speaks_of_us(self, about: dict[str, Any]) -> bool:
+    def _is_about_flow(self, about: dict[str, Any]) -> bool:
         if about["kind"] == "Work":
-            if about["name"] in self._foreign:
+            if about["name"] in self._foreign_works:
                 return False
             return about["name"] != work_name("Namespace", self.namespace, "")
         namespace = about.get("namespace", "")
         return namespace == self.namespace if namespace else about["name"].startswith(self.namespace)
 
 
-def in_order(message: str) -> str:
+def sort_clusters(message: str) -> str:
     """The message with its clusters sorted by name: upstream prints them in map order."""
     return re.sub(r"\{([^{}]*)\}\Z", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", message)
 
@@ -486,7 +490,7 @@ def taint_text(taint: dict[str, Any]) -> str:
     return f"{taint['key']}{value}:{taint['effect']}"
 
 
-def same_refusal(recorded: str, found: str) -> bool:
+def is_same_refusal(recorded: str, found: str) -> bool:
     """The cause must agree; the prefix with the name of the webhook may differ."""
     prefix = re.compile(r"^.*?denied the request: ", re.DOTALL)
     return prefix.sub("", recorded).strip() in found or prefix.sub("", found).strip() in recorded
@@ -494,16 +498,18 @@ def same_refusal(recorded: str, found: str) -> bool:
 
 def replay(profile: str, folder: Path) -> list[Difference]:
     logging.disable(logging.WARNING if not os.environ.get("FLOW_LOGS") else logging.NOTSET)
-    return Flow(folder, PROFILES[profile]).run()
+    return RecordedFlow(folder, PROFILES[profile]).run()
 
 
-def replayed(chosen: list[Path], profile: str) -> Iterator[list[Difference]]:
+def replay_all(chosen: list[Path], profile: str) -> Iterator[list[Difference]]:
     """The differences of each flow, in order; two flows run at a time."""
     with ProcessPoolExecutor(max_workers=2) as pool:
         yield from pool.map(partial(replay, profile), chosen)
 
 
-def judge(found: list[Difference], rules: list[Exemption], used: set[Exemption]) -> Iterator[Difference]:
+def unexpected_differences(
+    found: list[Difference], rules: list[AllowedDifference], used: set[AllowedDifference]
+) -> Iterator[Difference]:
     """The differences that no rule covers."""
     for difference in found:
         covering = next((rule for rule in rules if rule.covers(difference)), None)
@@ -513,7 +519,7 @@ def judge(found: list[Difference], rules: list[Exemption], used: set[Exemption])
             used.add(covering)
 
 
-def folders(paths: list[Path]) -> list[Path]:
+def flow_folders(paths: list[Path]) -> list[Path]:
     found = []
     for path in paths or [FLOWS]:
         found += [path] if (path / "input.yaml").exists() else sorted(f.parent for f in path.glob("*/input.yaml"))
@@ -533,11 +539,11 @@ def main() -> int:
         "--profile", choices=sorted(EXCEPTIONS), default="upstream", help="profile of the control plane"
     )
     arguments = parser.parse_args()
-    rules, used = exemptions(arguments.profile), set[Exemption]()
+    rules, used = allowed_differences(arguments.profile), set[AllowedDifference]()
     passed = failed = 0
-    chosen = folders(arguments.dirs)
-    for folder, outcome in zip(chosen, replayed(chosen, arguments.profile), strict=True):
-        differences = list(judge(outcome, rules, used))
+    chosen = flow_folders(arguments.dirs)
+    for folder, outcome in zip(chosen, replay_all(chosen, arguments.profile), strict=True):
+        differences = list(unexpected_differences(outcome, rules, used))
         passed += not differences
         failed += bool(differences)
         print(f"{'ok  ' if not differences else 'FAIL'} {folder.name}", flush=True)

@@ -26,8 +26,8 @@ def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str
     return found
 
 
-def judged(path: str | Path, judge: Callable[[dict[str, Any]], Iterable[str]]) -> Iterator[Outcome]:
+def compare_cases(path: str | Path, compare: Callable[[dict[str, Any]], Iterable[str]]) -> Iterator[Outcome]:
     """`compare` returns the differences of one case."""
     for case in cases(path):
-        found = list(judge(case))
+        found = list(compare(case))
         yield case["id"], not found, "; ".join(found)

@@ -21,7 +21,7 @@ NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 GPU = "example.com/gpu"
 
 
-def scene(case: dict[str, Any]) -> ClusterView:
+def cluster_view(case: dict[str, Any]) -> ClusterView:
     nodes = msgspec.convert([node(entry) for entry in case["nodes"]], list[Node], strict=False)
     pods = msgspec.convert([pod(entry) for entry in case.get("pods") or []], list[Pod], strict=False)
     return ClusterView.of(nodes, pods, now=NOON)
@@ -40,16 +40,16 @@ def limits(case: dict[str, Any]) -> CycleLimits:
     return CycleLimits(*(given.get(f"maxPodsToEvict{scope}") for scope in ("PerNode", "PerNamespace", "Total")))
 
 
-def evicted(case: dict[str, Any], arguments: dict[str, Any], profile: Profile = UPSTREAM) -> list[str]:
+def evicted_pods(case: dict[str, Any], arguments: dict[str, Any], profile: Profile = UPSTREAM) -> list[str]:
     """Namespace and name of each evicted pod, in order."""
-    cycle = DeschedulingCycle(scene(case), profile, limits(case))
+    cycle = DeschedulingCycle(cluster_view(case), profile, limits(case))
     run_mover(case["plugin"], arguments, cycle, evictor(case))
     return [f"{eviction.pod.namespace}/{eviction.pod.name}" for eviction in cycle.evictions]
 
 
-def judge(case: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+def case_differences(case: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
     """Differences from the recording: lists are compared in order where the order is defined, else as sets."""
-    want, have = list(case.get("evicted") or []), evicted(case, arguments)
+    want, have = list(case.get("evicted") or []), evicted_pods(case, arguments)
     found = []
     if not case["ordered"]:
         want, have = sorted(want), sorted(have)

@@ -165,18 +165,18 @@ def test_kopf_works(api_server, name: str, tmp_path) -> None:
         body = policy(name)
         body["metadata"]["labels"] = {"kopf": name}
         custom.create_namespaced_custom_object(*where, body)
-        assert _soon(lambda: custom.get_namespaced_custom_object(*where, name)["metadata"]["labels"].get("seen"))
+        assert _eventually(lambda: custom.get_namespaced_custom_object(*where, name)["metadata"]["labels"].get("seen"))
         assert custom.get_namespaced_custom_object(*where, name)["metadata"]["finalizers"]
         custom.delete_namespaced_custom_object(*where, name)
         names = lambda: [item["metadata"]["name"] for item in custom.list_namespaced_custom_object(*where)["items"]]  # noqa: E731
-        assert _soon(lambda: name not in names())
+        assert _eventually(lambda: name not in names())
     finally:
         operator.terminate()
         log, _ = operator.communicate(timeout=30)
     assert "Traceback" not in log, log
 
 
-def _soon(holds) -> bool:
+def _eventually(holds) -> bool:
     import time
 
     for _ in range(200):

@@ -35,7 +35,7 @@ def test_every_recorded_case_is_decided_as_recorded(family: str) -> None:
     assert not failed
 
 
-def falsified(case: dict[str, Any], family: str) -> dict[str, Any]:
+def with_altered_expectation(case: dict[str, Any], family: str) -> dict[str, Any]:
     *above, last = ALTERED[family]
     holder = case[above[0]] if above else case
     match holder.get(last):
@@ -54,7 +54,7 @@ def falsified(case: dict[str, Any], family: str) -> dict[str, Any]:
 @pytest.mark.parametrize("family", ALTERED)
 def test_an_altered_expectation_fails(family: str, tmp_path: Path) -> None:
     with gzip.open(GOLDEN / f"k8s-{family}.jsonl.gz", "rt") as lines:
-        cases = [falsified(json.loads(line), family) for line, _ in zip(lines, range(40), strict=False)]
+        cases = [with_altered_expectation(json.loads(line), family) for line, _ in zip(lines, range(40), strict=False)]
     path = tmp_path / f"k8s-{family}.jsonl.gz"
     with gzip.open(path, "wt") as altered:
         altered.writelines(json.dumps(case) + "\n" for case in cases)

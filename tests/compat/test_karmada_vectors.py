@@ -23,7 +23,7 @@ NATIVE = Interpreter.of(profile="upstream")
 FIELDS = {operation: field for operation, (field, _) in HOOKS.items()}
 
 
-def scripted(vector: dict[str, Any], operation: Operation) -> Interpreter:
+def scripted_interpreter(vector: dict[str, Any], operation: Operation) -> Interpreter:
     obj = vector["object"]
     target = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     customizations = {FIELDS[operation]: {"luaScript": vector["script"]}}
@@ -31,11 +31,11 @@ def scripted(vector: dict[str, Any], operation: Operation) -> Interpreter:
     return Interpreter.of([{"metadata": {"name": "vector"}, "spec": spec}], profile="upstream")
 
 
-def in_any_order(references: list[dict[str, Any]]) -> list[str]:
+def sort_references(references: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(reference, sort_keys=True) for reference in references)
 
 
-def answer(vector: dict[str, Any], interpreter: Interpreter, operation: Operation) -> Any:
+def run_operation(vector: dict[str, Any], interpreter: Interpreter, operation: Operation) -> Any:
     obj = vector["object"]
     match operation:
         case Operation.REPLICA:
@@ -48,7 +48,7 @@ def answer(vector: dict[str, Any], interpreter: Interpreter, operation: Operatio
         case Operation.AGGREGATE_STATUS:
             return interpreter.aggregate(obj, vector["items"])
         case Operation.DEPENDENCY:
-            return in_any_order(interpreter.dependencies(obj))
+            return sort_references(interpreter.dependencies(obj))
         case _:
             return interpreter.interpret(operation, obj)
 
@@ -70,7 +70,7 @@ PLAIN = {
 }
 
 
-def ours(vector: dict[str, Any]) -> Any:
+def our_result(vector: dict[str, Any]) -> Any:
     operation = vector["op"]
     if operation in PLAIN:
         return PLAIN[operation](*vector["args"])
@@ -83,8 +83,8 @@ def ours(vector: dict[str, Any]) -> Any:
         return selector_priority(vector["selector"], vector["object"])
     if operation.startswith("lua"):
         native_operation = OPERATIONS[operation[3:].lower()]
-        return answer(vector, scripted(vector, native_operation), native_operation)
-    found = answer(vector, NATIVE, OPERATIONS[operation])
+        return run_operation(vector, scripted_interpreter(vector, native_operation), native_operation)
+    found = run_operation(vector, NATIVE, OPERATIONS[operation])
     return found.get("status") if operation == "aggregate" else found
 
 
@@ -92,9 +92,9 @@ def ours(vector: dict[str, Any]) -> Any:
 def test_our_result_equals_the_recorded_one(vector: dict[str, Any]) -> None:
     if vector.get("error"):
         with pytest.raises((InterpreterError, InvalidImage)):
-            ours(vector)
+            our_result(vector)
         return
     expected = vector["result"]
     if vector["op"] in ("deps", "luaDeps"):
-        expected = in_any_order(expected)
-    assert ours(vector) == expected
+        expected = sort_references(expected)
+    assert our_result(vector) == expected

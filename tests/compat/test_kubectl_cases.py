@@ -68,7 +68,7 @@ def kubectl(api_server, tmp_path_factory) -> Kubectl:
     return run
 
 
-class Place:
+class CaseDirectory:
     """The namespace and directory of one case."""
 
     def __init__(self, directory: Path) -> None:
@@ -80,7 +80,7 @@ class Place:
         named = text.replace("{{ID}}", self.id).replace("{{NS}}", self.namespace)
         return named.replace("{{DIR}}", str(self.directory))
 
-    def masked(self, text: str, case: dict) -> str:
+    def mask(self, text: str, case: dict) -> str:
         text = text.replace(str(self.directory), "DIR").replace(self.namespace, "NAMESPACE").replace(self.id, "CASEID0")
         for pattern, name in [*case.get("mask", []), *MASKS]:
             text = re.sub(pattern, name, text)
@@ -91,7 +91,7 @@ class Place:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_kubectl_prints_what_was_recorded(case: dict, kubectl: Kubectl, tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = CaseDirectory(tmp_path)
     base = [] if case.get("no_ns") else ["-n", place.namespace]
     for name, text in case.get("files", {}).items():
         (tmp_path / name).write_text(place.fill(text))
@@ -110,7 +110,7 @@ def test_kubectl_prints_what_was_recorded(case: dict, kubectl: Kubectl, tmp_path
         if base:
             kubectl("delete", "namespace", place.namespace, "--wait=false", "--ignore-not-found")
     wanted = case["expect"]
-    assert place.masked(done.stdout, case) == wanted["stdout"]
+    assert place.mask(done.stdout, case) == wanted["stdout"]
     if case.get("stderr_mode") != "ignore":
-        assert place.masked(done.stderr, case) == wanted["stderr"]
+        assert place.mask(done.stderr, case) == wanted["stderr"]
     assert done.returncode == wanted["exit"]

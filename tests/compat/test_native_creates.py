@@ -20,7 +20,7 @@ RECORDED = [
     for line in (Path(__file__).parent / "native-creates.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 # Fields that admission and the server set after field ownership is computed; the author does not own them.
-BORN_WITH = {
+SERVER_FIELDS = {
     "Pod": {"tolerations", "priority", "preemptionPolicy"},
     "Namespace": {"finalizers"},
     "Node": {"taints"},
@@ -28,7 +28,7 @@ BORN_WITH = {
 }
 
 
-def without(part: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def without_fields(part: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {key: value for key, value in part.items() if key not in names}
 
 
@@ -45,8 +45,8 @@ def test_created_object_is_defaulted_and_owned_as_recorded(case: dict[str, Any])
         cause for check in declared.validators for cause in check({**obj, "metadata": response["metadata"]}, None)
     ] == []
 
-    sent = BORN_WITH.get(kind, set())
-    assert without(obj.get("spec") or {}, sent) == without(response.get("spec") or {}, sent)
+    sent = SERVER_FIELDS.get(kind, set())
+    assert without_fields(obj.get("spec") or {}, sent) == without_fields(response.get("spec") or {}, sent)
 
     reset = ("status",) if declared.status else ()
     owned = track_update(

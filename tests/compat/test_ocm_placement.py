@@ -45,5 +45,5 @@ def test_case_with_altered_expectation_fails(what: str) -> None:
         out.pop("statusAlternatives", None)
         ALTERATIONS[what](out)
         looked_at += 1
-        assert list(ocm_placement.judge({"in": case["in"], "out": out})), case["in"]["id"]
+        assert list(ocm_placement.case_differences({"in": case["in"], "out": out})), case["in"]["id"]
     assert looked_at > 50

@@ -43,7 +43,7 @@ def test_object_of_the_proposals_applies(path: Path) -> None:
     admit(yaml.safe_load(path.read_text()))
 
 
-def stored(name: str) -> Raw:
+def stored_seed(name: str) -> Raw:
     return admit(yaml.safe_load((Path(__file__).parent / "seeds" / f"{name}.yaml").read_text()))
 
 
@@ -52,26 +52,26 @@ def test_objects_of_all_proposals_exist() -> None:
 
 
 def test_first_spelling_of_built_in_score_is_accepted() -> None:
-    first, second = stored("003-placement-scores-2")["spec"]["prioritizerPolicy"]["configurations"]
+    first, second = stored_seed("003-placement-scores-2")["spec"]["prioritizerPolicy"]["configurations"]
     assert first == {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Steady"}, "weight": 3}
     assert second["scoreCoordinate"]["addOn"] == {"resourceName": "default", "scoreName": "cpuratio"}
 
 
 def test_health_script_directly_under_spec_is_converted() -> None:
-    spec = stored("002-application-failover-1")["spec"]
+    spec = stored_seed("002-application-failover-1")["spec"]
     assert "InterpretHealth" in spec["customizations"]["healthInterpretation"]["luaScript"]
     assert "healthInterpretation" not in spec
 
 
 def test_application_failover_sets_propagate_deps() -> None:
-    spec = stored("002-application-failover-2")["spec"]
+    spec = stored_seed("002-application-failover-2")["spec"]
     assert spec["propagateDeps"] is True
     assert spec["failover"]["application"]["purgeMode"] == "Gracefully"
     assert spec["failover"]["application"]["gracePeriodSeconds"] == 600
 
 
 def test_alternative_spelling_of_creation_time_is_accepted() -> None:
-    (entry,) = stored("002-application-failover-3")["spec"]["activeEvictionHistory"]
+    (entry,) = stored_seed("002-application-failover-3")["spec"]["activeEvictionHistory"]
     assert entry == {"clusterName": "member2", "creationTimestamp": "2023-04-03T01:44:31Z"}
 
 

@@ -4,13 +4,13 @@
 """
 
 import pytest
-from compat.writes import Run, first_difference, mask, recorded_writes, runs, writes_of
+from compat.writes import RecordedRun, first_difference, mask_versions, recorded_writes, runs, writes_of
 
 REPRESENTATIVES = ["rebalancer-success", "taint-noexecute", "duplicated", "drain-a-cluster", "manifestwork"]
 
 
 @pytest.mark.parametrize("run", list(runs(REPRESENTATIVES)), ids=lambda run: f"{run.profile}-{run.name}")
-def test_writes_are_as_recorded(run: Run) -> None:
+def test_writes_are_as_recorded(run: RecordedRun) -> None:
     assert not first_difference(recorded_writes(run), writes_of(run))
 
 
@@ -28,5 +28,5 @@ def test_missing_and_additional_writes_are_reported() -> None:
 
 
 def test_versions_are_masked_at_every_depth() -> None:
-    masked = mask({"metadata": {"resourceVersion": "7", "name": "web"}, "items": [{"resourceVersion": "8"}]})
+    masked = mask_versions({"metadata": {"resourceVersion": "7", "name": "web"}, "items": [{"resourceVersion": "8"}]})
     assert masked == {"metadata": {"resourceVersion": "*", "name": "web"}, "items": [{"resourceVersion": "*"}]}

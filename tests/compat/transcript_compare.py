@@ -20,7 +20,7 @@ UNMODELLED = {"shardInfo"}
 """Keys of the recorded (1.37) server that a 1.32 server does not have."""
 
 
-def masked(text: str) -> str:
+def mask_text(text: str) -> str:
     for pattern, name in MASKS:
         text = pattern.sub(name, text)
     return text
@@ -31,7 +31,7 @@ def differences(want: Any, got: Any, path: str = "") -> list[str]:
     if isinstance(want, dict) and isinstance(got, dict):
         return key_differences(want, got, path)
     if isinstance(want, list) and isinstance(got, list):
-        got = matched(want, got)
+        got = align_items(want, got)
         found = []
         for index, (one, other) in enumerate(zip(want, got, strict=False)):
             found += differences(one, other, f"{path}[{index}]")
@@ -46,7 +46,7 @@ def identity(item: Any) -> tuple:
     return (metadata.get("namespace"), metadata.get("name")) if isinstance(metadata, dict) else ()
 
 
-def matched(want: list, got: list) -> list:
+def align_items(want: list, got: list) -> list:
     """Our items in the order of the recorded ones, if all items have names."""
     ours = {identity(item): item for item in got}
     if () in ours or any(identity(item) not in ours for item in want):
@@ -65,7 +65,7 @@ def key_differences(want: dict, got: dict, path: str) -> list[str]:
     return found
 
 
-def parting(want: Any, got: Any) -> str:
+def describe_difference(want: Any, got: Any) -> str:
     """Two texts from the first difference on."""
     if not isinstance(want, str) or not isinstance(got, str):
         return f"want {want!r:.300}, got {got!r:.300}"
@@ -79,12 +79,12 @@ def status_differences(want: dict, got: dict) -> list[str]:
     for key in ("reason", "message", "status", "code"):
         one, other = want.get(key), got.get(key)
         if isinstance(one, str) and isinstance(other, str):
-            one, other = masked(one), masked(other)
+            one, other = mask_text(one), mask_text(other)
         if one != other:
-            found.append(f"{key}: {parting(one, other)}")
+            found.append(f"{key}: {describe_difference(one, other)}")
     causes = [
         [
-            (c.get("reason"), masked(c.get("message", "")), c.get("field"))
+            (c.get("reason"), mask_text(c.get("message", "")), c.get("field"))
             for c in (s.get("details") or {}).get("causes") or ()
         ]
         for s in (want, got)
@@ -141,7 +141,7 @@ def compare(e: Exchange, status: int, headers: dict, body: bytes) -> list[str]:
     ):
         return (
             []
-            if masked(e.recorded_body) == masked(body.decode())
+            if mask_text(e.recorded_body) == mask_text(body.decode())
             else [f"text: want {e.recorded_body!r:.200}, got {body!r:.200}"]
         )
     return []

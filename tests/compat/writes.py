@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from compat.flows import FLOWS, Flow  # noqa: E402 - the tests directory must be importable first
+from compat.flows import FLOWS, RecordedFlow  # noqa: E402 - the tests directory must be importable first
 
 from trimtab.api.profile import PROFILES  # noqa: E402
 from trimtab.api.value import Raw  # noqa: E402
@@ -44,7 +44,7 @@ HIDDEN = {"resourceVersion", "managedFields"}
 REAL_SECONDS_PER_RUN = 1800.0
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """One flow or story in one profile."""
 
     path: Path
@@ -73,7 +73,13 @@ class RecordingClient:
     def _note(self, verb: str, resource: Resource, namespace: str, name: str, body: Any) -> None:
         is_event = resource.kind == EVENTS.kind
         place = "/".join(part for part in (namespace, name) if part)
-        note = ["" if is_event else CONTROLLER.get(), verb, self._cluster, f"{resource.id} {place}", mask(body)]
+        note = [
+            "" if is_event else CONTROLLER.get(),
+            verb,
+            self._cluster,
+            f"{resource.id} {place}",
+            mask_versions(body),
+        ]
         self._notes.append(json.dumps(note, sort_keys=True, default=str))
 
     async def create(self, resource: Resource, obj: Raw, **options: Any) -> Raw:
@@ -113,24 +119,24 @@ class RecordingClient:
         return await self._client.submit(resource, namespace, name, subresource, obj)
 
 
-def mask(value: Any) -> Any:
+def mask_versions(value: Any) -> Any:
     """The value, with what depends on unrelated writes replaced."""
     if isinstance(value, dict):
-        return {key: "*" if key in HIDDEN and inner else mask(inner) for key, inner in value.items()}
+        return {key: "*" if key in HIDDEN and inner else mask_versions(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [mask(item) for item in value]
+        return [mask_versions(item) for item in value]
     return value
 
 
-def runs(patterns: list[str]) -> Iterator[Run]:
+def runs(patterns: list[str]) -> Iterator[RecordedRun]:
     paths = [*sorted(folder.parent for folder in FLOWS.glob("*/input.yaml")), *sorted(STORIES.glob("*.yaml"))]
     for path in paths:
         if not patterns or any(fnmatch(path.stem, pattern) for pattern in patterns):
             for profile in PROFILES:
-                yield Run(path, profile)
+                yield RecordedRun(path, profile)
 
 
-def writes_of(run: Run) -> list[str]:
+def writes_of(run: RecordedRun) -> list[str]:
     """The writes of one run, in their order."""
     logging.disable(logging.CRITICAL)
     notes: list[str] = []
@@ -139,7 +145,7 @@ def writes_of(run: Run) -> list[str]:
         return RecordingClient(client, cluster, notes)  # type: ignore[return-value]
 
     if run.path.is_dir():
-        Flow(run.path, PROFILES[run.profile], wrap_client=wrap).run()
+        RecordedFlow(run.path, PROFILES[run.profile], wrap_client=wrap).run()
         return notes
     story = read_story(run.path).but(profile=run.profile)
     try:
@@ -154,7 +160,7 @@ def writes_of(run: Run) -> list[str]:
     return notes
 
 
-def recorded_writes(run: Run) -> list[str]:
+def recorded_writes(run: RecordedRun) -> list[str]:
     if not run.recording.exists():
         return []
     return gzip.decompress(run.recording.read_bytes()).decode().splitlines()
@@ -172,7 +178,7 @@ def first_difference(recorded: list[str], found: list[str]) -> str:
     return ""
 
 
-def record(run: Run, found: list[str]) -> None:
+def record(run: RecordedRun, found: list[str]) -> None:
     run.recording.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{line}\n" for line in found)
     run.recording.write_bytes(gzip.compress(text.encode(), mtime=0))

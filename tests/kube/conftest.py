@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from kube.fleet import RealFleet, all_served
-from kube.rig import ControlPlane, Unavailable, assets, kubectl
+from kube.fleet import RealFleet, wait_until_served
+from kube.rig import ControlPlane, Unavailable, binaries_directory, kubectl
 
 from trimtab.cli.commands.crds import command as crds
 from trimtab.client.kube import KubeClient
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not here:
         return
     try:
-        assets()
+        binaries_directory()
     except Unavailable as reason:
         for item in here:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: {reason}"))
@@ -45,7 +45,7 @@ def host_with_crds(host: ControlPlane) -> ControlPlane:
 
     async def served() -> None:
         client = KubeClient(load(host.kubeconfig))
-        await all_served(client)
+        await wait_until_served(client)
         await client.close()
 
     asyncio.run(served())

@@ -41,11 +41,11 @@ READY = "controllers are ready"
 HEARTBEAT_SECONDS = 10.0
 """The controller manager of a real cluster marks a node NotReady after 50 seconds without a heartbeat."""
 POLL_SECONDS = 0.5
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 """The longest wait for anything: far more than necessary, because test machines are busy."""
 
 
-class Loop:
+class LoopThread:
     """An event loop in its own thread, so that background tasks continue between the steps of a test."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Loop:
         self._loop.close()
 
 
-class Watched:
+class CachedClient:
     """A client that lists from a watch cache, so that frequent comparisons do not load the server."""
 
     def __init__(self, client: KubeClient, cache: Cache | None = None) -> None:
@@ -86,21 +86,21 @@ class RealMember:
         self.name = plan.name
         self._fleet = fleet
         self.plane = ControlPlane(plan.name, directory, controllers=pods, scheduler=pods)
-        self._inside: KubeClient | None = None
+        self._direct_client: KubeClient | None = None
 
     async def start(self) -> None:
         await asyncio.to_thread(self.plane.start)
         self.client = KubeClient(load(self.plane.kubeconfig))
-        self.seen = Watched(self.client)
+        self.cached_client = CachedClient(self.client)
         await self._start_kubelets(self.plan, self._fleet)
 
     async def _start_kubelets(self, plan: MemberPlan, fleet: FleetPlan) -> None:
         shape = KubeletSettings(self.name, fleet.pace_of(plan), HEARTBEAT_SECONDS)
         rng = random.Random(self.name)
-        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), rng=rng)
+        self.kubelets = Kubelets(self.cached_client.cache, plan.node_plans(), shape, clock=WallClock(), rng=rng)
         await self.kubelets.start()
 
-    async def reshape(self, plan: MemberPlan, fleet: FleetPlan) -> None:
+    async def reconfigure(self, plan: MemberPlan, fleet: FleetPlan) -> None:
         """Replace the nodes; the cluster stays."""
         await self.kubelets.stop()
         for node in list(self.kubelets.machines):
@@ -109,30 +109,30 @@ class RealMember:
 
     async def stop(self) -> None:
         await self.kubelets.stop()
-        await self.seen.cache.close()
+        await self.cached_client.cache.close()
         await self.client.close()
-        if self._inside is not None:
-            await self._inside.close()
+        if self._direct_client is not None:
+            await self._direct_client.close()
         await asyncio.to_thread(self.plane.stop)
 
     @property
-    def inside(self) -> Client:
+    def direct_client(self) -> Client:
         """A client that works even while the API server is stopped."""
-        return cast("Client", self._inside or self.seen)
+        return cast("Client", self._direct_client or self.cached_client)
 
     async def stop_api(self) -> None:
         await asyncio.to_thread(self.plane.stop_apiserver)
-        self._inside = KubeClient(load(await asyncio.to_thread(self.plane.open_side_door)))
+        self._direct_client = KubeClient(load(await asyncio.to_thread(self.plane.start_second_api)))
 
     async def start_api(self) -> None:
         await asyncio.to_thread(self.plane.start_apiserver)
-        if self._inside is not None:
-            await self._inside.close()
-            self._inside = None
-        await asyncio.to_thread(self.plane.close_side_door)
+        if self._direct_client is not None:
+            await self._direct_client.close()
+            self._direct_client = None
+        await asyncio.to_thread(self.plane.stop_second_api)
 
 
-class Controllers:
+class ControllersProcess:
     """`trimtab controllers` in its own process."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
@@ -145,7 +145,7 @@ class Controllers:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, process_group=0)
 
-    def last_words(self) -> str:
+    def log_after_exit(self) -> str:
         """The log of a process that exited; empty while it runs."""
         if self.process is None or self.process.poll() is None:
             return ""
@@ -154,14 +154,14 @@ class Controllers:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(PATIENCE_SECONDS)
+            self.process.wait(TIMEOUT_SECONDS)
             self.process = None
 
     def __enter__(self) -> Self:
         before = self.log.stat().st_size if self.log.exists() else 0
         self.start()
         while READY not in self.log.read_text()[before:]:
-            assert not self.last_words(), self.last_words()
+            assert not self.log_after_exit(), self.log_after_exit()
             time.sleep(0.1)
         return self
 
@@ -182,29 +182,33 @@ class RealFleet:
         self.directory = directory
         self.host = ControlPlane("host", directory, apiserver_flags=host_flags)
         self._plan = flows_fleet()
-        self.real = {plan.name: RealMember(plan, self._plan, directory, pods=pods) for plan in self._plan.members}
-        self.loop = Loop()
+        self.real_members = {
+            plan.name: RealMember(plan, self._plan, directory, pods=pods) for plan in self._plan.members
+        }
+        self.loop = LoopThread()
         self.client: KubeClient
-        self.seen: Watched
+        self.cached_client: CachedClient
 
     def __enter__(self) -> Self:
         try:
-            self.loop.do(self._start())
+            self.loop.run(self._start())
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.loop.do(self._stop())
+        self.loop.run(self._stop())
         self.loop.close()
 
     async def _start(self) -> None:
-        await asyncio.gather(asyncio.to_thread(self.host.start), *(member.start() for member in self.real.values()))
+        await asyncio.gather(
+            asyncio.to_thread(self.host.start), *(member.start() for member in self.real_members.values())
+        )
         self.client = KubeClient(load(self.host.kubeconfig))
-        self.seen = Watched(self.client)
-        await define(self.client)
-        for member in self.real.values():
+        self.cached_client = CachedClient(self.client)
+        await install_crds(self.client)
+        for member in self.real_members.values():
             await asyncio.to_thread(self._join, member)
 
     def _join(self, member: RealMember) -> None:
@@ -221,12 +225,12 @@ class RealFleet:
         arguments += [f"--label={key}={value}" for key, value in member.plan.labels.items()]
         CliRunner().invoke(join, arguments, catch_exceptions=False)
 
-    async def reshape(self, plan: FleetPlan) -> None:
+    async def reconfigure(self, plan: FleetPlan) -> None:
         """Give the members other nodes, zones and labels, before anything runs there."""
         if plan == self._plan:
             return
         for wanted in plan.members:
-            await self.real[wanted.name].reshape(wanted, plan)
+            await self.real_members[wanted.name].reconfigure(wanted, plan)
             spec = {"provider": wanted.provider, "region": wanted.region, "zones": list(wanted.zones)}
             forgotten = dict.fromkeys(self._labels_of(wanted.name))
             body = {"metadata": {"labels": forgotten | wanted.labels}, "spec": spec}
@@ -237,28 +241,29 @@ class RealFleet:
         return next(wanted.labels for wanted in self._plan.members if wanted.name == member)
 
     async def _stop(self) -> None:
-        for member in self.real.values():
+        for member in self.real_members.values():
             with contextlib.suppress(AttributeError):  # a member that failed to start has less to stop
                 await member.stop()
             member.plane.stop()
         if hasattr(self, "client"):
-            await self.seen.cache.close()
+            await self.cached_client.cache.close()
             await self.client.close()
         self.host.stop()
 
-    def controllers(self, name: str, *flags: str) -> Controllers:
-        return Controllers(self.host.kubeconfig, self.directory / f"{name}.log", *flags)
+    def controllers(self, name: str, *flags: str) -> ControllersProcess:
+        return ControllersProcess(self.host.kubeconfig, self.directory / f"{name}.log", *flags)
 
     @property
     def members(self) -> Mapping[str, Client]:
-        return {name: member.client for name, member in self.real.items()}
+        return {name: member.client for name, member in self.real_members.items()}
 
 
 async def all_ready(fleet: RealFleet) -> bool:
     """Every member is Ready with all its nodes: workloads may be placed anywhere."""
     clusters = (await fleet.client.list(CLUSTERS)).items
     return all(
-        is_ready(cluster, len(fleet.real[cluster["metadata"]["name"]].kubelets.machines)) for cluster in clusters
+        is_ready(cluster, len(fleet.real_members[cluster["metadata"]["name"]].kubelets.machines))
+        for cluster in clusters
     )
 
 
@@ -268,20 +273,20 @@ def is_ready(cluster: dict[str, Any], nodes: int) -> bool:
     return is_cluster_ready and (status.get("nodeSummary") or {}).get("readyNum") == nodes
 
 
-async def define(client: Client) -> None:
+async def install_crds(client: Client) -> None:
     """Install our CRDs and wait until they are served: an established CRD may not be served yet."""
     for definition in definitions():
         await client.patch(DEFINITIONS, "", definition["metadata"]["name"], definition, type="apply", force=True)
-    await all_served(client)
+    await wait_until_served(client)
 
 
-async def all_served(client: Client) -> None:
-    await until(lambda: _all_established(client))
+async def wait_until_served(client: Client) -> None:
+    await wait_until(lambda: _all_established(client))
     for definition in definitions():
-        await until(partial(_served, client, definition), pause=0.1)
+        await wait_until(partial(_is_served, client, definition), pause=0.1)
 
 
-async def _served(client: Client, definition: dict[str, Any]) -> bool:
+async def _is_served(client: Client, definition: dict[str, Any]) -> bool:
     spec = definition["spec"]
     version = next(v["name"] for v in spec["versions"] if v["storage"])
     try:
@@ -306,8 +311,8 @@ async def _all_established(client: Client) -> bool:
     )
 
 
-async def until(true: Callable[[], Awaitable[bool]], pause: float = POLL_SECONDS) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not await true():
+async def wait_until(is_met: Callable[[], Awaitable[bool]], pause: float = POLL_SECONDS) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not await is_met():
         assert time.monotonic() < deadline, "the condition was not met in time"
         await asyncio.sleep(pause)

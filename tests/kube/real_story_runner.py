@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, cast
 
-from kube.fleet import CLUSTERS, Controllers, RealFleet, RealMember, Watched, until
+from kube.fleet import CLUSTERS, CachedClient, ControllersProcess, RealFleet, RealMember, wait_until
 
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource
@@ -26,26 +26,29 @@ IN_SECONDS = frozenset(("tolerationSeconds", "blockPredecessorSeconds", "gracePe
 AS_DURATION = frozenset(("period",))
 ALLOWANCE_SECONDS = 180.0
 """The minimum time for expectations to become true on a busy machine."""
-LEFT_BEHIND = (
+CLEANED_UP_KINDS = (
     Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding"),
     Resource("work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False),
 )
 MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 
 
-def shortened(story: Story, factor: float) -> Story:
+def shorten_story(story: Story, factor: float) -> Story:
     """The story with every duration divided; the time allowed for expectations is extended, not divided."""
-    settings = {name: as_number(value) / factor if is_time(name) else value for name, value in story.settings.items()}
+    settings = {
+        name: as_number(value) / factor if is_duration_setting(name) else value
+        for name, value in story.settings.items()
+    }
     steps = {step.name for step in story.timeline if step.name}
     return story.but(
         settings={**{name: value / factor for name, value in THRESHOLDS.items()}, **settings},
         lasts=parse_seconds(story.lasts) / factor,
-        timeline=tuple(shortened_step(step, factor, steps) for step in story.timeline),
-        expect=tuple(shortened_expectation(one, factor, steps) for one in story.expect),
+        timeline=tuple(shorten_step(step, factor, steps) for step in story.timeline),
+        expect=tuple(shorten_expectation(one, factor, steps) for one in story.expect),
     )
 
 
-def is_time(setting: str) -> bool:
+def is_duration_setting(setting: str) -> bool:
     return setting.endswith(("-seconds", "-threshold", "-timeout"))
 
 
@@ -53,7 +56,7 @@ def as_number(value: Any) -> float:
     return float(value)
 
 
-def shortened_step(step: StoryStep, factor: float, steps: set[str]) -> StoryStep:
+def shorten_step(step: StoryStep, factor: float, steps: set[str]) -> StoryStep:
     def shorter(length: Any) -> Any:
         return None if length is None else parse_seconds(length) / factor
 
@@ -63,12 +66,12 @@ def shortened_step(step: StoryStep, factor: float, steps: set[str]) -> StoryStep
         wait=shorter(step.wait),
         timeout=max(ALLOWANCE_SECONDS, parse_seconds(step.timeout)),
         restart=step.restart.but(down=shorter(step.restart.down)) if hasattr(step.restart, "down") else step.restart,
-        apply=[shortened_object(obj, factor) for obj in step.apply or ()],
-        expect=tuple(shortened_expectation(one, factor, steps) for one in step.expect),
+        apply=[shorten_object(obj, factor) for obj in step.apply or ()],
+        expect=tuple(shorten_expectation(one, factor, steps) for one in step.expect),
     )
 
 
-def shortened_expectation(one: Expectation, factor: float, steps: set[str]) -> Expectation:
+def shorten_expectation(one: Expectation, factor: float, steps: set[str]) -> Expectation:
     def shorter(moment: Any) -> Any:
         return moment if moment is None or moment in steps else parse_seconds(moment) / factor
 
@@ -76,11 +79,11 @@ def shortened_expectation(one: Expectation, factor: float, steps: set[str]) -> E
     return one.but(start=shorter(one.start), until=shorter(one.until), within=within if one.that else None)
 
 
-def shortened_object(value: Any, factor: float, key: str = "") -> Any:
+def shorten_object(value: Any, factor: float, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {name: shortened_object(inner, factor, name) for name, inner in value.items()}
+        return {name: shorten_object(inner, factor, name) for name, inner in value.items()}
     if isinstance(value, list):
-        return [shortened_object(inner, factor) for inner in value]
+        return [shorten_object(inner, factor) for inner in value]
     if key in IN_SECONDS:
         return max(1, round(value / factor))
     if key in AS_DURATION:
@@ -88,15 +91,15 @@ def shortened_object(value: Any, factor: float, key: str = "") -> Any:
     return value
 
 
-class Actor:
+class RealStoryMember:
     """A real member with the interface of a simulated one."""
 
     def __init__(self, real: RealMember) -> None:
         self._real = real
         self.name = real.name
-        self.seen = real.seen
-        self._errands: list[asyncio.Task[None]] = []
-        self._turn = asyncio.Lock()
+        self.cached_client = real.cached_client
+        self._api_tasks: list[asyncio.Task[None]] = []
+        self._api_lock = asyncio.Lock()
 
     @property
     def kubelets(self) -> Kubelets:
@@ -111,38 +114,38 @@ class Actor:
     async def scale_reported_capacity(self, factor: float) -> None:
         await self.kubelets.scale_reported_capacity(factor)
 
-    async def open_side_door(self) -> None:
+    async def start_second_api(self) -> None:
         """Start a second API server for the story's observations, because the story stops the first."""
-        path = await asyncio.to_thread(self._real.plane.open_side_door)
-        self.seen = Watched(KubeClient(load(path)))
+        path = await asyncio.to_thread(self._real.plane.start_second_api)
+        self.cached_client = CachedClient(KubeClient(load(path)))
 
-    async def close_side_door(self) -> None:
-        if self.seen is not self._real.seen:
-            await self.seen.cache.close()
-            await self.seen.close()
-            await asyncio.to_thread(self._real.plane.close_side_door)
+    async def stop_second_api(self) -> None:
+        if self.cached_client is not self._real.cached_client:
+            await self.cached_client.cache.close()
+            await self.cached_client.close()
+            await asyncio.to_thread(self._real.plane.stop_second_api)
 
     def stop_api(self) -> None:
-        self._send(asyncio.to_thread(self._real.plane.stop_apiserver))
+        self._schedule(asyncio.to_thread(self._real.plane.stop_apiserver))
 
     def start_api(self) -> None:
-        self._send(asyncio.to_thread(self._real.plane.start_apiserver))
+        self._schedule(asyncio.to_thread(self._real.plane.start_apiserver))
 
-    def _send(self, task: Coroutine[Any, Any, None]) -> None:
-        self._errands.append(asyncio.ensure_future(self._after_the_last(task)))
+    def _schedule(self, task: Coroutine[Any, Any, None]) -> None:
+        self._api_tasks.append(asyncio.ensure_future(self._run_in_order(task)))
 
-    async def _after_the_last(self, task: Coroutine[Any, Any, None]) -> None:
+    async def _run_in_order(self, task: Coroutine[Any, Any, None]) -> None:
         """Run API server tasks in order: a server starts only after its stop has completed."""
-        async with self._turn:
+        async with self._api_lock:
             await task
 
-    async def settled(self) -> None:
+    async def wait_for_api_tasks(self) -> None:
         """Wait until all API server tasks are done."""
-        await asyncio.gather(*self._errands)
+        await asyncio.gather(*self._api_tasks)
 
     async def fill_nodes(self, fraction: float = 1.0) -> None:
         """Fill this fraction of the free capacity of every node with pods without an owner."""
-        pods = [entry.typed for entry in self._real.seen.cache.table(PODS).entries.values()]
+        pods = [entry.typed for entry in self._real.cached_client.cache.table(PODS).entries.values()]
         for name, machine in self.kubelets.machines.items():
             needs = {what: int(machine.capacity[what] * fraction) for what in ("cpu", "memory")}
             for pod in pods:
@@ -157,29 +160,31 @@ class Actor:
                 await self._real.client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
 
 
-class Cast:
+class RealStoryMembers:
     """The members by name, with the interface of a simulated world."""
 
     def __init__(self, fleet: RealFleet) -> None:
-        self.members: Mapping[str, Actor] = {name: Actor(member) for name, member in fleet.real.items()}
+        self.members: Mapping[str, RealStoryMember] = {
+            name: RealStoryMember(member) for name, member in fleet.real_members.items()
+        }
 
-    def __getitem__(self, name: str) -> Actor:
+    def __getitem__(self, name: str) -> RealStoryMember:
         return self.members[name]
 
-    def __iter__(self) -> Iterator[Actor]:
+    def __iter__(self) -> Iterator[RealStoryMember]:
         return iter(self.members.values())
 
 
-class Troupe:
+class RealStoryFleet:
     """A real fleet that runs one story."""
 
     def __init__(self, fleet: RealFleet, story: Story) -> None:
         self._fleet = fleet
         self._story = story
-        self.client = cast("Client", fleet.seen)
-        self.world = Cast(fleet)
+        self.client = cast("Client", fleet.cached_client)
+        self.world = RealStoryMembers(fleet)
         settings = [f"--set={name}={value}" for name, value in story.settings.items()]
-        self._controllers = Controllers(
+        self._controllers = ControllersProcess(
             fleet.host.kubeconfig,
             fleet.directory / "stories.log",
             f"--profile={story.profile}",
@@ -187,13 +192,13 @@ class Troupe:
             *settings,
         )
 
-    async def play(self, tell: WriteLine) -> float:
-        await self._fleet.reshape(self._story.plan)
-        for name in sorted(set(failing(self._story))):
-            await self.world[name].open_side_door()
+    async def run(self, tell: WriteLine) -> float:
+        await self._fleet.reconfigure(self._story.plan)
+        for name in sorted(set(clusters_with_stopped_api(self._story))):
+            await self.world[name].start_second_api()
         try:
             await self.start_plane()
-            return await RealStage(self._story, cast("EmbeddedFleet", self), WallClock(), tell).run()
+            return await RealStoryRunner(self._story, cast("EmbeddedFleet", self), WallClock(), tell).run()
         finally:
             await self._clean()
             await self.stop_plane()
@@ -209,10 +214,10 @@ class Troupe:
         if self._controllers.process is None:
             await self.start_plane()
         for actor in self.world:
-            await actor.settled()
-            if not await asyncio.to_thread(self._fleet.real[actor.name].plane.ready):
-                await asyncio.to_thread(self._fleet.real[actor.name].plane.start_apiserver)
-            await actor.close_side_door()
+            await actor.wait_for_api_tasks()
+            if not await asyncio.to_thread(self._fleet.real_members[actor.name].plane.ready):
+                await asyncio.to_thread(self._fleet.real_members[actor.name].plane.start_apiserver)
+            await actor.stop_second_api()
             await actor.delete_fillers()
             for name in list(actor.kubelets.overrides):
                 actor.remove_override(name)
@@ -227,28 +232,28 @@ class Troupe:
         for cluster in (await self._fleet.client.list(CLUSTERS)).items:
             bare = {"metadata": {"annotations": {"trimtab.dev/drain": None}}, "spec": {"taints": None}}
             await self._fleet.client.patch(CLUSTERS, "", cluster["metadata"]["name"], bare)
-        await until(self._is_gone)
+        await wait_until(self._is_gone)
         for move in (await self._fleet.client.list(MOVES)).items:
             with contextlib.suppress(NotFound):
                 await self._fleet.client.delete(MOVES, move["metadata"]["namespace"], move["metadata"]["name"])
 
     async def _is_gone(self) -> bool:
-        bindings = [obj for kind in LEFT_BEHIND for obj in (await self._fleet.client.list(kind)).items]
+        bindings = [obj for kind in CLEANED_UP_KINDS for obj in (await self._fleet.client.list(kind)).items]
         pods = [pod for member in self._fleet.members.values() for pod in (await member.list(PODS, "default")).items]
         return not bindings and not pods
 
 
-class RealStage(StoryRunner):
+class RealStoryRunner(StoryRunner):
     """Reads from watch caches, so that an expectation sees all clusters at one moment."""
 
     def _client(self, where: str) -> Client:
         if not where:
             return self._fleet.client
-        member = cast("Actor", self._fleet.world[where])
-        return cast("Client", member.seen)
+        member = cast("RealStoryMember", self._fleet.world[where])
+        return cast("Client", member.cached_client)
 
 
-def failing(story: Story) -> Iterator[str]:
+def clusters_with_stopped_api(story: Story) -> Iterator[str]:
     """The clusters whose API server the story stops."""
     for step in story.timeline:
         if isinstance(step.fail, Trouble) and not step.fail.app and not step.fail.node:

@@ -29,7 +29,7 @@ SECONDS_TO_START = 600
 SECONDS_TO_STOP = 5
 SILENT_NODE_SECONDS = 600
 # The controllers that the embedded API server includes; Trimtab provides everything else on a host.
-HOUSEKEEPING = "garbage-collector-controller,namespace-controller"
+HOST_CONTROLLERS = "garbage-collector-controller,namespace-controller"
 USERS = {
     "admin": "system:masters",
     "system:kube-controller-manager": "",
@@ -41,7 +41,7 @@ class Unavailable(Exception):
     """The binaries are missing, or a component of the control plane did not start."""
 
 
-def assets() -> Path:
+def binaries_directory() -> Path:
     """The directory of the binaries; raises RigUnavailable with the missing ones when `make kube` is needed."""
     completed = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
     if completed.returncode != 0:
@@ -62,7 +62,7 @@ def free_port() -> int:
             return port
 
 
-class Process:
+class ControlPlaneProcess:
     """A process of the control plane: its command, its log and its state."""
 
     def __init__(self, command: list[str], log: Path) -> None:
@@ -96,19 +96,19 @@ class Process:
         while not ready():
             exited = self.running is None or self.running.poll() is not None
             if exited or time.monotonic() > deadline:
-                raise Unavailable(f"{self.name} {'exited' if exited else 'is not ready'}:\n{self.last_words()}")
+                raise Unavailable(f"{self.name} {'exited' if exited else 'is not ready'}:\n{self.log_tail()}")
             time.sleep(0.1)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
 
-class SideDoor(NamedTuple):
+class SecondApiServer(NamedTuple):
     """A second API server of a cluster that is not in any Cluster object."""
 
     server: str
     kubeconfig: Path
-    apiserver: Process
+    apiserver: ControlPlaneProcess
 
 
 class ControlPlane:
@@ -129,7 +129,7 @@ class ControlPlane:
         self.name = name
         self.directory = directory / name
         self.kubeconfig = self.directory / "kubeconfig"
-        self.binaries = assets()
+        self.binaries = binaries_directory()
         self.token = secrets.token_hex(16)
         self.etcd_url = f"http://{LOOPBACK}:{free_port()}"
         self.port = free_port()
@@ -141,10 +141,12 @@ class ControlPlane:
         self.apiserver = self._program(
             "kube-apiserver", *self._apiserver_flags(self.port, controllers), *apiserver_flags
         )
-        self.side_door = self._side_door(controllers)
-        self.followers = [self._program("kube-controller-manager", *self._controller_flags(controllers))]
+        self.second_api = self._second_api(controllers)
+        self.controller_processes = [self._program("kube-controller-manager", *self._controller_flags(controllers))]
         if scheduler:
-            self.followers.append(self._program("kube-scheduler", *self._follower_flags("system:kube-scheduler")))
+            self.controller_processes.append(
+                self._program("kube-scheduler", *self._controller_client_flags("system:kube-scheduler"))
+            )
 
     @property
     def kubectl(self) -> tuple[str, ...]:
@@ -159,7 +161,7 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        for process in (*self.followers, self.side_door.apiserver, self.apiserver, self.etcd):
+        for process in (*self.controller_processes, self.second_api.apiserver, self.apiserver, self.etcd):
             process.stop()
 
     def __enter__(self) -> Self:
@@ -171,7 +173,7 @@ class ControlPlane:
 
     def start_etcd(self) -> None:
         self.etcd.start()
-        self.etcd.wait_until(lambda: answers(f"{self.etcd_url}/health"))
+        self.etcd.wait_until(lambda: responds(f"{self.etcd_url}/health"))
 
     def stop_etcd(self) -> None:
         self.etcd.stop()
@@ -184,7 +186,7 @@ class ControlPlane:
         """
         self.apiserver.start()
         self.apiserver.wait_until(self.ready)
-        for follower in self.followers:
+        for follower in self.controller_processes:
             follower.stop()
             follower.start()
 
@@ -196,34 +198,34 @@ class ControlPlane:
         self.start_apiserver()
 
     def ready(self) -> bool:
-        return self._answers(self.server)
+        return self._responds(self.server)
 
-    def open_side_door(self) -> Path:
+    def start_second_api(self) -> Path:
         """Start a second API server over the same etcd for reads while the first is stopped; returns its kubeconfig."""
-        self.side_door.apiserver.start()
-        self.side_door.apiserver.wait_until(lambda: self._answers(self.side_door.server))
-        return self.side_door.kubeconfig
+        self.second_api.apiserver.start()
+        self.second_api.apiserver.wait_until(lambda: self._responds(self.second_api.server))
+        return self.second_api.kubeconfig
 
-    def close_side_door(self) -> None:
-        self.side_door.apiserver.stop()
+    def stop_second_api(self) -> None:
+        self.second_api.apiserver.stop()
 
-    def certify(self, user: str, group: str) -> tuple[bytes, bytes]:
+    def issue_client_certificate(self, user: str, group: str) -> tuple[bytes, bytes]:
         """A client certificate of the cluster's CA for a user, and its key, as PEM."""
         return client_certificate(self.directory, user, group)
 
-    def _answers(self, server: str) -> bool:
-        return answers(f"{server}/readyz", self.token, self.directory / "ca.crt")
+    def _responds(self, server: str) -> bool:
+        return responds(f"{server}/readyz", self.token, self.directory / "ca.crt")
 
-    def _side_door(self, controllers: bool) -> "SideDoor":
+    def _second_api(self, controllers: bool) -> "SecondApiServer":
         port = free_port()
         server, kubeconfig = f"https://{LOOPBACK}:{port}", self.directory / "side-door.kubeconfig"
         content = self._kubeconfig_content("admin", self.token, server)
         write_private(kubeconfig, json.dumps(content).encode())
         flags = self._apiserver_flags(port, controllers)
-        return SideDoor(server, kubeconfig, self._program("kube-apiserver", *flags, log="side-door"))
+        return SecondApiServer(server, kubeconfig, self._program("kube-apiserver", *flags, log="side-door"))
 
-    def _program(self, name: str, *flags: str, log: str = "") -> Process:
-        return Process([str(self.binaries / name), *flags], self.directory / f"{log or name}.log")
+    def _program(self, name: str, *flags: str, log: str = "") -> ControlPlaneProcess:
+        return ControlPlaneProcess([str(self.binaries / name), *flags], self.directory / f"{log or name}.log")
 
     def _etcd_flags(self) -> tuple[str, ...]:
         peer = f"http://{LOOPBACK}:{free_port()}"
@@ -263,8 +265,8 @@ class ControlPlane:
 
     def _controller_flags(self, controllers: bool) -> tuple[str, ...]:
         return (
-            *self._follower_flags("system:kube-controller-manager"),
-            f"--controllers={'*' if controllers else HOUSEKEEPING}",
+            *self._controller_client_flags("system:kube-controller-manager"),
+            f"--controllers={'*' if controllers else HOST_CONTROLLERS}",
             "--use-service-account-credentials=true",  # Kubernetes' default roles are bound to the individual controllers
             f"--service-account-private-key-file={self.directory / 'accounts.key'}",
             f"--root-ca-file={self.directory / 'ca.crt'}",
@@ -274,7 +276,7 @@ class ControlPlane:
             f"--node-monitor-grace-period={SILENT_NODE_SECONDS}s",
         )
 
-    def _follower_flags(self, user: str) -> tuple[str, ...]:
+    def _controller_client_flags(self, user: str) -> tuple[str, ...]:
         # Without leader election they survive an API server outage instead of exiting.
         return f"--kubeconfig={self._kubeconfig_of(user)}", "--leader-elect=false", "--secure-port=0"
 
@@ -308,7 +310,7 @@ def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> s
     return done.stdout
 
 
-def answers(url: str, token: str = "", authority: Path | None = None) -> bool:
+def responds(url: str, token: str = "", authority: Path | None = None) -> bool:
     trust = ssl.create_default_context(cafile=str(authority)) if authority else None
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
@@ -331,17 +333,17 @@ def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def named(name: str, group: str = "") -> x509.Name:
+def certificate_name(name: str, group: str = "") -> x509.Name:
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
     return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), *parts] if group else parts)
 
 
-def unsigned(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def certificate_builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(named("rig"))
+        .issuer_name(certificate_name("rig"))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
@@ -366,14 +368,14 @@ def write_certificates(directory: Path) -> None:
         decipher_only=False,
     )
     authority = (
-        unsigned(named("rig"), authority_key)
+        certificate_builder(certificate_name("rig"), authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(key_usage, critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost"), x509.DNSName("kubernetes")]
     server = (
-        unsigned(named("kube-apiserver"), server_key)
+        certificate_builder(certificate_name("kube-apiserver"), server_key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority_key, hashes.SHA256())
@@ -388,7 +390,7 @@ def client_certificate(directory: Path, user: str, group: str) -> tuple[bytes, b
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
     key = write_key(directory / f"{user}.key")
     signed = (
-        unsigned(named(user, group), key)
+        certificate_builder(certificate_name(user, group), key)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .sign(authority_key, hashes.SHA256())
     )

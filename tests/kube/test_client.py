@@ -5,7 +5,7 @@ import signal
 from typing import Any
 
 import pytest
-from kube.fleet import until
+from kube.fleet import wait_until
 from kube.rig import ControlPlane
 
 from trimtab.client.client import Resource
@@ -15,15 +15,15 @@ from trimtab.errors import Expired
 from trimtab.runtime.cache import Cache, Table
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
-ROOM = "kube-public"
+NAMESPACE = "kube-public"
 
 
 def config(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": ROOM, "name": name}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": name}}
 
 
-async def knows(table: Table, *names: str) -> bool:
-    return {name for namespace, name in table.entries if namespace == ROOM} == set(names)
+async def has_entries(table: Table, *names: str) -> bool:
+    return {name for namespace, name in table.entries if namespace == NAMESPACE} == set(names)
 
 
 def test_restarted_server_without_old_revisions_is_listed_again(host: ControlPlane) -> None:
@@ -32,20 +32,20 @@ def test_restarted_server_without_old_revisions_is_listed_again(host: ControlPla
         await client.create(CONFIGS, config("goes"))
         cache = Cache(client)
         table = cache.table(CONFIGS)
-        await until(lambda: knows(table, "stays", "goes"))
-        side_door = KubeClient(load(await asyncio.to_thread(host.open_side_door)))
+        await wait_until(lambda: has_entries(table, "stays", "goes"))
+        side_door = KubeClient(load(await asyncio.to_thread(host.start_second_api)))
         await asyncio.to_thread(host.stop_apiserver, signal.SIGKILL)
-        await side_door.delete(CONFIGS, ROOM, "goes")
+        await side_door.delete(CONFIGS, NAMESPACE, "goes")
         await side_door.create(CONFIGS, config("comes"))
         await side_door.close()
         await asyncio.to_thread(host.start_apiserver)
-        await asyncio.to_thread(host.close_side_door)
-        await until(lambda: knows(table, "stays", "comes"))
+        await asyncio.to_thread(host.stop_second_api)
+        await wait_until(lambda: has_entries(table, "stays", "comes"))
         await cache.close()
         with pytest.raises(Expired):
             await anext(aiter(client.watch(CONFIGS, revision=before)))
         for name in ("stays", "comes"):
-            await client.delete(CONFIGS, ROOM, name)
+            await client.delete(CONFIGS, NAMESPACE, name)
         await client.close()
 
     async def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from kube.rig import ControlPlane
-from schema_objects import NAMESPACE, Case, definitions, drawn
+from schema_objects import NAMESPACE, SchemaCase, definitions, generate_cases
 
 from trimtab.api.kind import kinds
 from trimtab.client.client import Client, Resource
@@ -25,23 +25,23 @@ from trimtab.store.store import Store
 COMPAT = Path(__file__).parents[1] / "compat"
 AT_ONCE = 16
 OWN_GROUPS = {definition["spec"]["group"] for definition in definitions()}
-DRAWN_BY_THE_SERVER = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
+GENERATED_FIELDS = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 
 
-class Verdict(NamedTuple):
+class ServerVerdict(NamedTuple):
     """A server's response to an object: the refusal, or the object it would store."""
 
     code: int
     message: str = ""
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
 
-    def agrees(self, other: "Verdict") -> bool:
-        return (self.code, self.kept) == (other.code, other.kept)
+    def agrees_with(self, other: "ServerVerdict") -> bool:
+        return (self.code, self.stored) == (other.code, other.stored)
 
-    def beside(self, other: "Verdict") -> str:
+    def describe_against(self, other: "ServerVerdict") -> str:
         if self.code != other.code:
             return f"{self.code} {self.message}"
-        return json.dumps(difference(self.kept, other.kept))[:600]
+        return json.dumps(difference(self.stored, other.stored))[:600]
 
 
 def difference(one: Any, other: Any) -> Any:
@@ -51,19 +51,19 @@ def difference(one: Any, other: Any) -> Any:
     return one
 
 
-def written() -> Iterator[Case]:
+def recorded_cases() -> Iterator[SchemaCase]:
     """Objects of the proposals, the flows and the recorded validations."""
     for path in sorted((COMPAT / "seeds").glob("*.yaml")):
-        yield Case(path.stem, yaml.safe_load(path.read_text()))
+        yield SchemaCase(path.stem, yaml.safe_load(path.read_text()))
     for path in sorted((COMPAT / "flows_data").glob("*/input.yaml")):
         for step in yaml.safe_load(path.read_text())["steps"]:
             for obj in step.get("objects", []):
-                yield Case(path.parent.name, obj)
+                yield SchemaCase(path.parent.name, obj)
     selector = {"apiVersion": "apps/v1", "kind": "Deployment"}
     with gzip.open(COMPAT / "golden" / "karmada-validation.jsonl.gz", "rt") as lines:
         for line in lines:
             recorded = json.loads(line)
-            yield Case(
+            yield SchemaCase(
                 recorded["id"],
                 {
                     "apiVersion": "policy.karmada.io/v1alpha1",
@@ -74,34 +74,34 @@ def written() -> Iterator[Case]:
             )
 
 
-async def verdict(client: Client, resource: Resource, obj: dict[str, Any]) -> Verdict:
+async def server_verdict(client: Client, resource: Resource, obj: dict[str, Any]) -> ServerVerdict:
     if resource.namespaced:
         obj = obj | {"metadata": obj["metadata"] | {"namespace": NAMESPACE}}
     try:
         kept = await client.create(resource, obj, dry_run=True)
     except ApiError as fault:
-        return Verdict(fault.code, fault.message)
-    return Verdict(200, kept=at_first_sight(resource, kept))
+        return ServerVerdict(fault.code, fault.message)
+    return ServerVerdict(200, stored=with_controller_defaults(resource, kept))
 
 
-def at_first_sight(resource: Resource, kept: dict[str, Any]) -> dict[str, Any]:
+def with_controller_defaults(resource: Resource, kept: dict[str, Any]) -> dict[str, Any]:
     """The stored object after controller defaulting: controllers set defaults that no schema can express."""
     if resource.group not in OWN_GROUPS:
         return {}
-    metadata = {key: value for key, value in kept["metadata"].items() if key not in DRAWN_BY_THE_SERVER}
+    metadata = {key: value for key, value in kept["metadata"].items() if key not in GENERATED_FIELDS}
     kept = {**kept, "metadata": metadata}
     for fill in kinds[resource.id].defaults:
         kept = fill(kept)
     return kept
 
 
-class Bench:
+class ServerPair:
     """Both servers and their resources."""
 
     def __init__(self, host: ControlPlane) -> None:
         self._host = host
 
-    async def compared(self, cases: list[Case]) -> list[str]:
+    async def compare(self, cases: list[SchemaCase]) -> list[str]:
         """The cases on which the two servers disagree."""
         load_declarations()
         server = ApiServer(Store(), ApiServerSettings())
@@ -115,23 +115,23 @@ class Bench:
             await self._real.close()
             await server.stop()
 
-    async def _compare(self, case: Case) -> str:
+    async def _compare(self, case: SchemaCase) -> str:
         group, _, version = case.obj["apiVersion"].rpartition("/")
         resource = self._served[group, case.obj["kind"]]._replace(version=version)
         async with self._limit:
-            ours = await verdict(self._embedded, resource, case.obj)
-            theirs = await verdict(self._real, resource, case.obj)
-        if ours.agrees(theirs):
+            ours = await server_verdict(self._embedded, resource, case.obj)
+            theirs = await server_verdict(self._real, resource, case.obj)
+        if ours.agrees_with(theirs):
             return ""
-        return f"{case.said}\n    embedded {ours.beside(theirs)}\n    real     {theirs.beside(ours)}"
+        return f"{case.description}\n    embedded {ours.describe_against(theirs)}\n    real     {theirs.describe_against(ours)}"
 
 
 def test_servers_agree_on_recorded_objects(host_with_crds: ControlPlane) -> None:
-    different = asyncio.run(Bench(host_with_crds).compared(list(written())))
+    different = asyncio.run(ServerPair(host_with_crds).compare(list(recorded_cases())))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])
 
 
 @pytest.mark.parametrize("definition", list(definitions()), ids=lambda definition: definition["spec"]["names"]["kind"])
 def test_servers_agree_on_generated_objects(host_with_crds: ControlPlane, definition: dict[str, Any]) -> None:
-    different = asyncio.run(Bench(host_with_crds).compared(list(drawn(definition))))
+    different = asyncio.run(ServerPair(host_with_crds).compare(list(generate_cases(definition))))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])

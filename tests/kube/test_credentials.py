@@ -22,17 +22,17 @@ REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSub
 User = dict[str, Any]
 
 
-def text(content: bytes) -> str:
+def base64_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
 def by_certificate(host: ControlPlane, directory: Path) -> User:
-    certificate, key = host.certify("by-certificate", "system:masters")
-    return {"client-certificate-data": text(certificate), "client-key-data": text(key)}
+    certificate, key = host.issue_client_certificate("by-certificate", "system:masters")
+    return {"client-certificate-data": base64_text(certificate), "client-key-data": base64_text(key)}
 
 
 def by_files(host: ControlPlane, directory: Path) -> User:
-    certificate, key = host.certify("by-files", "system:masters")
+    certificate, key = host.issue_client_certificate("by-files", "system:masters")
     (directory / "user.crt").write_bytes(certificate)
     (directory / "user.key").write_bytes(key)
     return {"client-certificate": "user.crt", "client-key": "user.key"}
@@ -48,15 +48,17 @@ def by_token_file(host: ControlPlane, directory: Path) -> User:
 
 
 def by_plugin(host: ControlPlane, directory: Path) -> User:
-    return {"exec": plugin(directory, {"token": host.token})}
+    return {"exec": exec_plugin(directory, {"token": host.token})}
 
 
 def by_plugin_with_certificate(host: ControlPlane, directory: Path) -> User:
-    certificate, key = host.certify("by-plugin", "system:masters")
-    return {"exec": plugin(directory, {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()})}
+    certificate, key = host.issue_client_certificate("by-plugin", "system:masters")
+    return {
+        "exec": exec_plugin(directory, {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()})
+    }
 
 
-def plugin(directory: Path, status: dict[str, str]) -> dict[str, Any]:
+def exec_plugin(directory: Path, status: dict[str, str]) -> dict[str, Any]:
     """An exec plugin that returns this status and counts its calls."""
     script = directory / "login.py"
     response = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}

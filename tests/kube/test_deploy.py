@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kube.fleet import Controllers, RealFleet, all_ready, until
+from kube.fleet import ControllersProcess, RealFleet, all_ready, wait_until
 from kube.rig import kubectl
-from kube.test_controllers import converged, roll_out
-from kube.workloads import swept
+from kube.test_controllers import has_converged, roll_out
+from kube.workloads import delete_namespace
 
 from trimtab.client.client import Resource
 
@@ -35,15 +35,15 @@ def test_permissions_of_the_manifest_suffice_from_join_to_workload_deletion(
     fleet: RealFleet, account: Path, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        await until(lambda: all_ready(fleet))
+        await wait_until(lambda: all_ready(fleet))
         await roll_out(fleet, "rights", WORKLOADS)
-        await until(lambda: converged(fleet, "rights", WORKLOADS))
+        await wait_until(lambda: has_converged(fleet, "rights", WORKLOADS))
         reasons = {event["reason"] for event in (await fleet.client.list(EVENTS, "rights")).items}
         assert "ApplyPolicySucceed" in reasons  # a forbidden event is dropped silently
-        await swept(fleet, "rights")
+        await delete_namespace(fleet, "rights")
 
     flags = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}", "--status-seconds=2")
     log = tmp_path / "controllers.log"
-    with Controllers(account, log, *flags):
-        fleet.loop.do(asyncio.wait_for(story(), 300))
+    with ControllersProcess(account, log, *flags):
+        fleet.loop.run(asyncio.wait_for(story(), 300))
     assert "forbidden" not in log.read_text().lower()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from kube.fleet import HEARTBEAT_SECONDS, PATIENCE_SECONDS, Loop, Watched
+from kube.fleet import HEARTBEAT_SECONDS, TIMEOUT_SECONDS, CachedClient, LoopThread
 from kube.rig import ControlPlane, kubectl
 from kube.test_rig import eventually
 
@@ -29,50 +29,50 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
-class Cluster:
+class DrainCluster:
     """A real cluster with two simulated nodes."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self._loop = Loop()
+        self._loop = LoopThread()
         self._client = KubeClient(load(plane.kubeconfig))
-        self._loop.do(self._start())
+        self._loop.run(self._start())
         kubectl(plane, "create", "namespace", NAMESPACE)
 
     async def _start(self) -> None:
-        self._seen = Watched(self._client)
+        self._cache = CachedClient(self._client)
         plan = MemberPlan(name="drained", nodes=2, cpu="4")
         pace = FleetPlan(members=(plan,), pace="instant").pace_of(plan)
         shape = KubeletSettings("drained", pace, HEARTBEAT_SECONDS)
         self._kubelets = Kubelets(
-            self._seen.cache, plan.node_plans(), shape, clock=WallClock(), rng=random.Random("drained")
+            self._cache.cache, plan.node_plans(), shape, clock=WallClock(), rng=random.Random("drained")
         )
         await self._kubelets.start()
 
     def close(self) -> None:
-        kubectl(self.plane, "delete", "namespace", NAMESPACE, f"--timeout={PATIENCE_SECONDS:.0f}s")
-        self._loop.do(self._stop())
+        kubectl(self.plane, "delete", "namespace", NAMESPACE, f"--timeout={TIMEOUT_SECONDS:.0f}s")
+        self._loop.run(self._stop())
         self._loop.close()
 
     async def _stop(self) -> None:
         await self._kubelets.stop()
         for node in list(self._kubelets.machines):
             await self._client.delete(NODES, "", node)
-        await self._seen.cache.close()
+        await self._cache.cache.close()
         await self._client.close()
 
     def create(self, resource: Resource, obj: Raw) -> None:
-        self._loop.do(self._client.create(resource, obj))
+        self._loop.run(self._client.create(resource, obj))
 
-    def empty(self) -> None:
+    def reset(self) -> None:
         """Delete workloads and budgets and uncordon every node, before each test."""
         kubectl(self.plane, "delete", "deployments,poddisruptionbudgets", "--all", "-n", NAMESPACE)
-        eventually(lambda: not self._loop.do(self._client.list(PODS, NAMESPACE)).items)
+        eventually(lambda: not self._loop.run(self._client.list(PODS, NAMESPACE)).items)
         for node in self._kubelets.machines:
-            self._loop.do(self._client.patch(NODES, "", node, {"spec": {"unschedulable": None}}))
+            self._loop.run(self._client.patch(NODES, "", node, {"spec": {"unschedulable": None}}))
 
     def pods(self, app: str) -> list[Raw]:
-        return list(self._loop.do(self._client.list(PODS, NAMESPACE, labels=f"app={app}")).items)
+        return list(self._loop.run(self._client.list(PODS, NAMESPACE, labels=f"app={app}")).items)
 
     def ready(self, app: str) -> int:
         return sum(
@@ -82,10 +82,10 @@ class Cluster:
         )
 
     def allowed(self, budget: str) -> int | None:
-        status = self._loop.do(self._client.get(BUDGETS, NAMESPACE, budget)).get("status") or {}
+        status = self._loop.run(self._client.get(BUDGETS, NAMESPACE, budget)).get("status") or {}
         return status.get("disruptionsAllowed") if status.get("observedGeneration") else None
 
-    def all_ready(self, app: str, replicas: int) -> None:
+    def wait_until_ready(self, app: str, replicas: int) -> None:
         eventually(
             lambda: self.ready(app) == replicas, lambda: kubectl(self.plane, "get", "nodes,pods", "-A", "-o", "wide")
         )
@@ -103,7 +103,7 @@ class Cluster:
         metadata = {"name": app, "namespace": NAMESPACE, "annotations": annotations}
         self.create(DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": body})
 
-    def guard(self, name: str, app: str, allowed: int, **limit: Any) -> None:
+    def create_budget(self, name: str, app: str, allowed: int, **limit: Any) -> None:
         spec = {"selector": {"matchLabels": {"app": app}}, **limit}
         head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
         self.create(BUDGETS, {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
@@ -116,40 +116,40 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(member: ControlPlane) -> Iterator[Cluster]:
-    made = Cluster(member)
+def cluster(member: ControlPlane) -> Iterator[DrainCluster]:
+    made = DrainCluster(member)
     yield made
     made.close()
 
 
 @pytest.fixture(autouse=True)
-def reset_cluster(cluster: Cluster) -> Iterator[None]:
+def reset_cluster(cluster: DrainCluster) -> Iterator[None]:
     yield
-    cluster.empty()
+    cluster.reset()
 
 
-def on(pods: list[Raw], node: str) -> list[str]:
+def pods_on_node(pods: list[Raw], node: str) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node]
 
 
-def test_node_is_drained_within_its_budget(cluster: Cluster) -> None:
+def test_node_is_drained_within_its_budget(cluster: DrainCluster) -> None:
     cluster.deploy("web", 4)
-    cluster.all_ready("web", 4)
-    cluster.guard("web", "web", 1, maxUnavailable=1)
+    cluster.wait_until_ready("web", 4)
+    cluster.create_budget("web", "web", 1, maxUnavailable=1)
     node = cluster.pods("web")[0]["spec"]["nodeName"]
     result = cluster.run(drain, node, "--dry-run")
     assert f"node/{node} could be drained now" in result.output
     result = cluster.run(drain, node, "--timeout", "240")
     assert result.return_value == 0, result.output
     assert f"node/{node} drained" in result.output
-    assert on(cluster.pods("web"), node) == []
+    assert pods_on_node(cluster.pods("web"), node) == []
 
 
-def test_overlapping_budgets_are_named(cluster: Cluster) -> None:
+def test_overlapping_budgets_are_named(cluster: DrainCluster) -> None:
     cluster.deploy("twice", 1)
-    cluster.all_ready("twice", 1)
-    cluster.guard("one", "twice", 1, maxUnavailable=1)
-    cluster.guard("two", "twice", 1, maxUnavailable=1)
+    cluster.wait_until_ready("twice", 1)
+    cluster.create_budget("one", "twice", 1, maxUnavailable=1)
+    cluster.create_budget("two", "twice", 1, maxUnavailable=1)
     (pod,) = cluster.pods("twice")
     result = cluster.run(delete, "pod", pod["metadata"]["name"], "-n", NAMESPACE)
     assert result.return_value == 1
@@ -159,10 +159,10 @@ def test_overlapping_budgets_are_named(cluster: Cluster) -> None:
     assert "BlockedByOverlap: the budgets one and two guard it" in result.output
 
 
-def test_pod_is_deleted_through_its_budget_by_default(cluster: Cluster) -> None:
+def test_pod_is_deleted_through_its_budget_by_default(cluster: DrainCluster) -> None:
     cluster.deploy("kept", 1)
-    cluster.all_ready("kept", 1)
-    cluster.guard("kept", "kept", 0, minAvailable=1)
+    cluster.wait_until_ready("kept", 1)
+    cluster.create_budget("kept", "kept", 0, minAvailable=1)
     (pod,) = cluster.pods("kept")
     name = pod["metadata"]["name"]
     result = cluster.run(delete, "pod", name, "nobody", "-n", NAMESPACE)
@@ -173,17 +173,17 @@ def test_pod_is_deleted_through_its_budget_by_default(cluster: Cluster) -> None:
     result = cluster.run(delete, "pod", name, "-n", NAMESPACE, "--direct")
     assert result.return_value == 0
     eventually(lambda: [one["metadata"]["name"] for one in cluster.pods("kept")] != [name])
-    cluster.all_ready("kept", 1)
+    cluster.wait_until_ready("kept", 1)
 
 
-def test_replacement_comes_first_where_surge_is_allowed(cluster: Cluster) -> None:
+def test_replacement_comes_first_where_surge_is_allowed(cluster: DrainCluster) -> None:
     cluster.deploy("only", 1, **{"trimtab.dev/surge": "Allowed"})
-    cluster.all_ready("only", 1)
-    cluster.guard("only", "only", 0, minAvailable=1)
+    cluster.wait_until_ready("only", 1)
+    cluster.create_budget("only", "only", 0, minAvailable=1)
     (pod,) = cluster.pods("only")
     node = pod["spec"]["nodeName"]
     result = cluster.run(drain, node, "--timeout", "240")
     assert result.return_value == 0, result.output
     assert "one more replica of Deployment only comes up first" in result.output
-    assert on(cluster.pods("only"), node) == []
+    assert pods_on_node(cluster.pods("only"), node) == []
     eventually(lambda: len(cluster.pods("only")) == cluster.ready("only") == 1)

@@ -10,8 +10,18 @@ from typing import Any, cast
 
 import pytest
 from compat.flow_compare import Difference
-from compat.flows import AS_RECORDED, EVENTS, FLOWS, Exemption, Flow, exemptions
-from kube.fleet import CLUSTERS, NAMESPACES, PATIENCE_SECONDS, POLL_SECONDS, WORKS, RealFleet, Watched, all_ready, until
+from compat.flows import EVENTS, FLOWS, RECORDED_SETTINGS, AllowedDifference, RecordedFlow, allowed_differences
+from kube.fleet import (
+    CLUSTERS,
+    NAMESPACES,
+    POLL_SECONDS,
+    TIMEOUT_SECONDS,
+    WORKS,
+    CachedClient,
+    RealFleet,
+    all_ready,
+    wait_until,
+)
 from kube.workloads import is_gone
 
 from trimtab.api.kinds.policy import Placement
@@ -21,53 +31,53 @@ from trimtab.errors import NotFound
 from trimtab.runtime.cache import CacheEntry
 from trimtab.simulate.fleet import flows_fleet
 
-PLAYED = sorted(path.parent for path in FLOWS.glob("*/input.yaml"))
+FLOW_FOLDERS = sorted(path.parent for path in FLOWS.glob("*/input.yaml"))
 QUIET_SECONDS = 2.0
 """An unwanted change counts as absent when there is no difference for this time."""
 CLUSTER_WIDE = ("ClusterPropagationPolicy", "ResourceInterpreterCustomization", "WorkloadRebalancer", "ClusterRole")
-OF_ANOTHER_RELEASE = [
-    Exemption("members", "* .status.terminatingReplicas", "written by the newer recorded release"),
-    Exemption("*", "*updateStrategy.rollingUpdate.maxUnavailable", "the newer release sets a default"),
-    Exemption("*", "*template.metadata.creationTimestamp", "the newer release omits the null"),
+RELEASE_DIFFERENCES = [
+    AllowedDifference("members", "* .status.terminatingReplicas", "written by the newer recorded release"),
+    AllowedDifference("*", "*updateStrategy.rollingUpdate.maxUnavailable", "the newer release sets a default"),
+    AllowedDifference("*", "*template.metadata.creationTimestamp", "the newer release omits the null"),
 ]
 
 
-class Excuses:
+class AllowedDifferences:
     """Allowed differences, and the rules that were used."""
 
     def __init__(self) -> None:
-        self.rules = [*exemptions(), *OF_ANOTHER_RELEASE]
-        self.needed: set[Exemption] = set()
+        self.rules = [*allowed_differences(), *RELEASE_DIFFERENCES]
+        self.needed: set[AllowedDifference] = set()
 
-    def sift(self, found: list[Difference]) -> tuple[list[Difference], set[Exemption]]:
+    def partition(self, found: list[Difference]) -> tuple[list[Difference], set[AllowedDifference]]:
         """The differences that no rule covers, and the rules that cover the others."""
         covering = [(difference, next((r for r in self.rules if r.covers(difference)), None)) for difference in found]
         return [d for d, rule in covering if rule is None], {rule for _, rule in covering if rule is not None}
 
 
-class Owners:
+class WorkOwners:
     """Maps Works to flows: events outlive their Work and contain only its name."""
 
     def __init__(self) -> None:
         self._manifests: dict[str, list[dict[str, Any]]] = {}
 
-    def heard(self, _: CacheEntry | None, new: CacheEntry | None) -> None:
+    def on_work_change(self, _: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is not None:
             manifests = new.raw["spec"]["workload"]["manifests"]
             self._manifests[new.name[1]] = [manifest["metadata"] for manifest in manifests]
 
-    def is_of(self, namespace: str, work: str) -> bool:
+    def belongs_to(self, namespace: str, work: str) -> bool:
         return any(
             manifest["namespace"] == namespace if manifest.get("namespace") else manifest["name"].startswith(namespace)
             for manifest in self._manifests.get(work, ())
         )
 
 
-class Host(Watched):
+class FlowHostClient(CachedClient):
     """The host as one flow sees it: without events of other flows, and with uids that break ties as recorded."""
 
-    def __init__(self, fleet: RealFleet, flow: Flow, owners: Owners) -> None:
-        super().__init__(fleet.client, fleet.seen.cache)
+    def __init__(self, fleet: RealFleet, flow: RecordedFlow, owners: WorkOwners) -> None:
+        super().__init__(fleet.client, fleet.cached_client.cache)
         self._flow = flow
         self._owners = owners
 
@@ -75,10 +85,10 @@ class Host(Watched):
         listing = await super().list(resource, namespace)
         if resource.id != EVENTS.id:
             return listing
-        return Listing([event for event in listing.items if self._concerns_us(event["involvedObject"])], "")
+        return Listing([event for event in listing.items if self._is_about_flow(event["involvedObject"])], "")
 
-    def _concerns_us(self, about: dict[str, Any]) -> bool:
-        return about["kind"] != "Work" or self._owners.is_of(self._flow.namespace, about["name"])
+    def _is_about_flow(self, about: dict[str, Any]) -> bool:
+        return about["kind"] != "Work" or self._owners.belongs_to(self._flow.namespace, about["name"])
 
     async def patch(self, resource: Resource, namespace: str, name: str, patch: Any, **more: Any) -> dict[str, Any]:
         """Recreate a template until its uid breaks ties as the recorded one does: a real server generates uids.
@@ -88,14 +98,14 @@ class Host(Watched):
         recorded = self._flow.expect["uids"].get(f"{resource.kind}/{namespace}/{name}")
         created: dict[str, Any] = await self._client.patch(resource, namespace, name, patch, **more)
         divided = recorded is not None and "replicas" in (created.get("spec") or {})
-        if not divided or created["metadata"]["generation"] > 1 or await self._propagates():
+        if not divided or created["metadata"]["generation"] > 1 or await self._has_policy():
             return created
-        while leans_back(created["metadata"]["uid"]) != leans_back(recorded):
+        while breaks_ties_backwards(created["metadata"]["uid"]) != breaks_ties_backwards(recorded):
             await self._client.delete(resource, namespace, name)
             created = await self._client.patch(resource, namespace, name, patch, **more)
         return created
 
-    async def _propagates(self) -> bool:
+    async def _has_policy(self) -> bool:
         kinds = [self._flow.resources[kind] for kind in ("PropagationPolicy", "ClusterPropagationPolicy")]
         policies = [policy["metadata"] for kind in kinds for policy in (await self._client.list(kind)).items]
         return any(
@@ -104,85 +114,85 @@ class Host(Watched):
         )
 
 
-def leans_back(uid: str) -> bool:
+def breaks_ties_backwards(uid: str) -> bool:
     return PlacementRequest(placement=parse_placement(Placement()), uid=uid).last_wins_ties
 
 
-class RealStage:
+class RealEnvironment:
     """The environment of one flow, which runs alone or beside others."""
 
-    def __init__(self, fleet: RealFleet, flow: Flow, owners: Owners, excuses: Excuses) -> None:
+    def __init__(self, fleet: RealFleet, flow: RecordedFlow, owners: WorkOwners, allowed: AllowedDifferences) -> None:
         self._fleet = fleet
-        self._excuses = excuses
-        self.client: Client = cast("Client", Host(fleet, flow, owners))
+        self._allowed = allowed
+        self.client: Client = cast("Client", FlowHostClient(fleet, flow, owners))
 
     @property
     def members(self) -> Mapping[str, Client]:
         return self._fleet.members
 
-    def look_into(self, member: str) -> Client:
-        return self._fleet.real[member].inside
+    def direct_client(self, member: str) -> Client:
+        return self._fleet.real_members[member].direct_client
 
     async def stop_api(self, member: str) -> None:
-        await self._fleet.real[member].stop_api()
+        await self._fleet.real_members[member].stop_api()
 
     async def start_api(self, member: str) -> None:
-        await self._fleet.real[member].start_api()
+        await self._fleet.real_members[member].start_api()
 
     async def settle(self, seconds: float, compare: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
         """Wait until there is no difference for a while, or until the timeout."""
-        deadline = time.monotonic() + seconds + PATIENCE_SECONDS
+        deadline = time.monotonic() + seconds + TIMEOUT_SECONDS
         quiet_since: float | None = None
         while True:
-            remaining, needed = self._excuses.sift(await compare())
+            remaining, needed = self._allowed.partition(await compare())
             now = time.monotonic()
             quiet_since = None if remaining else quiet_since or now
             if now > deadline or (quiet_since is not None and now - quiet_since >= QUIET_SECONDS):
-                self._excuses.needed |= needed
+                self._allowed.needed |= needed
                 return remaining
             await asyncio.sleep(POLL_SECONDS)
 
 
-class Theatre:
+class FlowSession:
     """The fleet and all flows that run on it."""
 
     def __init__(self, fleet: RealFleet) -> None:
         self.fleet = fleet
-        self.excuses = Excuses()
-        self._owners = Owners()
-        self.played: dict[str, list[Difference] | BaseException] = {}
+        self.allowed = AllowedDifferences()
+        self._owners = WorkOwners()
+        self.outcomes: dict[str, list[Difference] | BaseException] = {}
 
-    async def open(self) -> None:
-        works = self.fleet.seen.cache.table(WORKS)
-        works.add_listener(self._owners.heard)
+    async def start(self) -> None:
+        works = self.fleet.cached_client.cache.table(WORKS)
+        works.add_listener(self._owners.on_work_change)
         await works.synced.wait()
 
-    async def play(self, *flows: Flow) -> None:
+    async def run(self, *flows: RecordedFlow) -> None:
         """Run these flows concurrently and clean up."""
-        await until(lambda: everything_is_free(self.fleet))
-        outcomes = await asyncio.gather(*map(self._play, flows), return_exceptions=True)
-        self.played |= {flow.folder.name: outcome for flow, outcome in zip(flows, outcomes, strict=True)}
+        await wait_until(lambda: is_fleet_idle(self.fleet))
+        outcomes = await asyncio.gather(*map(self._run, flows), return_exceptions=True)
+        self.outcomes |= {flow.folder.name: outcome for flow, outcome in zip(flows, outcomes, strict=True)}
 
-    async def play_again(self, flow: Flow) -> None:
+    async def run_again(self, flow: RecordedFlow) -> None:
         """Run a flow from a clean state, without its earlier events."""
-        await until(lambda: is_gone(self.fleet, flow.namespace))
+        await wait_until(lambda: is_gone(self.fleet, flow.namespace))
         for event in (await self.fleet.client.list(EVENTS)).items:
             about = event["involvedObject"]
-            if about["kind"] == "Work" and self._owners.is_of(flow.namespace, about["name"]):
+            if about["kind"] == "Work" and self._owners.belongs_to(flow.namespace, about["name"]):
                 with contextlib.suppress(NotFound):
                     await self.fleet.client.delete(EVENTS, event["metadata"]["namespace"], event["metadata"]["name"])
-        await self.play(flow)
+        await self.run(flow)
 
-    async def _play(self, flow: Flow) -> list[Difference]:
-        await flow.begin(RealStage(self.fleet, flow, self._owners, self.excuses))
+    async def _run(self, flow: RecordedFlow) -> list[Difference]:
+        await flow.prepare(RealEnvironment(self.fleet, flow, self._owners, self.allowed))
         try:
-            await until(lambda: has_namespace(self.fleet, flow.namespace))
+            await wait_until(lambda: has_namespace(self.fleet, flow.namespace))
             return [difference async for difference in flow.steps()]
         finally:
-            await clean(self.fleet, flow)
+            await clean_up(self.fleet, flow)
 
 
-def keeps_to_itself(flow: Flow) -> bool:
+def is_independent(flow: RecordedFlow) -> bool:
     """Whether a flow may run beside others: it changes no shared objects and does not depend on free capacity."""
     texts = json.dumps(flow.script["steps"])
     shared = ('"Cluster"', "ResourceInterpreterCustomization", "member-apiserver")
@@ -191,50 +201,50 @@ def keeps_to_itself(flow: Flow) -> bool:
 
 
 @pytest.fixture(scope="module")
-def flow_session(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[Theatre]:
+def flow_session(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[FlowSession]:
     """Independent flows run together before the first test; the others run one by one."""
-    settings = [f"--set={name}={str(value).lower()}" for name, value in AS_RECORDED.items()]
-    requested = {item.callspec.params["folder"] for item in request.session.items if is_a_flow(item)}
-    independent = [flow for flow in map(Flow, sorted(requested)) if keeps_to_itself(flow)]
-    fleet.loop.do(fleet.reshape(flows_fleet()))
+    settings = [f"--set={name}={str(value).lower()}" for name, value in RECORDED_SETTINGS.items()]
+    requested = {item.callspec.params["folder"] for item in request.session.items if is_flow_test(item)}
+    independent = [flow for flow in map(RecordedFlow, sorted(requested)) if is_independent(flow)]
+    fleet.loop.run(fleet.reconfigure(flows_fleet()))
     with fleet.controllers("flows", "--profile=upstream", "--status-seconds=2", *settings):
-        flow_session = Theatre(fleet)
-        fleet.loop.do(flow_session.open())
-        fleet.loop.do(flow_session.play(*independent))
+        flow_session = FlowSession(fleet)
+        fleet.loop.run(flow_session.start())
+        fleet.loop.run(flow_session.run(*independent))
         yield flow_session
 
 
-def is_a_flow(item: pytest.Item) -> bool:
+def is_flow_test(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and item.originalname == "test_recorded_flow"
 
 
-@pytest.mark.parametrize("folder", PLAYED, ids=lambda folder: folder.name)
-def test_recorded_flow(flow_session: Theatre, folder: Path) -> None:
-    if folder.name not in flow_session.played:
-        flow_session.fleet.loop.do(flow_session.play(Flow(folder)))
-    found = flow_session.played[folder.name]
+@pytest.mark.parametrize("folder", FLOW_FOLDERS, ids=lambda folder: folder.name)
+def test_recorded_flow(flow_session: FlowSession, folder: Path) -> None:
+    if folder.name not in flow_session.outcomes:
+        flow_session.fleet.loop.run(flow_session.run(RecordedFlow(folder)))
+    found = flow_session.outcomes[folder.name]
     if (
-        found and Flow(folder).expect["timingDependent"]
+        found and RecordedFlow(folder).expect["timingDependent"]
     ):  # a timing-dependent flow may legitimately differ on a busy machine
-        flow_session.fleet.loop.do(flow_session.play_again(Flow(folder)))
-        found = flow_session.played[folder.name]
+        flow_session.fleet.loop.run(flow_session.run_again(RecordedFlow(folder)))
+        found = flow_session.outcomes[folder.name]
     if isinstance(found, BaseException):
         raise found
     assert not found, "\n".join(map(str, found[:20]))
 
 
-def test_every_allowed_difference_is_needed(flow_session: Theatre) -> None:
-    if len(flow_session.played) < len(PLAYED):
+def test_every_allowed_difference_is_needed(flow_session: FlowSession) -> None:
+    if len(flow_session.outcomes) < len(FLOW_FOLDERS):
         pytest.skip("requires the results of all flows")
-    assert [rule.path for rule in flow_session.excuses.rules if rule not in flow_session.excuses.needed] == []
+    assert [rule.path for rule in flow_session.allowed.rules if rule not in flow_session.allowed.needed] == []
 
 
-async def everything_is_free(fleet: RealFleet) -> bool:
+async def is_fleet_idle(fleet: RealFleet) -> bool:
     """Every member is Ready with all its nodes and runs no pods, as at the start of every flow."""
-    return await all_ready(fleet) and all(map(is_free, (await fleet.client.list(CLUSTERS)).items))
+    return await all_ready(fleet) and all(map(is_cluster_idle, (await fleet.client.list(CLUSTERS)).items))
 
 
-def is_free(cluster: dict[str, Any]) -> bool:
+def is_cluster_idle(cluster: dict[str, Any]) -> bool:
     allocated = (cluster["status"].get("resourceSummary") or {}).get("allocated") or {}
     return all(amount in ("0", 0) for amount in allocated.values()) and not cluster["spec"].get("taints")
 
@@ -248,7 +258,7 @@ async def has_namespace(fleet: RealFleet, name: str) -> bool:
     return True
 
 
-async def clean(fleet: RealFleet, flow: Flow) -> None:
+async def clean_up(fleet: RealFleet, flow: RecordedFlow) -> None:
     """Restore the fleet; workloads in the members are deleted with the namespace."""
     for kind in CLUSTER_WIDE:
         resource = flow.resources[kind]
@@ -256,7 +266,7 @@ async def clean(fleet: RealFleet, flow: Flow) -> None:
             if obj["metadata"]["name"].startswith(flow.namespace):
                 with contextlib.suppress(NotFound):
                     await fleet.client.delete(resource, "", obj["metadata"]["name"])
-    if not keeps_to_itself(flow):
+    if not is_independent(flow):
         for cluster in (await fleet.client.list(CLUSTERS)).items:
             if cluster["spec"].get("taints"):
                 await fleet.client.patch(CLUSTERS, "", cluster["metadata"]["name"], {"spec": {"taints": None}})

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kube.fleet import CLUSTERS, RealFleet, all_ready, until
+from kube.fleet import CLUSTERS, RealFleet, all_ready, wait_until
 
 from trimtab.api.quantity import milli_value
 from trimtab.members.probe import api_enablements
@@ -11,12 +11,12 @@ from trimtab.simulate.kubelet import NODES
 
 def test_capacity_and_apis_come_from_real_nodes_and_discovery(fleet: RealFleet) -> None:
     with fleet.controllers("members", "--status-seconds=2"):
-        fleet.loop.do(until(lambda: all_ready(fleet)))
-        for name in fleet.real:
-            fleet.loop.do(compared(fleet, name))
+        fleet.loop.run(wait_until(lambda: all_ready(fleet)))
+        for name in fleet.real_members:
+            fleet.loop.run(assert_status_matches_member(fleet, name))
 
 
-async def compared(fleet: RealFleet, name: str) -> None:
+async def assert_status_matches_member(fleet: RealFleet, name: str) -> None:
     status = (await fleet.client.get(CLUSTERS, "", name))["status"]
     member = fleet.members[name]
     nodes = [node["status"]["allocatable"] for node in (await member.list(NODES)).items]

@@ -14,30 +14,30 @@ from kube.rig import ControlPlane, kubectl
 from cli.processes import PROXY, eventually, up
 from trimtab.cli.commands.join import command as join
 
-Say = Callable[..., subprocess.CompletedProcess[str]]
+RunKubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def member_kubectl(member: ControlPlane, tmp_path: Path) -> Iterator[Say]:
+def member_kubectl(member: ControlPlane, tmp_path: Path) -> Iterator[RunKubectl]:
     """kubectl through the cluster proxy to a joined member."""
     with up(tmp_path / "up", "--no-fleet") as config:
         arguments = ["far", "--kubeconfig", str(member.kubeconfig), "--host-kubeconfig", str(config)]
         assert CliRunner().invoke(join, arguments).exit_code == 0
         kubeconfig = tmp_path / "far"
-        found = json.loads(run(member, config, "config", "view", "--raw", "-o", "json").stdout)
+        found = json.loads(run_kubectl(member, config, "config", "view", "--raw", "-o", "json").stdout)
         for cluster in found["clusters"]:
             cluster["cluster"]["server"] += PROXY.format("far", "")
         kubeconfig.write_text(json.dumps(found))
-        eventually(lambda: run(member, kubeconfig, "get", "namespace", "default").returncode == 0)
-        yield lambda *arguments: run(member, kubeconfig, *arguments)
+        eventually(lambda: run_kubectl(member, kubeconfig, "get", "namespace", "default").returncode == 0)
+        yield lambda *arguments: run_kubectl(member, kubeconfig, *arguments)
 
 
-def run(plane: ControlPlane, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_kubectl(plane: ControlPlane, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = [str(plane.binaries / "kubectl"), "--kubeconfig", str(kubeconfig), *arguments]
     return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_proxy_reads_and_writes_objects_of_the_member(member: ControlPlane, member_kubectl: Say) -> None:
+def test_proxy_reads_and_writes_objects_of_the_member(member: ControlPlane, member_kubectl: RunKubectl) -> None:
     made = member_kubectl("create", "configmap", "passed-on", "--from-literal=a=b")
     assert made.returncode == 0, made.stderr
     assert kubectl(member, "get", "configmap", "passed-on", "-o", "jsonpath={.data.a}") == "b"
@@ -48,13 +48,13 @@ def test_proxy_reads_and_writes_objects_of_the_member(member: ControlPlane, memb
     assert "NotFound" in member_kubectl("get", "configmap", "passed-on").stderr
 
 
-def test_member_sees_the_identity_of_the_user(member_kubectl: Say) -> None:
+def test_member_sees_the_identity_of_the_user(member_kubectl: RunKubectl) -> None:
     user = json.loads(member_kubectl("auth", "whoami", "-o", "json").stdout)["status"]["userInfo"]
     assert "system:masters" in user["groups"]
     assert user["username"] != "admin", "the control plane's own identity"
 
 
-def test_watch_through_the_proxy_continues(member: ControlPlane, member_kubectl: Say) -> None:
+def test_watch_through_the_proxy_continues(member: ControlPlane, member_kubectl: RunKubectl) -> None:
     with watching(member, member_kubectl) as lines:
         kubectl(member, "create", "configmap", "seen-from-afar")
         assert any("seen-from-afar" in line for line in lines)
@@ -62,7 +62,7 @@ def test_watch_through_the_proxy_continues(member: ControlPlane, member_kubectl:
 
 
 @contextmanager
-def watching(member: ControlPlane, member_kubectl: Say) -> Iterator[Iterator[str]]:
+def watching(member: ControlPlane, member_kubectl: RunKubectl) -> Iterator[Iterator[str]]:
     kubeconfig = member_kubectl("config", "view", "--raw", "-o", "json").stdout
     program = [
         str(member.binaries / "kubectl"),

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from kube.fleet import ENTRY, Loop, RealMember, until
+from kube.fleet import ENTRY, LoopThread, RealMember, wait_until
 from kube.rig import kubectl
 
 from simulate.fixtures import (
@@ -47,32 +47,32 @@ objectives: [{name: UnderutilisedNodes}, {name: HardViolation}, {name: PoorServi
 
 
 @pytest.fixture(scope="module")
-def member_and_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember, Loop]]:
+def member_and_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember, LoopThread]]:
     plan = FleetPlan(members=(MemberPlan(name="real", nodes=3, cpu="4"),), pace="instant")
-    loop, member = Loop(), RealMember(plan.members[0], plan, tmp_path_factory.mktemp("kube"), pods=True)
+    loop, member = LoopThread(), RealMember(plan.members[0], plan, tmp_path_factory.mktemp("kube"), pods=True)
     try:
-        loop.do(member.start())
+        loop.run(member.start())
         yield member, loop
     finally:
-        loop.do(member.stop())
+        loop.run(member.stop())
         loop.close()
 
 
 @pytest.fixture(autouse=True)
-def reset_member(member_and_loop: tuple[RealMember, Loop]) -> Iterator[None]:
+def reset_member(member_and_loop: tuple[RealMember, LoopThread]) -> Iterator[None]:
     """Each test starts with three empty, uncordoned nodes and no rescheduler state."""
     yield
     member, loop = member_and_loop
-    loop.do(emptied(member))
+    loop.run(empty_member(member))
 
 
-async def emptied(member: RealMember) -> None:
+async def empty_member(member: RealMember) -> None:
     delete = partial(asyncio.to_thread, kubectl, member.plane, "delete", "--ignore-not-found")
     await delete("deployments,poddisruptionbudgets,events", "--all")
     await delete("customresourcedefinitions", "--all")
     await delete("configmap", "trimtab-rescheduler-state", "-n", "kube-system")
     await delete("pods", "--all", "--force")
-    await until(lambda: is_empty(member), pause=0.2)
+    await wait_until(lambda: is_empty(member), pause=0.2)
     for node in member.kubelets.machines:
         left = {
             "metadata": {"annotations": {AVOID_PODS_ANNOTATION: None}},
@@ -96,12 +96,12 @@ def trimtab(member: RealMember, *arguments: str) -> list[str]:
     return [sys.executable, "-c", ENTRY, *arguments, "--kubeconfig", str(member.plane.kubeconfig)]
 
 
-def planned(member: RealMember, settings: Path) -> str:
+def plan_output(member: RealMember, settings: Path) -> str:
     command = trimtab(member, "reschedule", "--plan", "--config", str(settings))
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-async def spread_of(member: RealMember) -> dict[str, int]:
+async def ready_pods_by_node(member: RealMember) -> dict[str, int]:
     found: dict[str, int] = {}
     for pod in (await member.client.list(PODS, "default")).items:
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
@@ -115,12 +115,12 @@ async def cordon(member: RealMember, *nodes: str, closed: bool) -> None:
         await member.client.patch(NODES, "", node, {"spec": {"unschedulable": closed or None}})
 
 
-async def crowd(member: RealMember, replicas: int = 6) -> None:
+async def crowd_node(member: RealMember, replicas: int = 6) -> None:
     """Place all pods on one node of three, with a budget that allows one disruption at a time."""
     await cordon(member, *IDLE, closed=True)
     await member.client.create(DEPLOYMENTS, deployment(replicas=replicas, cpu="500m"))
     await member.client.create(BUDGETS, budget("web"))
-    await until(lambda: settled(member, {CROWDED: replicas}), pause=0.2)
+    await wait_until(lambda: is_spread_as(member, {CROWDED: replicas}), pause=0.2)
     await cordon(member, *IDLE, closed=False)
 
 
@@ -129,8 +129,8 @@ def budget(name: str) -> dict[str, Any]:
     return workload("PodDisruptionBudget", name, body, "policy/v1")
 
 
-async def settled(member: RealMember, wanted: dict[str, int]) -> bool:
-    return await spread_of(member) == wanted
+async def is_spread_as(member: RealMember, wanted: dict[str, int]) -> bool:
+    return await ready_pods_by_node(member) == wanted
 
 
 async def annotations(member: RealMember, node: str) -> dict[str, str]:
@@ -139,78 +139,78 @@ async def annotations(member: RealMember, node: str) -> dict[str, str]:
 
 
 def test_real_cluster_is_balanced_within_its_budget_and_then_unchanged(
-    member_and_loop: tuple[RealMember, Loop], settings: Path
+    member_and_loop: tuple[RealMember, LoopThread], settings: Path
 ) -> None:
     member, loop = member_and_loop
-    loop.do(crowd(member))
-    output = planned(member, settings)
+    loop.run(crowd_node(member))
+    output = plan_output(member, settings)
     assert "1 pod moves" in output
     assert "75 % of the cpu of real-node-1 is requested, more than 70 %" in output
     assert "interference is not judged" in output  # there is no metrics server
-    assert loop.do(spread_of(member)) == {CROWDED: 6}  # a plan changes nothing
+    assert loop.run(ready_pods_by_node(member)) == {CROWDED: 6}  # a plan changes nothing
     running = subprocess.Popen(trimtab(member, "rescheduler", "--config", str(settings)), process_group=0)
     try:
-        fewest = loop.do(watched(member))
+        fewest = loop.run(min_ready_until_settled(member))
     finally:
         running.terminate()
         running.wait(20)
     assert fewest >= 5
     assert running.returncode == 0
-    spread = loop.do(spread_of(member))
+    spread = loop.run(ready_pods_by_node(member))
     assert spread[CROWDED] == 5  # 62 % is below the threshold
     assert sum(spread.values()) == 6
-    loop.do(traces(member))
+    loop.run(assert_recorded_state(member))
 
 
 def test_second_rescheduler_takes_over_when_the_leader_is_killed(
-    member_and_loop: tuple[RealMember, Loop], settings: Path
+    member_and_loop: tuple[RealMember, LoopThread], settings: Path
 ) -> None:
     member, loop = member_and_loop
-    loop.do(crowd(member, 7))
+    loop.run(crowd_node(member, 7))
     arguments = ("rescheduler", "--config", str(settings), "--leader-elect", "--lease-seconds=5")
     pair = [subprocess.Popen(trimtab(member, *arguments), process_group=0) for _ in range(2)]
     try:
-        loop.do(until(lambda: left_on_the_crowded_node(member, 6), pause=0.1))
-        first = loop.do(holder(member))
+        loop.run(wait_until(lambda: has_left_on_crowded_node(member, 6), pause=0.1))
+        first = loop.run(lease_holder(member))
         (leader,) = [process for process in pair if f"_{process.pid}_" in first]
         (other,) = [process for process in pair if process is not leader]
         leader.kill()
-        loop.do(until(lambda: leads(member, other), pause=0.1))
-        loop.do(until(lambda: left_on_the_crowded_node(member, 5), pause=0.1))
+        loop.run(wait_until(lambda: is_leader(member, other), pause=0.1))
+        loop.run(wait_until(lambda: has_left_on_crowded_node(member, 5), pause=0.1))
         assert other.poll() is None
         other.terminate()
         assert other.wait(20) == 0
-        assert loop.do(holder(member)) == ""
+        assert loop.run(lease_holder(member)) == ""
     finally:
         for process in pair:
             process.kill()
             process.wait(20)
-    state = loop.do(member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
+    state = loop.run(member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
     moves = orjson.loads(state["history.json"])["moves"]
     assert [move["source"] for move in moves] == [CROWDED] * 2  # no move is lost, none is made twice
-    assert sum(loop.do(spread_of(member)).values()) == 7
+    assert sum(loop.run(ready_pods_by_node(member)).values()) == 7
 
 
-async def left_on_the_crowded_node(member: RealMember, count: int) -> bool:
-    spread = await spread_of(member)
+async def has_left_on_crowded_node(member: RealMember, count: int) -> bool:
+    spread = await ready_pods_by_node(member)
     return spread[CROWDED] == count and sum(spread.values()) == 7
 
 
-async def holder(member: RealMember) -> str:
+async def lease_holder(member: RealMember) -> str:
     lease = await member.client.get(LEASES, "kube-system", "trimtab-rescheduler")
     return str(lease["spec"].get("holderIdentity") or "")
 
 
-async def leads(member: RealMember, process: "subprocess.Popen[bytes]") -> bool:
-    return f"_{process.pid}_" in await holder(member)
+async def is_leader(member: RealMember, process: "subprocess.Popen[bytes]") -> bool:
+    return f"_{process.pid}_" in await lease_holder(member)
 
 
-async def watched(member: RealMember) -> int:
+async def min_ready_until_settled(member: RealMember) -> int:
     """The minimum of ready pods until the node is relieved and for a while after."""
     fewest, deadline, quiet = 6, time.monotonic() + 60, 0.0
     while quiet < 5.0:
         assert time.monotonic() < deadline, "no pod was moved"
-        spread = await spread_of(member)
+        spread = await ready_pods_by_node(member)
         fewest = min(fewest, sum(spread.values()))
         done = spread.get(CROWDED) == 5 and sum(spread.values()) == 6
         quiet = quiet + 0.2 if done else 0.0
@@ -218,7 +218,7 @@ async def watched(member: RealMember) -> int:
     return fewest
 
 
-async def traces(member: RealMember) -> None:
+async def assert_recorded_state(member: RealMember) -> None:
     """Check the recorded state: events on the pod and its owner, the avoid list and the history."""
     output = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
     assert {one["involvedObject"]["kind"] for one in output} == {"Pod", "ReplicaSet"}
@@ -231,25 +231,25 @@ async def traces(member: RealMember) -> None:
 
 
 def test_overlapping_budgets_are_named_because_the_server_refuses_the_eviction(
-    member_and_loop: tuple[RealMember, Loop], settings: Path
+    member_and_loop: tuple[RealMember, LoopThread], settings: Path
 ) -> None:
     member, loop = member_and_loop
-    loop.do(crowd(member))
-    loop.do(forbid(member))
-    output = planned(member, settings)
+    loop.run(crowd_node(member))
+    loop.run(forbid_crowded_node(member))
+    output = plan_output(member, settings)
     assert "0 pods move" in output
     assert "BlockedByOverlap: the budgets other and web both select it" in output
-    fault = loop.do(refusal(member))
+    fault = loop.run(eviction_refusal(member))
     assert (fault.code, "more than one PodDisruptionBudget" in fault.message) == (500, True)
 
 
-async def forbid(member: RealMember) -> None:
+async def forbid_crowded_node(member: RealMember) -> None:
     """The node gets a taint that its pods do not tolerate, and a second budget selects them."""
     await member.client.create(BUDGETS, budget("other"))
     await member.client.patch(NODES, "", CROWDED, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
 
 
-async def refusal(member: RealMember) -> ApiError:
+async def eviction_refusal(member: RealMember) -> ApiError:
     pod = next(p for p in (await member.client.list(PODS, "default")).items if p["spec"]["nodeName"] == CROWDED)
     try:
         await evict(member.client, pod, eviction_body(pod))
@@ -259,23 +259,23 @@ async def refusal(member: RealMember) -> ApiError:
 
 
 def test_replicas_of_a_custom_owner_kind_are_read_from_its_scale(
-    member_and_loop: tuple[RealMember, Loop],
+    member_and_loop: tuple[RealMember, LoopThread],
 ) -> None:
     member, loop = member_and_loop
-    facts = loop.do(seen(member))
+    facts = loop.run(read_facts(member))
     assert [(owner.name, owner.replicas) for owner in facts.other_owners] == [("Game/chess", 3)]
     assert facts.rejects_overlap
     assert facts.policy is None
 
 
-async def seen(member: RealMember) -> ClusterObjects:
+async def read_facts(member: RealMember) -> ClusterObjects:
     await member.client.create(CRDS, game_crd())
-    await until(lambda: served(member), pause=0.2)
+    await wait_until(lambda: is_served(member), pause=0.2)
     await create_game(cast("Any", member), 3)
     return await read_cluster_objects(member.client, is_stock=True)
 
 
-async def served(member: RealMember) -> bool:
+async def is_served(member: RealMember) -> bool:
     try:
         await member.client.list(GAMES, "default")
     except NotFound:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kube.fleet import PATIENCE_SECONDS
+from kube.fleet import TIMEOUT_SECONDS
 from kube.rig import ControlPlane, kubectl
 
 DEPLOYMENT = {
@@ -35,19 +35,19 @@ NODE = {
 }
 
 
-def listed(plane: ControlPlane, kind: str) -> list[dict[str, Any]]:
+def list_objects(plane: ControlPlane, kind: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(kubectl(plane, "get", kind, "-A", "-o", "json"))["items"]
     return items
 
 
 def names(plane: ControlPlane, kind: str) -> set[str]:
-    return {item["metadata"]["name"] for item in listed(plane, kind)}
+    return {item["metadata"]["name"] for item in list_objects(plane, kind)}
 
 
-def eventually(true: Callable[[], bool], state: Callable[[], str] = lambda: "") -> None:
+def eventually(is_met: Callable[[], bool], state: Callable[[], str] = lambda: "") -> None:
     """Wait until the condition is met; reports the current state at the timeout."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not true():
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not is_met():
         assert time.monotonic() < deadline, f"the condition was not met in time\n{state()}"
         time.sleep(0.3)
 
@@ -61,7 +61,7 @@ def test_server_reports_its_release(host: ControlPlane) -> None:
 def test_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
     kubectl(host, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
-    kubectl(host, "delete", "namespace", "doomed", f"--timeout={PATIENCE_SECONDS:.0f}s")
+    kubectl(host, "delete", "namespace", "doomed", f"--timeout={TIMEOUT_SECONDS:.0f}s")
     assert "doomed" not in names(host, "namespaces")
     assert names(host, "replicasets") == set()
     kubectl(host, "delete", "deployment", "web")
@@ -108,4 +108,4 @@ def test_member_runs_deployment_as_pods_on_nodes(lone_node: ControlPlane) -> Non
     status = json.dumps({"status": NODE["status"]})
     kubectl(member, "patch", "node", "node-1", "--subresource=status", "--type=merge", "-p", status)
     kubectl(member, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
-    eventually(lambda: [pod["spec"].get("nodeName") for pod in listed(member, "pods")] == ["node-1", "node-1"])
+    eventually(lambda: [pod["spec"].get("nodeName") for pod in list_objects(member, "pods")] == ["node-1", "node-1"])

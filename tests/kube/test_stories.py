@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from kube.fleet import RealFleet
-from kube.real_story_runner import Troupe, shortened
+from kube.real_story_runner import RealStoryFleet, shorten_story
 
 from trimtab.stories.report import StoryFailed, clock_text
 from trimtab.stories.story import read_story
@@ -31,8 +31,8 @@ SHORTENED_BY = {
 @pytest.mark.parametrize("name", SHORTENED_BY)
 def test_story(fleet: RealFleet, name: str) -> None:
     lines: list[str] = []
-    story = shortened(read_story(STORIES / f"{name}.yaml"), SHORTENED_BY[name])
+    story = shorten_story(read_story(STORIES / f"{name}.yaml"), SHORTENED_BY[name])
     try:
-        fleet.loop.do(Troupe(fleet, story).play(lambda at, text: lines.append(f"{clock_text(at)}  {text}")))
+        fleet.loop.run(RealStoryFleet(fleet, story).run(lambda at, text: lines.append(f"{clock_text(at)}  {text}")))
     except StoryFailed as failed:
         pytest.fail("\n".join([*lines, f"FAILED at {clock_text(failed.at)}: {failed.message}", *failed.facts]))

@@ -10,7 +10,7 @@ from types import FrameType
 from kube.rig import ControlPlane, Unavailable
 
 
-def leave(_signal: int, _frame: FrameType | None) -> None:
+def exit_on_signal(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
@@ -25,7 +25,7 @@ def main() -> int:
         help="directory of state and logs; default: a temporary one that is removed at the end",
     )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGTERM, exit_on_signal)
     with tempfile.TemporaryDirectory(prefix="trimtab-kube-") as scratch:
         directory = arguments.directory or Path(scratch)
         try:

@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from kube.fleet import NAMESPACES, RealFleet, until
+from kube.fleet import NAMESPACES, RealFleet, wait_until
 
 from trimtab.client.client import Resource
 from trimtab.errors import NotFound
@@ -42,10 +42,10 @@ def policy(namespace: str) -> dict[str, Any]:
     }
 
 
-async def swept(fleet: RealFleet, namespace: str) -> None:
+async def delete_namespace(fleet: RealFleet, namespace: str) -> None:
     """Delete the namespace everywhere and wait until it is gone."""
     await fleet.client.delete(NAMESPACES, "", namespace)
-    await until(lambda: is_gone(fleet, namespace))
+    await wait_until(lambda: is_gone(fleet, namespace))
 
 
 async def is_gone(fleet: RealFleet, namespace: str) -> bool:

@@ -16,48 +16,48 @@ from trimtab.store.store import Store
 
 BINDINGS = "/registry/work.karmada.io/resourcebindings/"
 MOVES = "/registry/trimtab.dev/moves/"
-A_MOMENT = timedelta(seconds=2)
+WRITE_DELAY = timedelta(seconds=2)
 """All writes of one change happen within this time, even with restarts in between."""
 
 
-class Witness:
+class FleetObserver:
     """Watches the stores of the host and of the members, independently of the control plane."""
 
     def __init__(self, harness: MoveScenario, *, block: timedelta = timedelta()) -> None:
-        self._scene = harness
+        self._harness = harness
         self._block = block
-        self.complaints: list[str] = []
+        self.violations: list[str] = []
         self.moves: dict[str, Raw] = {}
         self.bindings: dict[str, Raw] = {}
         self.ready: dict[str, set[tuple[str, str]]] = {}
-        self.lowest: dict[str, int] = {}
-        self.lowest_of_all = 0
-        self._watching: list[asyncio.Task[None]] = []
+        self.min_ready: dict[str, int] = {}
+        self.min_ready_total = 0
+        self._watch_tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
-        stores = {member.name: member.server.store for member in self._scene.world}
-        self._watching = [loop.create_task(self._members(name, store)) for name, store in stores.items()]
-        self._watching.append(loop.create_task(self._host(self._scene.fleet.host.store)))
+        stores = {member.name: member.server.store for member in self._harness.world}
+        self._watch_tasks = [loop.create_task(self._watch_member(name, store)) for name, store in stores.items()]
+        self._watch_tasks.append(loop.create_task(self._watch_host(self._harness.fleet.host.store)))
 
     def stop(self) -> None:
-        for task in self._watching:
+        for task in self._watch_tasks:
             task.cancel()
             if task.done() and not task.cancelled():
                 task.result()
 
-    def complain(self, text: str) -> None:
+    def report_violation(self, text: str) -> None:
         at = (LoopClock().now() - datetime(2030, 1, 1, tzinfo=LoopClock().now().tzinfo)).total_seconds()
-        self.complaints.append(f"{at:.3f} {text}")
+        self.violations.append(f"{at:.3f} {text}")
 
     # changes in members
 
-    async def _members(self, member: str, store: Store) -> None:
+    async def _watch_member(self, member: str, store: Store) -> None:
         async for events in store.watch(PODS):
             for event in events:
-                self._seen_pod(member, event)
+                self._on_pod_event(member, event)
 
-    def _seen_pod(self, member: str, event: StoreEvent) -> None:
+    def _on_pod_event(self, member: str, event: StoreEvent) -> None:
         value = event.value or event.prev_value
         pod: Raw = json.loads(value) if value else {}
         workload = workload_of(pod)
@@ -70,68 +70,74 @@ class Witness:
             return
         taken = place in pods and pod["metadata"].get("deletionTimestamp") is not None
         pods.discard(place)
-        self.lowest[workload.name] = min(self.lowest.get(workload.name, 0), len(pods))
-        self.lowest_of_all = min(self.lowest_of_all, sum(map(len, self.ready.values())))
-        if taken and not pods and self._is_wanted(workload):
-            self.complain(f"the last ready copy of {workload.name} was removed from {member}")
+        self.min_ready[workload.name] = min(self.min_ready.get(workload.name, 0), len(pods))
+        self.min_ready_total = min(self.min_ready_total, sum(map(len, self.ready.values())))
+        if taken and not pods and self._has_replicas(workload):
+            self.report_violation(f"the last ready copy of {workload.name} was removed from {member}")
 
-    def _is_wanted(self, workload: Workload) -> bool:
+    def _has_replicas(self, workload: Workload) -> bool:
         binding = self.bindings.get(f"{BINDINGS}{workload.namespace}/{workload.name}-deployment")
         return binding is not None and binding["spec"].get("replicas", 0) > 0
 
-    def count_anew(self) -> None:
-        self.lowest = {name: len(pods) for name, pods in self.ready.items()}
-        self.lowest_of_all = sum(self.lowest.values())
+    def reset_minimums(self) -> None:
+        self.min_ready = {name: len(pods) for name, pods in self.ready.items()}
+        self.min_ready_total = sum(self.min_ready.values())
 
     # writes of the control plane
 
-    async def _host(self, store: Store) -> None:
+    async def _watch_host(self, store: Store) -> None:
         async for events in store.watch("/registry/"):
             for event in events:
                 if event.key.startswith(MOVES):
-                    self._seen_move(event)
+                    self._on_move_event(event)
                 elif event.key.startswith(BINDINGS):
-                    self._seen_binding(event)
+                    self._on_binding_event(event)
 
-    def _seen_move(self, event: StoreEvent) -> None:
+    def _on_move_event(self, event: StoreEvent) -> None:
         if event.value is None:
             return
         self.moves[event.key] = json.loads(event.value)
 
-    def _seen_binding(self, event: StoreEvent) -> None:
+    def _on_binding_event(self, event: StoreEvent) -> None:
         if event.value is None:
             self.bindings.pop(event.key, None)
             return
         new = json.loads(event.value)
         old = json.loads(event.prev_value) if event.prev_value else {}
         self.bindings[event.key] = new
-        had, has = shares(old), shares(new)
+        had, has = replicas_by_cluster(old), replicas_by_cluster(new)
         if had == has or new["metadata"].get("deletionTimestamp"):
             return
         for name in sorted(had):
-            if has.get(name, -1) < had[name] and not self._explains_loss(new, name, had, has):
-                self.complain(f"no Move explains fewer replicas of {new['metadata']['name']} in {name}: {had} -> {has}")
+            if has.get(name, -1) < had[name] and not self._is_loss_explained(new, name, had, has):
+                self.report_violation(
+                    f"no Move explains fewer replicas of {new['metadata']['name']} in {name}: {had} -> {has}"
+                )
         for name in sorted(has):
             if had.get(name, -1) < has[name]:
-                self._judge_gain(old, new, name, had, has)
+                self._check_gain(old, new, name, had, has)
 
-    def _judge_gain(self, old: Raw, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> None:
-        if name in blocked(old, LoopClock().now(), self._block) and name not in had:
-            self.complain(f"{new['metadata']['name']} is placed in the blocked cluster {name}: {had} -> {has}")
-        if not self._explains_gain(new, name, had, has):
-            self.complain(f"no Move explains more replicas of {new['metadata']['name']} in {name}: {had} -> {has}")
+    def _check_gain(self, old: Raw, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> None:
+        if name in blocked_clusters(old, LoopClock().now(), self._block) and name not in had:
+            self.report_violation(f"{new['metadata']['name']} is placed in the blocked cluster {name}: {had} -> {has}")
+        if not self._is_gain_explained(new, name, had, has):
+            self.report_violation(
+                f"no Move explains more replicas of {new['metadata']['name']} in {name}: {had} -> {has}"
+            )
 
-    def _explains_loss(self, binding: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
+    def _is_loss_explained(self, binding: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
         """Whether a move leaves this cluster, or a move is reverted and its source gets its replicas back."""
         return any(
             move["spec"]["from"] == name or has.get(move["spec"]["from"], -1) > had.get(move["spec"]["from"], -1)
             for move in self.moves_of(binding)
         )
 
-    def _explains_gain(self, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
+    def _is_gain_explained(self, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
         """Whether a move targets this cluster, a move from it is reverted, or there are more replicas to place."""
         loses = any(has.get(other, -1) < n for other, n in had.items())
-        if any(name in goals(move) or (move["spec"]["from"] == name and loses) for move in self.moves_of(new)):
+        if any(
+            name in target_clusters(move) or (move["spec"]["from"] == name and loses) for move in self.moves_of(new)
+        ):
             return True
         return sum(has.values()) > sum(had.values()) and not self.moves_of(new)
 
@@ -142,36 +148,36 @@ class Witness:
             move
             for move in self.moves.values()
             if (move["spec"]["object"]["kind"], move["spec"]["object"]["name"]) == (about["kind"], about["name"])
-            and (not outcome(move) or LoopClock().now() - time_of(move["status"]["finished"]) <= A_MOMENT)
+            and (not outcome(move) or LoopClock().now() - parse_time(move["status"]["finished"]) <= WRITE_DELAY)
         ]
 
     # budgets
 
-    def overspent(self, budget: Raw) -> Iterator[str]:
+    def budget_violations(self, budget: Raw) -> Iterator[str]:
         """Violations of the budget's rate and of its limit of concurrent moves."""
         charged = [move for move in self.moves.values() if move["spec"].get("budgets")]
         rate = budget.get("rate")
         if rate:
             period = timedelta(seconds=int(rate["period"].removesuffix("s")))
-            starts = sorted(time_of(move["status"]["started"]) for move in charged)
+            starts = sorted(parse_time(move["status"]["started"]) for move in charged)
             for at in starts:
                 spent = sum(at <= other < at + period for other in starts)
                 if spent > rate["disruptions"]:
                     yield f"{spent} disruptions in {period} from {at} on"
         most = budget.get("maxConcurrent")
         if most:
-            spans = [(time_of(m["status"]["started"]), m["status"].get("finished")) for m in charged]
+            spans = [(parse_time(m["status"]["started"]), m["status"].get("finished")) for m in charged]
             for at, _ in spans:
-                going = sum(b <= at and (e is None or time_of(e) > at) for b, e in spans)
+                going = sum(b <= at and (e is None or parse_time(e) > at) for b, e in spans)
                 if going > most:
                     yield f"{going} moves at once at {at}"
 
 
-def shares(binding: Raw) -> dict[str, int]:
+def replicas_by_cluster(binding: Raw) -> dict[str, int]:
     return {t["name"]: t.get("replicas", 0) for t in binding.get("spec", {}).get("clusters") or ()}
 
 
-def goals(move: Raw) -> set[str]:
+def target_clusters(move: Raw) -> set[str]:
     return {to["name"] for to in move["spec"].get("to") or ()}
 
 
@@ -179,11 +185,11 @@ def outcome(move: Raw) -> str:
     return (move.get("status") or {}).get("outcome", "")
 
 
-def blocked(binding: Raw, now: datetime, block: timedelta) -> set[str]:
+def blocked_clusters(binding: Raw, now: datetime, block: timedelta) -> set[str]:
     """The clusters that a failover left less than `block` ago."""
     entries = binding.get("spec", {}).get("activeEvictionHistory") or ()
-    return {e["clusterName"] for e in entries if time_of(e["creationTimestamp"]) + block > now}
+    return {e["clusterName"] for e in entries if parse_time(e["creationTimestamp"]) + block > now}
 
 
-def time_of(text: Any) -> datetime:
+def parse_time(text: Any) -> datetime:
     return datetime.fromisoformat(text)

@@ -7,6 +7,6 @@ from hypothesis import settings
 EFFORT = int(os.environ.get("EFFORT", "1"))
 
 
-def tried(examples: int) -> settings:
+def example_settings(examples: int) -> settings:
     """Settings that run `examples` examples in an ordinary run."""
     return settings(max_examples=examples * EFFORT, deadline=None, derandomize=EFFORT == 1)

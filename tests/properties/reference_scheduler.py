@@ -11,57 +11,59 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import filters_for
 from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, PlacementRequest
 
-Answer = dict[str, int] | str
+ReplicasOrError = dict[str, int] | str
 """Replicas by cluster, or an error message."""
 
 
-class Info:
+class ClusterInfo:
     def __init__(self, cluster: Cluster, request: PlacementRequest) -> None:
         placed = dict(request.placed)
         self.cluster, self.name = cluster, cluster.name
         self.score = 100 if self.name in placed else 0
-        self.room = room(cluster, request)
-        self.available = self.room + placed.get(self.name, 0)
+        self.estimated = estimate_replicas(cluster, request)
+        self.available = self.estimated + placed.get(self.name, 0)
 
-    def key(self) -> Any:
+    def sort_key(self) -> Any:
         return (-self.score, -self.available, self.name)
 
 
-def room(cluster: Cluster, request: PlacementRequest) -> int:
+def estimate_replicas(cluster: Cluster, request: PlacementRequest) -> int:
     summary = cluster.status.resource_summary
     if request.replicas == 0 and not request.components:
         return (1 << 31) - 1
     if summary is None:
         return 0
 
-    def left(resource: str) -> Fraction:
+    def unallocated(resource: str) -> Fraction:
         taken = parse_quantity(summary.allocated.get(resource, 0)) + parse_quantity(summary.allocating.get(resource, 0))
         return parse_quantity(summary.allocatable.get(resource, 0)) - taken
 
-    fits = max(0, ceil(left("pods")))
+    fits = max(0, ceil(unallocated("pods")))
     for resource, amount in request.resource_request or ():
-        if resource not in summary.allocatable or left(resource) <= 0:
+        if resource not in summary.allocatable or unallocated(resource) <= 0:
             return 0
-        fits = min(fits, ceil(left(resource) * (1000 if resource == "cpu" else 1)) // amount)
+        fits = min(fits, ceil(unallocated(resource) * (1000 if resource == "cpu" else 1)) // amount)
     return fits
 
 
-def schedule(request: PlacementRequest, fleet: Fleet[Cluster]) -> Answer:
-    feasible = [cluster for cluster in fleet if passes(cluster, request, fleet)]
+def schedule(request: PlacementRequest, fleet: Fleet[Cluster]) -> ReplicasOrError:
+    feasible = [cluster for cluster in fleet if passes_filters(cluster, request, fleet)]
     if not feasible:
         return "no fit"
-    selected = select(sorted((Info(cluster, request) for cluster in feasible), key=Info.key), request)
+    selected = select_clusters(
+        sorted((ClusterInfo(cluster, request) for cluster in feasible), key=ClusterInfo.sort_key), request
+    )
     if isinstance(selected, str):
         return selected
     if not selected:
         return "no clusters available to schedule"
     if request.replicas == 0 and request.resource_request is None:
         return {info.name: 0 for info in selected}
-    shares = assign(selected, request)
+    shares = assign_replicas(selected, request)
     return shares if isinstance(shares, str) else {name: n for name, n in shares.items() if n}
 
 
-def passes(cluster: Cluster, request: PlacementRequest, fleet: Fleet[Cluster]) -> bool:
+def passes_filters(cluster: Cluster, request: PlacementRequest, fleet: Fleet[Cluster]) -> bool:
     for plugin in filters_for(request):
         named = plugin.targets is None or cluster.name in plugin.targets(request)
         spared = plugin.skips_placed and cluster.name in request.placed_clusters
@@ -70,12 +72,12 @@ def passes(cluster: Cluster, request: PlacementRequest, fleet: Fleet[Cluster]) -
     return cluster.metadata.deletion_timestamp is None
 
 
-def select(infos: list[Info], request: PlacementRequest) -> list[Info] | str:
+def select_clusters(infos: list[ClusterInfo], request: PlacementRequest) -> list[ClusterInfo] | str:
     plan = request.placement
     if not plan.spec.spread_constraints or plan.ignores_spread:
         return infos
     if plan.region_spread is not None:
-        return by_region(infos, request)
+        return select_by_region(infos, request)
     constraint = plan.cluster_spread
     if constraint is None:
         return "just support cluster and region spread constraint"
@@ -97,29 +99,29 @@ def select(infos: list[Info], request: PlacementRequest) -> list[Info] | str:
     return taken
 
 
-def by_region(infos: list[Info], request: PlacementRequest) -> list[Info] | str:
+def select_by_region(infos: list[ClusterInfo], request: PlacementRequest) -> list[ClusterInfo] | str:
     rc, cc = request.placement.region_spread, request.placement.cluster_spread
     assert rc is not None
     assert cc is not None
-    regions: dict[str, list[Info]] = {}
+    regions: dict[str, list[ClusterInfo]] = {}
     for info in infos:
         regions.setdefault(info.cluster.spec.region, []).append(info)
     if len(regions) < rc.min_groups:
         return "the number of feasible region is less than spreadConstraint.MinGroups"
     groups = [
-        (name, len(members), weight(members, request, rc.min_groups, cc.min_groups))
+        (name, len(members), region_weight(members, request, rc.min_groups, cc.min_groups))
         for name, members in regions.items()
     ]
-    chosen = combination(groups, rc.min_groups, rc.max_groups, cc.min_groups)
+    chosen = best_combination(groups, rc.min_groups, rc.max_groups, cc.min_groups)
     if not chosen:
         return "the number of clusters is less than the cluster spreadConstraint.MinGroups"
     taken = [regions[name][0] for name, _, _ in chosen]
-    rest = sorted((info for name, _, _ in chosen for info in regions[name][1:]), key=Info.key)
+    rest = sorted((info for name, _, _ in chosen for info in regions[name][1:]), key=ClusterInfo.sort_key)
     more = min(len(taken) + len(rest), cc.max_groups) - len(taken)
     return taken + rest[: max(0, more)]
 
 
-def weight(members: list[Info], request: PlacementRequest, regions: int, clusters: int) -> int:
+def region_weight(members: list[ClusterInfo], request: PlacementRequest, regions: int, clusters: int) -> int:
     if request.placement.strategy == DUPLICATED:
         able = [info for info in members if info.available >= request.replicas]
         return len(able) * 1000 + sum(i.score for i in able) // len(able) if able else 0
@@ -132,7 +134,7 @@ def weight(members: list[Info], request: PlacementRequest, regions: int, cluster
     return available * 1000 + score // len(members) if available < want else want * 1000 + score // used
 
 
-def combination(groups: list[Any], least: int, most: int, clusters: int) -> list[Any]:
+def best_combination(groups: list[Any], least: int, most: int, clusters: int) -> list[Any]:
     ordered = sorted(groups, key=lambda g: (g[1], -g[2], g[0]))
     paths: list[list[Any]] = []
 
@@ -155,7 +157,7 @@ def combination(groups: list[Any], least: int, most: int, clusters: int) -> list
     return best
 
 
-def assign(selected: list[Info], request: PlacementRequest) -> Answer:
+def assign_replicas(selected: list[ClusterInfo], request: PlacementRequest) -> ReplicasOrError:
     plan = request.placement
     if plan.strategy == DUPLICATED:
         return {info.name: request.replicas for info in selected}
@@ -167,29 +169,29 @@ def assign(selected: list[Info], request: PlacementRequest) -> Answer:
         }
         if rules is None or not any(weights.values()):
             weights = dict.fromkeys(weights, 1)
-        return webster(request.replicas, list(weights.items()), request)
+        return divide_by_webster(request.replicas, list(weights.items()), request)
     placed_replicas = {name: n for name, n in request.placed if any(i.name == name for i in selected)}
     total = sum(placed_replicas.values())
     if request.fresh:
-        return share(
+        return divide_replicas(
             "failed to do fresh scale", request.replicas, [(i.name, i.available) for i in selected], {}, request
         )
     if total > request.replicas:
-        return share("failed to scale down", request.replicas, list(placed_replicas.items()), {}, request)
+        return divide_replicas("failed to scale down", request.replicas, list(placed_replicas.items()), {}, request)
     if total < request.replicas:
-        return share(
+        return divide_replicas(
             "failed to scale up",
             request.replicas - total,
-            [(i.name, i.room) for i in selected],
+            [(i.name, i.estimated) for i in selected],
             placed_replicas,
             request,
         )
     return placed_replicas
 
 
-def share(
+def divide_replicas(
     what: str, target: int, parties: list[tuple[str, int]], keep: dict[str, int], request: PlacementRequest
-) -> Answer:
+) -> ReplicasOrError:
     parties = sorted(parties, key=lambda p: -p[1])
     fits = sum(n for _, n in parties)
     if fits < target:
@@ -202,11 +204,11 @@ def share(
             if reached >= target:
                 parties = parties[:count]
                 break
-    given = webster(target, parties, request)
+    given = divide_by_webster(target, parties, request)
     return {name: keep.get(name, 0) + given.get(name, 0) for name in keep.keys() | given.keys()}
 
 
-def webster(seats: int, parties: list[tuple[str, int]], request: PlacementRequest) -> dict[str, int]:
+def divide_by_webster(seats: int, parties: list[tuple[str, int]], request: PlacementRequest) -> dict[str, int]:
     digest = 2166136261
     for byte in request.uid.encode():
         digest = ((digest ^ byte) * 16777619) % (1 << 32)

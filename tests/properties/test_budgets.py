@@ -9,8 +9,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.budget_oracle import Window
-from properties.hypothesis_settings import tried
+from properties.budget_oracle import RateWindow
+from properties.hypothesis_settings import example_settings
 from simulate.fixtures import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, run_in_member, template, workload
 from simulate.fixtures import PODS as PODS_OF
 from trimtab.api.kind import kind_of
@@ -33,30 +33,30 @@ POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "Disruption
 POD = kind_of(Pod)
 
 
-windows = st.builds(Window, st.integers(1, 3), st.integers(30, 900))
+windows = st.builds(RateWindow, st.integers(1, 3), st.integers(30, 900))
 
 
-class App(NamedTuple):
+class BudgetedApp(NamedTuple):
     """A workload and its budgets."""
 
     replicas: int
     cpu: str
-    level: int
-    spare: int
-    window: Window | None
+    priority_level: int
+    max_unavailable: int
+    rate: RateWindow | None
     """The rate of a DisruptionBudget."""
-    further: Window | None = None
+    pdb_rate: RateWindow | None = None
     """The rate annotation of the PodDisruptionBudget."""
-    floor: int = 0
+    min_available: int = 0
     """The minAvailable of the DisruptionBudget."""
 
     @property
-    def least(self) -> int:
-        return max(self.floor, self.replicas - self.spare)
+    def min_healthy(self) -> int:
+        return max(self.min_available, self.replicas - self.max_unavailable)
 
 
 app = st.builds(
-    App,
+    BudgetedApp,
     st.integers(3, 6),
     st.sampled_from(["300m", "500m", "800m"]),
     st.integers(0, 2),
@@ -65,7 +65,7 @@ app = st.builds(
     st.none() | windows,
     st.integers(0, 4),
 )
-blows = st.lists(
+disturbance_scripts = st.lists(
     st.one_of(
         st.tuples(st.just("drain"), st.integers(1, 4)),
         st.tuples(st.just("uncordon"), st.integers(1, 4)),
@@ -85,22 +85,24 @@ blows = st.lists(
 )
 
 
-class Auditor:
+class PodEventAuditor:
     """Reads every change of a pod in write order and checks it against the budgets."""
 
-    def __init__(self, member: SimulatedMember, apps: list[App]) -> None:
+    def __init__(self, member: SimulatedMember, apps: list[BudgetedApp]) -> None:
         self._member, self._apps = member, apps
         self._healthy: dict[str, set[str]] = {}
-        self.granted: dict[str, list[datetime]] = {}
-        self.faults: list[str] = []
+        self.evicted_at: dict[str, list[datetime]] = {}
+        self.violations: list[str] = []
 
     async def run(self) -> None:
         table = self._member.server.store
         async for events in table.watch("/registry/core/pods/default/"):
             for event in events:
-                self._see(event.key.rpartition("/")[2], event.entry.value if event.entry is not None else None)
+                self._on_pod_change(
+                    event.key.rpartition("/")[2], event.entry.value if event.entry is not None else None
+                )
 
-    def _see(self, name: str, value: bytes | None) -> None:
+    def _on_pod_change(self, name: str, value: bytes | None) -> None:
         pod = cast("Pod", POD.decode(value)) if value is not None else None
         app = next((one for one, names in self._healthy.items() if name in names), "")
         if pod is not None:
@@ -110,85 +112,89 @@ class Auditor:
         healthy_names.discard(name)
         if pod is not None and pod.is_ready and pod.metadata.deletion_timestamp is None:
             healthy_names.add(name)
-        if was and pod is not None and pod.metadata.deletion_timestamp is not None and not _is_lost(pod):
-            self._judge(app, len(healthy_names))
+        if was and pod is not None and pod.metadata.deletion_timestamp is not None and not _is_node_loss(pod):
+            self._check_eviction(app, len(healthy_names))
 
-    def _judge(self, app: str, left: int) -> None:
+    def _check_eviction(self, app: str, healthy: int) -> None:
         if not app.startswith("app"):
             return
         found = self._apps[int(app[3:])]
-        self.granted.setdefault(app, []).append(LoopClock().now())
-        if left < found.least:
-            self.faults.append(f"{app}: {left} of {found.replicas} pods are healthy, {found.least} required")
+        self.evicted_at.setdefault(app, []).append(LoopClock().now())
+        if healthy < found.min_healthy:
+            self.violations.append(
+                f"{app}: {healthy} of {found.replicas} pods are healthy, {found.min_healthy} required"
+            )
 
 
-def _is_lost(pod: Pod) -> bool:
+def _is_node_loss(pod: Pod) -> bool:
     """Whether the pod was deleted because its node failed: involuntary, not charged to a budget."""
     return any(
         one.type == "DisruptionTarget" and one.reason == "DeletionByTaintManager" for one in pod.status.conditions
     )
 
 
-@tried(14)
-@given(st.lists(app, min_size=3, max_size=5), blows)
+@example_settings(14)
+@given(st.lists(app, min_size=3, max_size=5), disturbance_scripts)
 def test_concurrent_drains_preemption_rescheduler_and_evictors_never_overspend_budgets(
-    apps: list[App], script: list[Any]
+    apps: list[BudgetedApp], script: list[Any]
 ) -> None:
     async def story(member: SimulatedMember) -> None:
-        auditor = Auditor(member, apps)
+        auditor = PodEventAuditor(member, apps)
         watching = asyncio.ensure_future(auditor.run())
-        await settled(member, apps)
+        await deploy_apps(member, apps)
         tasks: list[asyncio.Future[Any]] = []
-        play = Blows(member, tasks)
+        play = Disturbances(member, tasks)
         for act, what in script:
-            await play.strike(act, what)
+            await play.apply(act, what)
             await asyncio.sleep(7)
         await asyncio.sleep(900)
         for task in tasks:
             task.cancel()
         assert not watching.done(), "the auditor stopped"
         watching.cancel()
-        assert not auditor.faults
-        for name, granted in auditor.granted.items():
-            for window in (apps[int(name[3:])].window, apps[int(name[3:])].further):
+        assert not auditor.violations
+        for name, granted in auditor.evicted_at.items():
+            for window in (apps[int(name[3:])].rate, apps[int(name[3:])].pdb_rate):
                 if window is not None:
-                    window.hold(granted)
+                    window.assert_not_exceeded(granted)
 
     run_in_member(story, fleet(nodes=4, cpu="3"))
 
 
-async def settled(member: SimulatedMember, apps: list[App]) -> None:
+async def deploy_apps(member: SimulatedMember, apps: list[BudgetedApp]) -> None:
     for level in range(4):
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"p{level}"}}
         await member.client.create(CLASSES, {**body, "value": 100 * level})
     for number, one in enumerate(apps):
         selector = {"selector": {"matchLabels": {"app": f"app{number}"}}}
         strength = workload(
-            "PodDisruptionBudget", f"app{number}", {"maxUnavailable": one.spare, **selector}, "policy/v1"
+            "PodDisruptionBudget", f"app{number}", {"maxUnavailable": one.max_unavailable, **selector}, "policy/v1"
         )
-        if one.further is not None:
-            strength["metadata"]["annotations"] = {RATE_ANNOTATION: f"{one.further.most}/{one.further.seconds}s"}
+        if one.pdb_rate is not None:
+            strength["metadata"]["annotations"] = {
+                RATE_ANNOTATION: f"{one.pdb_rate.max_disruptions}/{one.pdb_rate.seconds}s"
+            }
         await member.client.create(BUDGETS, strength)
-        if one.window is not None or one.floor:
+        if one.rate is not None or one.min_available:
             spec: Raw = {"target": "Pods", **selector}
-            if one.floor:
-                spec["minAvailable"] = one.floor
-            if one.window is not None:
-                spec["rate"] = {"disruptions": one.window.most, "period": f"{one.window.seconds}s"}
+            if one.min_available:
+                spec["minAvailable"] = one.min_available
+            if one.rate is not None:
+                spec["rate"] = {"disruptions": one.rate.max_disruptions, "period": f"{one.rate.seconds}s"}
             await member.client.create(OURS, workload("DisruptionBudget", f"app{number}", spec, "trimtab.dev/v1alpha1"))
-        made = deployment(f"app{number}", one.replicas, cpu=one.cpu, priorityClassName=f"p{one.level}")
+        made = deployment(f"app{number}", one.replicas, cpu=one.cpu, priorityClassName=f"p{one.priority_level}")
         await member.client.create(DEPLOYMENTS, made)
     await asyncio.sleep(60)
 
 
-class Blows:
+class Disturbances:
     """Disturbances of a cluster; each method is called by its name."""
 
     def __init__(self, member: SimulatedMember, tasks: list[asyncio.Future[Any]]) -> None:
         self._member, self._tasks = member, tasks
-        self._newcomers = 0
+        self._pods_created = 0
 
-    async def strike(self, act: str, what: Any) -> None:
+    async def apply(self, act: str, what: Any) -> None:
         await getattr(self, act)(what)
 
     async def drain(self, node: int) -> None:
@@ -215,8 +221,8 @@ class Blows:
         await self._member.recover_node(f"one-node-{node}")
 
     async def create_pod(self, cpu: str) -> None:
-        self._newcomers += 1
-        name = f"pod{self._newcomers}"
+        self._pods_created += 1
+        name = f"pod{self._pods_created}"
         body = template(name, cpu=cpu, priorityClassName="p3")
         body["metadata"] |= {"name": name, "namespace": "default"}
         await self._member.internal_client.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
@@ -248,31 +254,31 @@ class Blows:
         await asyncio.sleep(seconds)
 
 
-short = st.builds(Window, st.integers(1, 3), st.integers(30, 300))
-guarded = st.builds(
-    App,
+short_windows = st.builds(RateWindow, st.integers(1, 3), st.integers(30, 300))
+guarded_apps = st.builds(
+    BudgetedApp,
     st.integers(1, 5),
     st.just("100m"),
     st.just(0),
     st.integers(0, 2),
-    st.none() | short,
-    st.none() | short,
+    st.none() | short_windows,
+    st.none() | short_windows,
     st.integers(0, 3),
 )
 
 
-@tried(10)
-@given(st.lists(guarded, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 5))
-@example(apps=[App(3, "100m", 0, 0, None)], surge=True, lone=False, parallel=2)
+@example_settings(10)
+@given(st.lists(guarded_apps, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 5))
+@example(apps=[BudgetedApp(3, "100m", 0, 0, None)], surge=True, lone=False, parallel=2)
 def test_drained_node_is_empty_or_names_the_blocking_budgets(
-    apps: list[App], surge: bool, lone: bool, parallel: int
+    apps: list[BudgetedApp], surge: bool, lone: bool, parallel: int
 ) -> None:
     async def story(member: SimulatedMember) -> None:
         if lone:
             body = template("lone")
             body["metadata"] |= {"name": "lone", "namespace": "default"}
             await member.client.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
-        await settled(member, apps)
+        await deploy_apps(member, apps)
         if surge:
             patch = {"metadata": {"annotations": {"trimtab.dev/surge": "Allowed"}}}
             await member.client.patch(DEPLOYMENTS, "default", "app0", patch)
@@ -285,8 +291,8 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
             assert "/app" in name, step
             number = int(name.split("/app")[1].split("-")[0])
             assert f"The disruption budget app{number} " in step.message
-            assert apps[number].least >= apps[number].replicas
-            assert not (surge and number == 0 and apps[number].floor <= apps[number].replicas)
+            assert apps[number].min_healthy >= apps[number].replicas
+            assert not (surge and number == 0 and apps[number].min_available <= apps[number].replicas)
         for number, one in enumerate(apps):
             made = await member.client.get(DEPLOYMENTS, "default", f"app{number}")
             assert made["spec"]["replicas"] == one.replicas
@@ -294,7 +300,7 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
     run_in_member(story)
 
 
-@tried(4)
+@example_settings(4)
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.sampled_from(["500m", "1", "2"]), st.integers(0, 3), st.integers(0, 2)),
@@ -311,7 +317,7 @@ def test_preemption_reaches_a_stable_state(sizes: list[tuple[int, str, int, int]
         if fair:
             policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
             await member.client.create(POLICIES, {**policy, "spec": {"equalPriorityPreemption": "Fair"}})
-        await settled(member, [])
+        await deploy_apps(member, [])
         for number, (replicas, cpu, level, spare) in enumerate(sizes):
             made = deployment(f"app{number}", replicas, cpu=cpu, priorityClassName=f"p{level}")
             await member.client.create(DEPLOYMENTS, made)

@@ -111,7 +111,7 @@ def placements(draw: st.DrawFn) -> dict[str, Any]:
     if variant == 2:
         terms = draw(st.lists(affinities, min_size=1, max_size=3))
         placement["clusterAffinities"] = [{"affinityName": f"g{i}", **term} for i, term in enumerate(terms)]
-    if variant == 3 and _divides_by_room(placement):
+    if variant == 3 and _divides_by_capacity(placement):
         overflow = [{"affinityName": "more", **draw(affinities)}]
         placement["clusterAffinities"] = [
             {"affinityName": "g0", "clusterNames": draw(names) or ["m0"], "overflowAffinities": overflow}
@@ -133,7 +133,7 @@ def placements(draw: st.DrawFn) -> dict[str, Any]:
     return placement
 
 
-def _divides_by_room(placement: dict[str, Any]) -> bool:
+def _divides_by_capacity(placement: dict[str, Any]) -> bool:
     scheduling = placement["replicaScheduling"] or {}
     preference = scheduling.get("weightPreference", {})
     aggregated = scheduling.get("replicaDivisionPreference") == "Aggregated"
@@ -170,7 +170,7 @@ def fleet_of(bodies: Iterable[dict[str, Any]]) -> Fleet[Cluster]:
     return Fleet.of(members, now=EPOCH, external_values={"AddOnPlacementScore/carbon": SCORES["carbon"]})
 
 
-def booked(
+def apply_decision(
     decision: BindingDecision, fleet: Fleet[Cluster], binding: ResourceBinding
 ) -> tuple[Fleet[Cluster], ResourceBinding]:
     """The fleet and the binding after the decision is applied: pods run where it placed them."""
@@ -195,7 +195,7 @@ def booked(
     return fleet.change(changed), binding.but(spec=binding.spec.but(clusters=decision.targets), status=status)
 
 
-def is_shared_out(request: PlacementRequest) -> bool:
+def has_replicas(request: PlacementRequest) -> bool:
     return request.replicas > 0 or request.resource_request is not None
 
 
@@ -204,7 +204,7 @@ def is_shared_out(request: PlacementRequest) -> bool:
 def test_replicas_are_conserved(bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile) -> None:
     decision = decide(placement_request_of(binding), fleet_of(bodies), profile)
     shares = [replicas for _, replicas in decision.clusters]
-    if decision.ok and is_shared_out(decision.request):
+    if decision.ok and has_replicas(decision.request):
         if decision.request.placement.strategy == DUPLICATED:
             assert all(replicas == binding.spec.replicas for replicas in shares)
         else:
@@ -258,7 +258,7 @@ def test_second_decision_equals_the_first(
     fleet = fleet_of(bodies)
     first = decide(placement_request_of(binding), fleet, profile)
     assume(first.ok)
-    later_fleet, later = booked(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
+    later_fleet, later = apply_decision(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
     second = decide(placement_request_of(later), later_fleet, profile)
     assert second.clusters == first.clusters
     assert second.affinity_name == first.affinity_name
@@ -274,8 +274,8 @@ def test_scaling_by_one_changes_one_share_by_one(
     assume(not any(term.overflow_affinities for term in plan.groups))
     fleet = fleet_of(bodies)
     first = decide(placement_request_of(binding), fleet, profile)
-    assume(first.ok and is_shared_out(first.request) and binding.spec.replicas + step > 0)
-    later_fleet, later = booked(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
+    assume(first.ok and has_replicas(first.request) and binding.spec.replicas + step > 0)
+    later_fleet, later = apply_decision(first, fleet, binding.but(spec=binding.spec.but(reschedule_triggered_at=None)))
     scaled = later.but(spec=later.spec.but(replicas=binding.spec.replicas + step))
     second = decide(placement_request_of(scaled), later_fleet, profile)
     assume(second.ok and second.affinity_name == first.affinity_name)

@@ -23,7 +23,7 @@ GROUP = "cluster.open-cluster-management.io"
 plugins.load()
 
 
-def made(kind: str, version: str, raw: dict[str, Any]) -> Any:
+def decode_object(kind: str, version: str, raw: dict[str, Any]) -> Any:
     declared = find_kind(f"{GROUP}/{version}", kind)
     assert declared is not None
     return declared.decode(raw)
@@ -43,7 +43,7 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["
 
 @st.composite
 def clusters(draw: st.DrawFn, name: str) -> ManagedCluster:
-    return made(
+    return decode_object(
         "ManagedCluster",
         "v1",
         {
@@ -116,11 +116,11 @@ def specs(
 
 
 def placement(spec: dict[str, Any]) -> OcmPlacement:
-    return made("Placement", "v1beta1", {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    return decode_object("Placement", "v1beta1", {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
 
 
 def decision(owner: str, chosen: list[str], number: int = 1) -> PlacementDecision:
-    return made(
+    return decode_object(
         "PlacementDecision",
         "v1beta1",
         {
@@ -131,11 +131,11 @@ def decision(owner: str, chosen: list[str], number: int = 1) -> PlacementDecisio
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> list[Object]:
+def hub_objects(draw: st.DrawFn) -> list[Object]:
     fleet = [draw(clusters(name)) for name in draw(names)]
     ends = st.none() | st.integers(-100, 100).map(lambda s: (NOON + timedelta(seconds=s)).isoformat())
     scores = [
-        made(
+        decode_object(
             "AddOnPlacementScore",
             "v1alpha1",
             {
@@ -152,8 +152,8 @@ def worlds(draw: st.DrawFn) -> list[Object]:
         *fleet,
         *scores,
         decision("other", draw(names)),
-        made("ManagedClusterSet", "v1beta2", {"metadata": {"name": "all"}, "spec": everything}),
-        made(
+        decode_object("ManagedClusterSet", "v1beta2", {"metadata": {"name": "all"}, "spec": everything}),
+        decode_object(
             "ManagedClusterSetBinding",
             "v1beta2",
             {"metadata": {"name": "all", "namespace": "ns"}, "spec": {"clusterSet": "all"}},
@@ -161,29 +161,31 @@ def worlds(draw: st.DrawFn) -> list[Object]:
     ]
 
 
-def answer(spec: dict[str, Any], snapshot: PlacementSnapshot) -> OcmDecision:
+def decide_placement(spec: dict[str, Any], snapshot: PlacementSnapshot) -> OcmDecision:
     return decide(ocm_request_of(placement(spec), snapshot), snapshot)
 
 
-def told(found: OcmDecision, snapshot: PlacementSnapshot) -> Any:
-    ranked = snapshot.fleet.names_at(found.result.by_rank)
-    return ranked, found.groups, found.group_error, found.status, found.result.recheck_at, found.result.unscheduled
+def observable_result(result: OcmDecision, snapshot: PlacementSnapshot) -> Any:
+    ranked = snapshot.fleet.names_at(result.result.by_rank)
+    return ranked, result.groups, result.group_error, result.status, result.result.recheck_at, result.result.unscheduled
 
 
 QUICK = settings(max_examples=80, deadline=None)
 
 
 @QUICK
-@given(worlds(), specs(), st.randoms())
+@given(hub_objects(), specs(), st.randoms())
 def test_order_of_clusters_does_not_matter(world: list[Object], spec: dict[str, Any], rng: Any) -> None:
     shuffled = list(world)
     rng.shuffle(shuffled)
     one, other = PlacementSnapshotCache(world).snapshot(NOON), PlacementSnapshotCache(shuffled).snapshot(NOON)
-    assert told(answer(spec, one), one) == told(answer(spec, other), other)
+    assert observable_result(decide_placement(spec, one), one) == observable_result(
+        decide_placement(spec, other), other
+    )
 
 
 @QUICK
-@given(worlds(), specs())
+@given(hub_objects(), specs())
 def test_chosen_clusters_pass_all_filters_and_have_the_best_totals(world: list[Object], spec: dict[str, Any]) -> None:
     snapshot = PlacementSnapshotCache(world).snapshot(NOON)
     request = ocm_request_of(placement(spec), snapshot)
@@ -200,7 +202,7 @@ def test_chosen_clusters_pass_all_filters_and_have_the_best_totals(world: list[O
 
 
 @QUICK
-@given(worlds(), specs())
+@given(hub_objects(), specs())
 def test_debug_response_has_the_same_totals(world: list[Object], spec: dict[str, Any]) -> None:
     snapshot = PlacementSnapshotCache(world).snapshot(NOON)
     request = ocm_request_of(placement(spec), snapshot)
@@ -212,30 +214,30 @@ def test_debug_response_has_the_same_totals(world: list[Object], spec: dict[str,
 
 
 @QUICK
-@given(worlds(), specs(weights=st.integers(1, 10)))
+@given(hub_objects(), specs(weights=st.integers(1, 10)))
 def test_decision_is_stable_after_it_is_stored(world: list[Object], spec: dict[str, Any]) -> None:
     spec = {**spec, "prioritizerPolicy": {**spec["prioritizerPolicy"], "mode": "Additive"}}
     snapshots = PlacementSnapshotCache(world)
     snapshot = snapshots.snapshot(NOON)
-    first = answer(spec, snapshot)
+    first = decide_placement(spec, snapshot)
     snapshots.update(None, decision("p", snapshot.fleet.names_at(first.result.chosen)))
     again = snapshots.snapshot(NOON)
-    assert answer(spec, again).result.chosen.tolist() == first.result.chosen.tolist()
+    assert decide_placement(spec, again).result.chosen.tolist() == first.result.chosen.tolist()
 
 
 @QUICK
-@given(worlds(), specs(number=st.integers(0, 9)))
+@given(hub_objects(), specs(number=st.integers(0, 9)))
 def test_larger_number_of_clusters_keeps_the_chosen_ones(world: list[Object], spec: dict[str, Any]) -> None:
     snapshot = PlacementSnapshotCache(world).snapshot(NOON)
     number = spec.get("numberOfClusters", 3)
-    fewer = answer({**spec, "numberOfClusters": number}, snapshot).result.chosen.tolist()
-    more = answer({**spec, "numberOfClusters": number + 1}, snapshot).result.chosen.tolist()
+    fewer = decide_placement({**spec, "numberOfClusters": number}, snapshot).result.chosen.tolist()
+    more = decide_placement({**spec, "numberOfClusters": number + 1}, snapshot).result.chosen.tolist()
     assert set(fewer) <= set(more)
     assert len(more) - len(fewer) <= 1
 
 
 @QUICK
-@given(worlds(), worlds(), specs())
+@given(hub_objects(), hub_objects(), specs())
 def test_updated_snapshot_decides_like_a_new_one(
     before: list[Object], after: list[Object], spec: dict[str, Any]
 ) -> None:
@@ -244,19 +246,21 @@ def test_updated_snapshot_decides_like_a_new_one(
 
     old, new = {key(thing): thing for thing in before}, {key(thing): thing for thing in after}
     snapshots = PlacementSnapshotCache(before)
-    answer(spec, snapshots.snapshot(NOON))
+    decide_placement(spec, snapshots.snapshot(NOON))
     for which in sorted(old.keys() | new.keys()):
         snapshots.update(old.get(which), new.get(which))
     later = NOON + timedelta(seconds=50)
     followed, fresh = snapshots.snapshot(later), PlacementSnapshotCache(after).snapshot(later)
-    assert told(answer(spec, followed), followed) == told(answer(spec, fresh), fresh)
+    assert observable_result(decide_placement(spec, followed), followed) == observable_result(
+        decide_placement(spec, fresh), fresh
+    )
 
 
 @QUICK
-@given(worlds(), specs())
+@given(hub_objects(), specs())
 def test_groups_contain_each_chosen_cluster_once_in_small_pages(world: list[Object], spec: dict[str, Any]) -> None:
     snapshot = PlacementSnapshotCache(world).snapshot(NOON)
-    found = answer(spec, snapshot)
+    found = decide_placement(spec, snapshot)
     grouped = [name for group in found.groups for name in group.clusters]
     assert len(grouped) == len(set(grouped))
     if not found.group_error:

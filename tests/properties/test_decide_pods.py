@@ -32,7 +32,7 @@ apps, keys = st.sampled_from(APPS), st.sampled_from((HOSTNAME, ZONE))
 
 
 @st.composite
-def particulars(draw: st.DrawFn) -> dict[str, Any]:
+def pod_constraints(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(("", "near", "spread", "selector", "tolerant", "port")))
     match kind:
         case "near":
@@ -71,7 +71,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
 
 
 @st.composite
-def a_pod(draw: st.DrawFn, name: str, on: str = "") -> Pod:
+def random_pod(draw: st.DrawFn, name: str, on: str = "") -> Pod:
     return pod(
         name,
         on,
@@ -79,18 +79,20 @@ def a_pod(draw: st.DrawFn, name: str, on: str = "") -> Pod:
         memory=draw(st.sampled_from(("0", "64Mi", "600Mi"))),
         app=draw(apps),
         priority=draw(st.integers(0, 3)),
-        **draw(particulars()),
+        **draw(pod_constraints()),
     )
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Pod]]:
     node_list = draw(nodes())
-    running = [draw(a_pod(f"r{i}", f"n{draw(st.integers(0, len(node_list)))}")) for i in range(draw(st.integers(0, 8)))]
+    running = [
+        draw(random_pod(f"r{i}", f"n{draw(st.integers(0, len(node_list)))}")) for i in range(draw(st.integers(0, 8)))
+    ]
     return node_list, running
 
 
-@given(clusters(), a_pod("p"))
+@given(clusters(), random_pod("p"))
 def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeSnapshot.of(*cluster)
     request = pod_request_for(pending_pod, fleet)
@@ -104,7 +106,7 @@ def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node],
         assert score_array(score, request, fleet.nodes).tolist() == [grade(here) for here in fleet.nodes]
 
 
-@given(clusters(), a_pod("p"))
+@given(clusters(), random_pod("p"))
 def test_decision_is_the_best_node_of_the_explanation(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeSnapshot.of(*cluster)
     decision, opinions = schedule(pending_pod, fleet), explain(pending_pod, fleet)
@@ -114,7 +116,7 @@ def test_decision_is_the_best_node_of_the_explanation(cluster: tuple[list[Node],
     assert all(opinion.total <= decision.total for opinion in feasible)
 
 
-@given(clusters(), a_pod("p"))
+@given(clusters(), random_pod("p"))
 def test_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeSnapshot.of(*cluster)
     decision = schedule(pending_pod, fleet)
@@ -132,7 +134,7 @@ def test_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], pe
     assert all(here.free_amount(resource) >= 0 for resource in requested)
 
 
-@given(clusters(), a_pod("p"), st.randoms())
+@given(clusters(), random_pod("p"), st.randoms())
 def test_order_of_nodes_and_pods_does_not_matter(
     cluster: tuple[list[Node], list[Pod]], pending_pod: Pod, rng: Any
 ) -> None:
@@ -155,7 +157,7 @@ def test_updated_snapshot_decides_like_a_new_one(
         schedule(one.but(spec=one.spec.but(node_name="")), incremental)
         incremental = incremental.with_pod(one)
     for i in range(count):
-        pending_pod = data[0].draw(a_pod(f"p{i}"))
+        pending_pod = data[0].draw(random_pod(f"p{i}"))
         fresh = NodeSnapshot.of(node_list, [*running, *bound])
         decision = schedule(pending_pod, incremental)
         assert decision == schedule(pending_pod, fresh)
@@ -165,7 +167,7 @@ def test_updated_snapshot_decides_like_a_new_one(
             bound.append(pending_pod.but(spec=pending_pod.spec.but(node_name=decision.node)))
 
 
-@given(clusters(), a_pod("p"))
+@given(clusters(), random_pod("p"))
 def test_removed_pods_do_not_affect_decisions(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     node_list, running = cluster
     incremental = NodeSnapshot.of(node_list, running)
@@ -177,7 +179,7 @@ def test_removed_pods_do_not_affect_decisions(cluster: tuple[list[Node], list[Po
 
 @given(
     clusters(),
-    a_pod("p"),
+    random_pod("p"),
     st.dictionaries(apps, st.integers(0, 2)),
     st.tuples(st.integers(1, 25), st.integers(0, 2)),
 )
@@ -215,7 +217,7 @@ def test_preemption_on_updated_snapshot_equals_new_one(
     """Pods and nodes are added, nominations are added and withdrawn, and owners suffer further disruptions."""
     node_list, running = cluster
     incremental = NodeSnapshot.of(node_list, running)
-    pending_pod = data.draw(a_pod("p"))
+    pending_pod = data.draw(random_pod("p"))
     pending_pod = pending_pod.but(spec=pending_pod.spec.but(priority=5))
     disruptions = 0
     for i in range(4):
@@ -227,13 +229,13 @@ def test_preemption_on_updated_snapshot_equals_new_one(
         where = f"n{data.draw(st.integers(0, len(node_list) - 1))}"
         match data.draw(st.sampled_from(("pod", "node", "promise", "withdrawal", "burden"))):
             case "pod":
-                late = data.draw(a_pod(f"late{i}", where))
+                late = data.draw(random_pod(f"late{i}", where))
                 incremental, running = incremental.with_pod(late), [*running, late]
             case "node":
                 node_list = [*node_list, node(f"m{i}")]
                 incremental = incremental.with_node(node_list[-1])
             case "promise":
-                ahead = build_pod_info(data.draw(a_pod(f"ahead{i}")))
+                ahead = build_pod_info(data.draw(random_pod(f"ahead{i}")))
                 incremental = incremental.with_nominated({**promised, where: (ahead,)})
             case "withdrawal":
                 incremental = incremental.with_nominated({})
@@ -241,7 +243,7 @@ def test_preemption_on_updated_snapshot_equals_new_one(
                 disruptions += 1
 
 
-@given(clusters(), a_pod("p"))
+@given(clusters(), random_pod("p"))
 def test_crowded_nodes_are_the_unschedulable_ones_of_the_explanation(
     cluster: tuple[list[Node], list[Pod]], pending_pod: Pod
 ) -> None:

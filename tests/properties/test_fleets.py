@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
 
-from properties.fleet_observer import Witness, shares
+from properties.fleet_observer import FleetObserver, replicas_by_cluster
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 
-NUMBERS = count()
+JOB_NUMBERS = count()
 MEMBERS = ("m1", "m2", "m3")
 APPS = ("a", "b")
 REPLICAS = 4
@@ -34,8 +34,8 @@ FAILOVER = {
         "blockPredecessorSeconds": int(BLOCK.total_seconds()),
     }
 }
-QUICK = {"evacuate-after-seconds": 60}
-SPARED = {0: 0, 1: 1, "25%": 2}
+FLEET_SETTINGS = {"evacuate-after-seconds": 60}
+MAX_MISSING = {0: 0, 1: 1, "25%": 2}
 """Replicas of both apps together that a budget with this maxUnavailable allows to be missing."""
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
@@ -61,7 +61,7 @@ PLACEMENTS = {
 }
 
 
-class Plot(NamedTuple):
+class FleetScenario(NamedTuple):
     """A fleet and the steps that happen to it."""
 
     placement: str
@@ -70,14 +70,14 @@ class Plot(NamedTuple):
     at_once: bool
     """Whether rebalances use mode AtOnce."""
     pace: str
-    acts: list[tuple[tuple[str, Any], float]]
+    steps: list[tuple[tuple[str, Any], float]]
 
 
-async def perform(harness: MoveScenario, act: tuple[str, Any], *, at_once: bool = False) -> None:
-    action, target = act
+async def apply_step(harness: MoveScenario, step: tuple[str, Any], *, at_once: bool = False) -> None:
+    action, target = step
     if action == "rebalance":
         options = {"move": {"mode": "AtOnce"}} if at_once else {}
-        await harness.create_rebalancer(target, job=f"again-{next(NUMBERS)}", **options)
+        await harness.create_rebalancer(target, job=f"again-{next(JOB_NUMBERS)}", **options)
     elif action in ("drain", "undrain"):
         mark = "now" if action == "drain" else None
         await harness.patch(Cluster, target, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
@@ -103,11 +103,11 @@ async def perform(harness: MoveScenario, act: tuple[str, Any], *, at_once: bool 
             harness.world[member].remove_override(app)
 
 
-def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
+def check_scenario(scenario: FleetScenario, watch: Callable[[FleetObserver], None]) -> None:
     """Run the scenario, check it after every step, and check that it converges."""
 
     async def act(harness: MoveScenario) -> None:
-        observer = Witness(harness, block=BLOCK)
+        observer = FleetObserver(harness, block=BLOCK)
         observer.start()
         for app in APPS:
             await harness.create_deployment(app, replicas=REPLICAS, labels={"app": app})
@@ -117,42 +117,42 @@ def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
             await harness.create_budget(**scenario.budget)
         await asyncio.sleep(60)
         assert all(len(observer.ready.get(app, ())) >= REPLICAS for app in APPS), await harness.report()
-        observer.count_anew()
-        for one, pause in scenario.acts:
-            await perform(harness, one, at_once=scenario.at_once)
+        observer.reset_minimums()
+        for one, pause in scenario.steps:
+            await apply_step(harness, one, at_once=scenario.at_once)
             await asyncio.sleep(pause)
             watch(observer)
-            await said(harness, observer, scenario)
-        await healed(harness)
+            await assert_no_violations(harness, observer, scenario)
+        await recover_all(harness)
         await asyncio.sleep(4000)
         watch(observer)
-        await said(harness, observer, scenario)
-        await ended(harness, observer)
+        await assert_no_violations(harness, observer, scenario)
+        await assert_converged(harness, observer)
         observer.stop()
 
-    run_scenario(act, settings=QUICK, pace=scenario.pace)
+    run_scenario(act, settings=FLEET_SETTINGS, pace=scenario.pace)
 
 
-async def said(harness: MoveScenario, observer: Witness, scenario: Plot) -> None:
-    complaints = [*observer.complaints, *observer.overspent(scenario.budget or {})]
+async def assert_no_violations(harness: MoveScenario, observer: FleetObserver, scenario: FleetScenario) -> None:
+    complaints = [*observer.violations, *observer.budget_violations(scenario.budget or {})]
     assert complaints == [], "\n".join([*complaints, await harness.report()])
 
 
-async def healed(harness: MoveScenario) -> None:
+async def recover_all(harness: MoveScenario) -> None:
     if harness.fleet.plane is None:
         await harness.fleet.start_plane()
     for member in MEMBERS:
         harness.world[member].start_api()
         for app in APPS:
             harness.world[member].remove_override(app)
-        await perform(harness, ("undrain", member))
+        await apply_step(harness, ("undrain", member))
 
 
-async def ended(harness: MoveScenario, observer: Witness) -> None:
+async def assert_converged(harness: MoveScenario, observer: FleetObserver) -> None:
     """No move is in progress, and everything runs exactly where it is placed."""
     for app in APPS:
         binding = observer.bindings[f"/registry/work.karmada.io/resourcebindings/default/{app}-deployment"]
-        placed = shares(binding)
+        placed = replicas_by_cluster(binding)
         assert not binding["spec"].get("gracefulEvictionTasks"), await harness.report()
         assert not (binding.get("status") or {}).get("holds"), await harness.report()
         assert sum(placed.values()) >= REPLICAS, await harness.report()
@@ -163,13 +163,13 @@ async def ended(harness: MoveScenario, observer: Witness) -> None:
 
 on_members = st.sampled_from(MEMBERS)
 on_apps = st.sampled_from(APPS)
-GENTLE = st.one_of(
+VOLUNTARY = st.one_of(
     st.tuples(st.just("rebalance"), on_apps),
     st.tuples(st.sampled_from(["drain", "undrain", "cordon", "open"]), on_members),
     st.tuples(st.just("restart"), st.sampled_from([0, 3, 40])),
 )
-ROUGH = st.one_of(
-    GENTLE,
+DISRUPTIVE = st.one_of(
+    VOLUNTARY,
     st.tuples(st.sampled_from(["kill", "cut", "revive", "evacuate"]), on_members),
     st.tuples(st.sampled_from(["ill", "well"]), st.tuples(on_members, on_apps)),
 )
@@ -189,33 +189,33 @@ budgets = st.one_of(
 )
 
 
-def plots(acts: Any) -> Any:
+def scenarios(steps: Any) -> Any:
     return st.builds(
-        Plot,
+        FleetScenario,
         placement=st.sampled_from(sorted(PLACEMENTS)),
         failover=st.booleans(),
         budget=budgets,
         at_once=st.booleans(),
         pace=st.sampled_from(["fast", "typical"]),
-        acts=st.lists(st.tuples(acts, pauses), min_size=1, max_size=6),
+        acts=st.lists(st.tuples(steps, pauses), min_size=1, max_size=6),
     )
 
 
 @FEW
-@given(plots(GENTLE))
-def test_voluntary_moves_never_reduce_ready_replicas(scenario: Plot) -> None:
-    spare = SPARED.get((scenario.budget or {}).get("maxUnavailable"))
+@given(scenarios(VOLUNTARY))
+def test_voluntary_moves_never_reduce_ready_replicas(scenario: FleetScenario) -> None:
+    spare = MAX_MISSING.get((scenario.budget or {}).get("maxUnavailable"))
 
-    def watch(observer: Witness) -> None:
+    def watch(observer: FleetObserver) -> None:
         if not scenario.at_once:
-            assert all(observer.lowest[app] >= REPLICAS for app in APPS), observer.lowest
+            assert all(observer.min_ready[app] >= REPLICAS for app in APPS), observer.min_ready
         elif spare is not None:
-            assert observer.lowest_of_all >= REPLICAS * len(APPS) - spare, observer.lowest
+            assert observer.min_ready_total >= REPLICAS * len(APPS) - spare, observer.min_ready
 
-    lived(scenario, watch)
+    check_scenario(scenario, watch)
 
 
 @FEW
-@given(plots(ROUGH))
-def test_fleet_converges_within_budgets_after_failures(scenario: Plot) -> None:
-    lived(scenario, lambda _: None)
+@given(scenarios(DISRUPTIVE))
+def test_fleet_converges_within_budgets_after_failures(scenario: FleetScenario) -> None:
+    check_scenario(scenario, lambda _: None)

@@ -38,10 +38,10 @@ from trimtab.registry import discover
 
 NAMES = ("m1", "m2", "m3")
 APPS = ("a", "b")
-EVENLY = ReplicaSchedulingStrategy(replica_scheduling_type="Divided", replica_division_preference="Weighted")
+EVEN_WEIGHTS = ReplicaSchedulingStrategy(replica_scheduling_type="Divided", replica_division_preference="Weighted")
 
 
-class Picture:
+class StaticFleetCache:
     def __init__(self, clusters: list[Cluster]) -> None:
         self.fleet = Fleet.of(clusters)
 
@@ -49,7 +49,7 @@ class Picture:
         return self.fleet.at(now)
 
 
-class Toy:
+class ModelFleet:
     """A fleet of plain objects: controllers run one after the other, replicas get ready some time after they start."""
 
     def __init__(self, budget: DisruptionBudgetSpec, at_once: bool) -> None:
@@ -58,22 +58,22 @@ class Toy:
         self.now = NOON
         self.objects: dict[tuple[type, str, str], Object] = {}
         self.memory: dict[Any, Any] = {}
-        self.started: dict[tuple[str, str], list[datetime]] = {}
-        self.dead: set[str] = set()
+        self.ready_at: dict[tuple[str, str], list[datetime]] = {}
+        self.unreachable: set[str] = set()
         self.generation = 0
         self.crash_after = -1
         for name in NAMES:
-            self.put(built_cluster(name))
+            self.store(make_cluster(name))
         for name in APPS:
-            self.put(built_binding(name))
-        self.put(DisruptionBudget(metadata=Meta(name="b", namespace="demo", resource_version="1"), spec=budget))
+            self.store(make_binding(name))
+        self.store(DisruptionBudget(metadata=Meta(name="b", namespace="demo", resource_version="1"), spec=budget))
         options = MoveOptions(mode="AtOnce" if at_once else "")
-        self.put(WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=options)))
+        self.store(WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=options)))
 
-    def put(self, thing: Object) -> None:
+    def store(self, thing: Object) -> None:
         self.objects[type(thing), thing.namespace, thing.name] = thing
 
-    def all(self, type_: type) -> list[Any]:
+    def objects_of(self, type_: type) -> list[Any]:
         return [thing for (kind, _, _), thing in sorted(self.objects.items(), key=lambda e: e[0][1:]) if kind is type_]
 
     def binding(self, app: str) -> ResourceBinding:
@@ -83,18 +83,20 @@ class Toy:
 
     def view(self) -> FakeView:
         raws = [deployment(name, labels={"app": name}) for name in APPS]
-        view = FakeView(self.objects.values(), now=self.now, raws=raws, parts={"fleet": Picture(self.all(Cluster))})
+        view = FakeView(
+            self.objects.values(), now=self.now, raws=raws, parts={"fleet": StaticFleetCache(self.objects_of(Cluster))}
+        )
         view.memory = self.memory
         return view
 
     def ready(self, app: str) -> dict[str, int]:
         return {
-            name: sum(at <= self.now for at in self.started.get((app, name), []))
+            name: sum(at <= self.now for at in self.ready_at.get((app, name), []))
             for name in NAMES
-            if name not in self.dead
+            if name not in self.unreachable
         }
 
-    def live(self) -> None:
+    def sync_members(self) -> None:
         """Members follow the bindings, and the bindings get the statuses of the members."""
         for app in APPS:
             binding = self.binding(app)
@@ -105,34 +107,34 @@ class Toy:
                 if task.from_cluster not in wanted
             }
             for name in NAMES:
-                if name in self.dead:
+                if name in self.unreachable:
                     continue
-                has = self.started.setdefault((app, name), [])
+                has = self.ready_at.setdefault((app, name), [])
                 del has[wanted.get(name, 0) :]
                 has += [self.now + 20 * timedelta(seconds=1)] * (wanted.get(name, 0) - len(has))
-            items = tuple(self.item(app, name, n) for name, n in sorted(wanted.items()))
-            self.put(binding.but(status=binding.status.but(aggregated_status=items)))
+            items = tuple(self.status_item(app, name, n) for name, n in sorted(wanted.items()))
+            self.store(binding.but(status=binding.status.but(aggregated_status=items)))
 
-    def item(self, app: str, name: str, wanted: int) -> AggregatedStatusItem:
-        if name in self.dead:
+    def status_item(self, app: str, name: str, wanted: int) -> AggregatedStatusItem:
+        if name in self.unreachable:
             return AggregatedStatusItem(cluster_name=name, applied=True, health="Unknown", status={"readyReplicas": 0})
         ready = self.ready(app).get(name, 0)
         health = "Healthy" if ready >= wanted else "Unhealthy"
         return AggregatedStatusItem(cluster_name=name, applied=True, health=health, status={"readyReplicas": ready})
 
-    def think(self) -> None:
+    def reconcile(self) -> None:
         for _ in range(4):
-            self.grant(effect for _, effect in schedule(self.all(ResourceBinding), self.view()))
+            self.apply_effects(effect for _, effect in schedule(self.objects_of(ResourceBinding), self.view()))
             for one in (taint_eviction, graceful_eviction, replacement_hold):
                 for app in APPS:
-                    self.grant(one(self.binding(app), self.view()))
-            for subject in self.all(DisruptionBudget):
-                self.grant(keep_budget(subject, self.view()))
-            for entry in self.all(Move):
-                self.grant(move_log(entry, self.view()))
-            self.live()
+                    self.apply_effects(one(self.binding(app), self.view()))
+            for subject in self.objects_of(DisruptionBudget):
+                self.apply_effects(keep_budget(subject, self.view()))
+            for entry in self.objects_of(Move):
+                self.apply_effects(move_log(entry, self.view()))
+            self.sync_members()
 
-    def grant(self, effects: Iterator[Any]) -> None:
+    def apply_effects(self, effects: Iterator[Any]) -> None:
         touched: set[tuple[type, str, str]] = set()
         for effect in list(effects):
             if isinstance(effect, RememberInProcess):
@@ -151,13 +153,13 @@ class Toy:
         self.crash_after -= 1
         before = self.objects.get((type(desired), desired.namespace, desired.name))
         if isinstance(desired, Binding) and isinstance(before, Binding):
-            self.explained(before, desired)
+            self.assert_decreases_are_logged(before, desired)
             bumped = before.spec != desired.spec
             generation = before.metadata.generation + (1 if bumped else 0)
             desired = desired.but(metadata=desired.metadata.but(generation=generation))
-        self.put(desired)
+        self.store(desired)
 
-    def explained(self, before: Binding, after: Binding) -> None:
+    def assert_decreases_are_logged(self, before: Binding, after: Binding) -> None:
         """Every decrease of a share has a Move that was written before."""
         had, has = binding_moves.current_placement(before), binding_moves.current_placement(after)
         for name, n in had.items():
@@ -168,10 +170,10 @@ class Toy:
                 assert entry is not None or undone or called_off, f"no Move explains why {n} replicas leave {name}"
 
     def check(self, voluntary_only: bool) -> None:
-        for subject in self.all(DisruptionBudget):
+        for subject in self.objects_of(DisruptionBudget):
             spec = subject.spec
             if spec.rate is not None:
-                starts = sorted(m.status.started for m in self.all(Move) if m.spec.budgets)
+                starts = sorted(m.status.started for m in self.objects_of(Move) if m.spec.budgets)
                 for at in starts:
                     assert sum(at <= other < at + timedelta(hours=1) for other in starts) <= spec.rate.disruptions
             if spec.max_concurrent is not None:
@@ -185,19 +187,19 @@ class Toy:
     def run(self, minutes: float, watch: Callable[[], None] = lambda: None) -> None:
         for _ in range(max(1, int(minutes * 6))):
             self.now += timedelta(seconds=10)
-            self.live()
-            self.think()
+            self.sync_members()
+            self.reconcile()
             watch()
 
 
-def built_cluster(name: str) -> Cluster:
+def make_cluster(name: str) -> Cluster:
     found = cluster(name)
     enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
     status = ClusterStatus(conditions=found.status.conditions, api_enablements=enabled)
     return found.but(status=status)
 
 
-def built_binding(app: str) -> ResourceBinding:
+def make_binding(app: str) -> ResourceBinding:
     return ResourceBinding(
         metadata=Meta(
             name=f"{app}-deployment",
@@ -212,12 +214,12 @@ def built_binding(app: str) -> ResourceBinding:
                 api_version="apps/v1", kind="Deployment", namespace="demo", name=app, uid=f"uid-{app}"
             ),
             replicas=4,
-            placement=Placement(cluster_affinity=ClusterAffinity(cluster_names=NAMES), replica_scheduling=EVENLY),
+            placement=Placement(cluster_affinity=ClusterAffinity(cluster_names=NAMES), replica_scheduling=EVEN_WEIGHTS),
         ),
     )
 
 
-def acted(model: Toy, action: tuple[str, str]) -> bool:
+def apply_action(model: ModelFleet, action: tuple[str, str]) -> bool:
     """Perform the action; returns whether it is voluntary."""
     what, name = action
     target = model.objects[Cluster, "", name] if name in NAMES else None
@@ -234,9 +236,9 @@ def acted(model: Toy, action: tuple[str, str]) -> bool:
         ready = target.status.conditions
         if what in ("kill", "revive"):
             status = "False" if what == "kill" else "True"
-            (model.dead.add if what == "kill" else model.dead.discard)(name)
+            (model.unreachable.add if what == "kill" else model.unreachable.discard)(name)
             ready = (Condition(type="Ready", status=status, last_transition_time=model.now),)
-        model.put(
+        model.store(
             target.but(
                 metadata=target.metadata.but(annotations=marked),
                 spec=target.spec.but(taints=tuple(taints)),
@@ -249,24 +251,24 @@ def acted(model: Toy, action: tuple[str, str]) -> bool:
         last = binding.status.last_scheduled_time or model.now
         at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
         stamped = binding_moves.with_reschedule_request(binding, at, "Rebalance", "job")
-        model.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
+        model.store(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
     if what == "forget":
         model.memory.clear()
     if what == "crash":
         model.crash_after = int(name)
-        model.think()
+        model.reconcile()
         model.crash_after = -1
     return True
 
 
-GENTLE = st.one_of(
+VOLUNTARY = st.one_of(
     st.tuples(st.sampled_from(["cordon", "uncordon", "drain", "undrain"]), st.sampled_from(NAMES)),
     st.tuples(st.just("rebalance"), st.sampled_from(APPS)),
     st.tuples(st.just("crash"), st.sampled_from(["0", "1", "2", "3"])),
     st.just(("forget", "")),
 )
-ROUGH = st.one_of(
-    GENTLE, st.tuples(st.sampled_from(["kill", "revive", "evacuate", "unevacuate"]), st.sampled_from(NAMES))
+DISRUPTIVE = st.one_of(
+    VOLUNTARY, st.tuples(st.sampled_from(["kill", "revive", "evacuate", "unevacuate"]), st.sampled_from(NAMES))
 )
 BUDGETS = st.builds(
     lambda limit, rate, most: DisruptionBudgetSpec(
@@ -283,45 +285,47 @@ BUDGETS = st.builds(
 FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def watched(model: Toy, *, at_once: bool) -> None:
+def assert_safe(model: ModelFleet, *, at_once: bool) -> None:
     model.check(voluntary_only=True)
     assert at_once or all(sum(model.ready(app).values()) >= 4 for app in APPS), (
         "a replica was removed before its replacement was ready"
     )
 
 
-def strict(**spec: Any) -> DisruptionBudgetSpec:
+def budget_spec(**spec: Any) -> DisruptionBudgetSpec:
     return DisruptionBudgetSpec(target="Workloads", selector=LabelSelector()).but(**spec)
 
 
 @FEW
-@example(strict(rate=DisruptionRate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)])
-@example(strict(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
-@example(strict(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
-@given(BUDGETS, st.booleans(), st.lists(st.tuples(GENTLE, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
+@example(
+    budget_spec(rate=DisruptionRate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)]
+)
+@example(budget_spec(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
+@example(budget_spec(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
+@given(BUDGETS, st.booleans(), st.lists(st.tuples(VOLUNTARY, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
 def test_voluntary_moves_never_overspend_a_budget_or_remove_the_last_copy(
     budget: Any, at_once: bool, acts: Any
 ) -> None:
-    model = Toy(budget, at_once)
+    model = ModelFleet(budget, at_once)
     model.run(1)
     assert all(sum(model.ready(app).values()) == 4 for app in APPS)
     for action, minutes in acts:
-        acted(model, action)
-        model.run(minutes, lambda: watched(model, at_once=at_once))
+        apply_action(model, action)
+        model.run(minutes, lambda: assert_safe(model, at_once=at_once))
     assert all(sum(binding_moves.current_placement(model.binding(app)).values()) == 4 for app in APPS)
 
 
 @FEW
-@given(BUDGETS, st.lists(st.tuples(ROUGH, st.sampled_from([0.4, 2, 12])), min_size=1, max_size=6))
+@given(BUDGETS, st.lists(st.tuples(DISRUPTIVE, st.sampled_from([0.4, 2, 12])), min_size=1, max_size=6))
 def test_evictions_end_and_the_fleet_recovers_from_failures(budget: Any, acts: Any) -> None:
-    model = Toy(budget, at_once=False)
+    model = ModelFleet(budget, at_once=False)
     model.run(1)
     for action, minutes in acts:
-        acted(model, action)
+        apply_action(model, action)
         model.run(minutes, lambda: model.check(voluntary_only=False))
     for name in NAMES:
         for what in ("revive", "uncordon", "unevacuate", "undrain"):
-            acted(model, (what, name))
+            apply_action(model, (what, name))
     model.run(25)
     for app in APPS:
         binding = model.binding(app)

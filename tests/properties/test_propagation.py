@@ -63,15 +63,15 @@ STRATEGIES = [
 ]
 
 
-class Life:
+class RunningFleet:
     """A fleet of three members on the virtual clock."""
 
     def __init__(self, fleet: EmbeddedFleet, runner: StoryRunner) -> None:
         self.fleet = fleet
-        self._stage = runner
+        self._runner = runner
 
     async def apply(self, obj: Raw) -> None:
-        await self._stage.objects.apply("", obj)
+        await self._runner.objects.apply("", obj)
 
     async def settle(self) -> None:
         await asyncio.sleep(60)
@@ -100,7 +100,7 @@ class Life:
         return Counter(f"{work['metadata']['namespace']}/{work['metadata']['name']}" for work in listing)
 
 
-def live(act: Any) -> Any:
+def run_in_fleet(scenario: Any) -> Any:
     """Run `scenario` in a new fleet."""
 
     async def run() -> Any:
@@ -112,7 +112,7 @@ def live(act: Any) -> Any:
             await fleet.start()
             runner = StoryRunner(story, fleet, clock, lambda _, __: None)
             await asyncio.sleep(15)
-            return await act(Life(fleet, runner))
+            return await scenario(RunningFleet(fleet, runner))
         finally:
             await fleet.stop()
             await fleet.host.stop()
@@ -126,7 +126,7 @@ workloads = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(STRATEGIES)),
 @FEW
 @given(workloads, st.lists(st.integers(0, 12), max_size=3))
 def test_replicas_are_conserved(wanted: list[tuple[int, Raw]], scales: list[int]) -> None:
-    async def act(running_fleet: Life) -> None:
+    async def act(running_fleet: RunningFleet) -> None:
         for number, (replicas, scheduling) in enumerate(wanted):
             await running_fleet.apply(deployment(f"app{number}", replicas))
             await running_fleet.apply(policy(f"app{number}", scheduling))
@@ -143,7 +143,7 @@ def test_replicas_are_conserved(wanted: list[tuple[int, Raw]], scales: list[int]
                 await running_fleet.placements(),
             )
 
-    live(act)
+    run_in_fleet(act)
 
 
 @FEW
@@ -157,25 +157,25 @@ def test_order_and_restarts_do_not_matter(wanted: list[tuple[int, Raw]], rng: ra
     shuffled = rng.sample(objects, len(objects))
     restarts = [rng.random() < 0.5 for _ in objects]
 
-    async def apply_in_order(running_fleet: Life) -> Any:
+    async def apply_in_order(running_fleet: RunningFleet) -> Any:
         for obj in objects:
             await running_fleet.apply(obj)
         await running_fleet.settle()
-        return await ended(running_fleet)
+        return await final_state(running_fleet)
 
-    async def apply_shuffled(running_fleet: Life) -> Any:
+    async def apply_shuffled(running_fleet: RunningFleet) -> Any:
         for obj, restarts_now in zip(shuffled, restarts, strict=True):
             await running_fleet.apply(obj)
             await asyncio.sleep(rng.choice([0.0, 0.01, 0.2]))
             if restarts_now:
                 await running_fleet.restart()
         await running_fleet.settle()
-        return await ended(running_fleet)
+        return await final_state(running_fleet)
 
-    assert live(apply_in_order) == live(apply_shuffled)
+    assert run_in_fleet(apply_in_order) == run_in_fleet(apply_shuffled)
 
 
-async def ended(running_fleet: Life) -> Any:
+async def final_state(running_fleet: RunningFleet) -> Any:
     """The final state; shares are sorted because uids decide which of equal clusters gets the odd replica."""
     spread = {name: sorted(shares.values()) for name, shares in (await running_fleet.running()).items()}
     return spread, sum((await running_fleet.works()).values()), sorted(await running_fleet.placements())
@@ -184,28 +184,28 @@ async def ended(running_fleet: Life) -> Any:
 def test_settled_fleet_writes_nothing() -> None:
     """Zero writes in one hour except heartbeats, for every strategy."""
 
-    async def act(running_fleet: Life) -> Counter[str]:
+    async def act(running_fleet: RunningFleet) -> Counter[str]:
         for number, scheduling in enumerate(STRATEGIES):
             await running_fleet.apply(deployment(f"app{number}", 6))
             await running_fleet.apply(policy(f"app{number}", scheduling))
         await running_fleet.apply(deployment("too-large", 100_000))
         await running_fleet.apply(policy("too-large", STRATEGIES[-1]))
         await asyncio.sleep(1800)
-        watching = [asyncio.ensure_future(written(server)) for server in servers(running_fleet.fleet)]
+        watching = [asyncio.ensure_future(count_writes(server)) for server in servers(running_fleet.fleet)]
         await asyncio.sleep(3600)
         for task in watching:
             task.cancel()
         counted = await asyncio.gather(*watching)
         return sum(counted, Counter())
 
-    assert live(act) == Counter()
+    assert run_in_fleet(act) == Counter()
 
 
 def servers(fleet: EmbeddedFleet) -> list[ApiServer]:
     return [fleet.host, *(member.server for member in fleet.world)]
 
 
-async def written(server: ApiServer) -> Counter[str]:
+async def count_writes(server: ApiServer) -> Counter[str]:
     """Writes by key until the task is cancelled."""
     keys: Counter[str] = Counter()
     watch = server.store.watch("/registry/")

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.hypothesis_settings import tried
+from properties.hypothesis_settings import example_settings
 from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, run_in_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
@@ -23,13 +23,13 @@ from trimtab.simulate.member import SimulatedMember
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
 OBJECTIVES = ("UnderutilisedNodes", "BetterAffinity", "HardViolation", "Consolidate", "Defragment")
-HOME = "home"
+PREFERRED_LABEL = "home"
 """The label of the node that an application prefers."""
 
 apps = st.lists(
     st.tuples(st.integers(1, 6), st.sampled_from(["300m", "700m", "1500m"]), st.booleans()), min_size=2, max_size=4
 )
-troubles = st.lists(
+disturbances = st.lists(
     st.tuples(st.sampled_from(["flip", "flip", "forget", "cordon", "taint", "restart", "kill"]), st.integers(0, 3)),
     min_size=1,
     max_size=5,
@@ -37,38 +37,38 @@ troubles = st.lists(
 thresholds = st.sampled_from([5.0, 60.0])
 
 
-@tried(4)
-@given(apps, troubles, thresholds)
+@example_settings(4)
+@given(apps, disturbances, thresholds)
 @example([(2, "300m", True), (1, "300m", False)], [("flip", 1), ("flip", 0), ("forget", 0), ("flip", 1)], 60.0)
 def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(
     sizes: list[tuple[int, str, bool]], script: list[tuple[str, int]], threshold: float
 ) -> None:
     async def story(member: SimulatedMember) -> None:
-        await furnish(member, sizes, threshold)
+        await create_workloads(member, sizes, threshold)
         seen: dict[str, MoveRecord] = {}
         for disturbance, number in script:
             await disturb(member, disturbance, list(member.kubelets.machines)[number])
-            await live(member, seen, minutes=20)
-        await live(member, seen, minutes=150)
+            await record_moves(member, seen, minutes=20)
+        await record_moves(member, seen, minutes=150)
         rescheduled_events = [
             one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"
         ]
         assert {
             one["involvedObject"]["uid"] for one in rescheduled_events if one["involvedObject"]["kind"] == "Pod"
         } <= seen.keys()
-        check(list(seen.values()), threshold)
-        before = await traces(member)
+        assert_no_ping_pong(list(seen.values()), threshold)
+        before = await observable_state(member)
         await asyncio.sleep(3600)
-        assert await traces(member) == before
+        assert await observable_state(member) == before
 
     run_in_member(story, fleet(nodes=4))
 
 
-async def furnish(member: SimulatedMember, sizes: list[tuple[int, str, bool]], threshold: float) -> None:
+async def create_workloads(member: SimulatedMember, sizes: list[tuple[int, str, bool]], threshold: float) -> None:
     nodes = list(member.kubelets.machines)
     for number, (replicas, cpu, has_preference) in enumerate(sizes):
-        here = {"key": HOME, "operator": "In", "values": [f"app{number}"]}
-        await settle_at(member, f"app{number}", nodes[number % len(nodes)])
+        here = {"key": PREFERRED_LABEL, "operator": "In", "values": [f"app{number}"]}
+        await prefer_node(member, f"app{number}", nodes[number % len(nodes)])
         preferred_term = {"weight": 50, "preference": {"matchExpressions": [here]}}
         affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred_term]}}
         more: dict[str, Any] = {"affinity": affinity} if has_preference else {}
@@ -81,17 +81,19 @@ async def furnish(member: SimulatedMember, sizes: list[tuple[int, str, bool]], t
     await member.client.create(CONFIGS, body)
 
 
-async def settle_at(member: SimulatedMember, app: str, node: str) -> None:
+async def prefer_node(member: SimulatedMember, app: str, node: str) -> None:
     """Make this node the only one that the application prefers."""
     for one in member.kubelets.machines:
         labels = (await member.client.get(NODES, "", one))["metadata"]["labels"]
-        if one == node or labels.get(HOME) == app:
-            await member.client.patch(NODES, "", one, {"metadata": {"labels": {HOME: app if one == node else None}}})
+        if one == node or labels.get(PREFERRED_LABEL) == app:
+            await member.client.patch(
+                NODES, "", one, {"metadata": {"labels": {PREFERRED_LABEL: app if one == node else None}}}
+            )
 
 
 async def disturb(member: SimulatedMember, disturbance: str, node: str) -> None:
     if disturbance == "flip":
-        await settle_at(member, "app0", node)
+        await prefer_node(member, "app0", node)
     elif disturbance == "forget":  # avoid lists are cleared; the move history remains
         for one in member.kubelets.machines:
             await member.client.patch(NODES, "", one, {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: None}}})
@@ -113,7 +115,7 @@ async def disturb(member: SimulatedMember, disturbance: str, node: str) -> None:
         await member.recover_node(node)
 
 
-async def live(member: SimulatedMember, seen: dict[str, MoveRecord], minutes: int) -> None:
+async def record_moves(member: SimulatedMember, moves: dict[str, MoveRecord], minutes: int) -> None:
     """Let time pass and collect every move from the rescheduler's history."""
     for _ in range(minutes):
         await asyncio.sleep(60)
@@ -122,10 +124,10 @@ async def live(member: SimulatedMember, seen: dict[str, MoveRecord], minutes: in
         except NotFound:
             continue
         for move in msgspec.json.decode(state["history.json"], type=ReschedulingHistory).moves:
-            seen[move.pod] = move
+            moves[move.pod] = move
 
 
-def check(moves: list[MoveRecord], threshold: float) -> None:
+def assert_no_ping_pong(moves: list[MoveRecord], threshold: float) -> None:
     for move in moves:
         back = [
             other
@@ -137,7 +139,7 @@ def check(moves: list[MoveRecord], threshold: float) -> None:
         assert all(other.gain >= 2 * threshold for other in back)
 
 
-async def traces(member: SimulatedMember) -> tuple[Any, ...]:
+async def observable_state(member: SimulatedMember) -> tuple[Any, ...]:
     """Everything that a rescheduler changes: pods and its state."""
     try:
         state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["metadata"]["resourceVersion"]

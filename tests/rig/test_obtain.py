@@ -26,7 +26,7 @@ echo "dial tcp: no route to host"; exit 1
 """
 
 
-class Machine:
+class FakeMachine:
     """A home, cache and PATH for the test, so that nothing real is built or found."""
 
     def __init__(self, root: Path) -> None:
@@ -40,7 +40,7 @@ class Machine:
             "XDG_CACHE_HOME": str(self.cache),
         }
 
-    def put(self, directory: Path, name: str, script: str) -> None:
+    def write_script(self, directory: Path, name: str, script: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(script)
         (directory / name).chmod(0o755)
@@ -56,26 +56,26 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
 
 
-def test_missing_go_is_reported(machine: Machine) -> None:
+def test_missing_go_is_reported(machine: FakeMachine) -> None:
     completed = machine.obtain()
     assert completed.returncode == 1
     assert "Go is not installed" in completed.stderr
 
 
-def test_unreachable_module_registry_is_named(machine: Machine) -> None:
-    machine.put(machine.tools, "go", OFFLINE_GO)
+def test_unreachable_module_registry_is_named(machine: FakeMachine) -> None:
+    machine.write_script(machine.tools, "go", OFFLINE_GO)
     completed = machine.obtain()
     assert completed.returncode == 1
     assert "GOPROXY=https://registry.example" in completed.stderr
     assert "no route to host" in completed.stderr
 
 
-def test_binaries_are_built_once(machine: Machine) -> None:
-    machine.put(machine.tools, "go", GO)
+def test_binaries_are_built_once(machine: FakeMachine) -> None:
+    machine.write_script(machine.tools, "go", GO)
     first, second = machine.obtain(), machine.obtain()
     assert first.returncode == second.returncode == 0, first.stderr
     assert [name for name in NAMES if f"Building {name} " in first.stdout] == list(NAMES)
@@ -83,30 +83,30 @@ def test_binaries_are_built_once(machine: Machine) -> None:
     assert f"KUBEBUILDER_ASSETS={machine.binaries}" in second.stdout
 
 
-def test_only_missing_or_broken_binaries_are_built(machine: Machine) -> None:
-    machine.put(machine.tools, "go", GO)
+def test_only_missing_or_broken_binaries_are_built(machine: FakeMachine) -> None:
+    machine.write_script(machine.tools, "go", GO)
     for name in NAMES:
-        machine.put(machine.binaries, name, FINISHED)
-    machine.put(machine.binaries, "kube-scheduler", "#!/bin/sh\nexit 3\n")
+        machine.write_script(machine.binaries, name, FINISHED)
+    machine.write_script(machine.binaries, "kube-scheduler", "#!/bin/sh\nexit 3\n")
     (machine.binaries / "kubectl").unlink()
     completed = machine.obtain()
     assert completed.returncode == 0, completed.stderr
     assert [name for name in NAMES if f"Building {name} " in completed.stdout] == ["kube-scheduler", "kubectl"]
 
 
-def test_given_binaries_are_used_unchanged(machine: Machine, tmp_path: Path) -> None:
+def test_given_binaries_are_used_unchanged(machine: FakeMachine, tmp_path: Path) -> None:
     given = tmp_path / "given"
     for name in NAMES:
-        machine.put(given, name, "#!/bin/sh\necho another release\n")
+        machine.write_script(given, name, "#!/bin/sh\necho another release\n")
     completed = machine.obtain(KUBEBUILDER_ASSETS=str(given))
     assert completed.returncode == 0, completed.stderr
     assert f"KUBEBUILDER_ASSETS={given}" in completed.stdout
     assert not machine.cache.exists()
 
 
-def test_check_builds_nothing_and_names_missing_binaries(machine: Machine) -> None:
+def test_check_builds_nothing_and_names_missing_binaries(machine: FakeMachine) -> None:
     for name in NAMES[1:]:
-        machine.put(machine.binaries, name, FINISHED)
+        machine.write_script(machine.binaries, name, FINISHED)
     completed = machine.obtain("--check")
     assert completed.returncode == 1
     assert completed.stderr.strip() == f"In {machine.binaries}: etcd is missing"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from compat.k8s_cases import Outcome, differences, judged
+from compat.k8s_cases import Outcome, compare_cases, differences
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -24,23 +24,23 @@ NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
-    return judged(path, judge)
+    return compare_cases(path, case_differences)
 
 
-def judge(case: dict[str, Any]) -> list[str]:
+def case_differences(case: dict[str, Any]) -> list[str]:
     expected = dict(case["expect"])
     conflict = expected["code"] == 409
     for field in ("status", *(("message", "causes", "retryAfterSeconds") if conflict else ())):
         expected.pop(field, None)
     if expected.get("causes"):
         expected["causes"] = [cause["message"] for cause in expected["causes"]]
-    got = answer(case)
+    got = eviction_result(case)
     if conflict:
         got.pop("message")
     return differences(expected, got)
 
 
-def answer(case: dict[str, Any]) -> dict[str, Any]:
+def eviction_result(case: dict[str, Any]) -> dict[str, Any]:
     dry = bool(case.get("dryRunInRequest") or case.get("dryRunInBody"))
     budgets = [budget(entry) for entry in case["pdbs"] or []]
     preconditions = Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or "")
@@ -57,7 +57,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         "deleted": done,
         "disruptionTargetConditionSet": done,
         "deletePreconditionRV": sent_version(given, dry=dry),
-        "pdbsAfter": [after(one, given, dry=dry) for one in budgets],
+        "pdbsAfter": [status_after(one, given, dry=dry) for one in budgets],
     }
 
 
@@ -109,7 +109,7 @@ def sent_version(given: EvictionVerdict, *, dry: bool) -> str | None:
     return given.pinned_version if dry else str(int(given.pinned_version) + 1)
 
 
-def after(before: PodDisruptionBudget, given: EvictionVerdict, *, dry: bool) -> dict[str, Any]:
+def status_after(before: PodDisruptionBudget, given: EvictionVerdict, *, dry: bool) -> dict[str, Any]:
     debit = next((debit for debit in given.charges if debit.budget == before.name), None)
     status = (
         before.status if debit is None or dry else charge_pod_budget(before, debit, "p", UNKNOWN_CAUSE, NOON).status

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from compat.k8s_cases import Outcome, differences, judged
+from compat.k8s_cases import Outcome, compare_cases, differences
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -27,15 +27,15 @@ COMPARED = (
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
-    return judged(path, judge)
+    return compare_cases(path, case_differences)
 
 
-def judge(case: dict[str, Any]) -> list[str]:
+def case_differences(case: dict[str, Any]) -> list[str]:
     expected = {field: case["expect"].get(field) for field in COMPARED}
-    return differences(expected, answer(case))
+    return differences(expected, sync_result(case))
 
 
-def answer(case: dict[str, Any]) -> dict[str, Any]:
+def sync_result(case: dict[str, Any]) -> dict[str, Any]:
     status = next_status(budget(case), [pod(entry) for entry in case.get("pods") or []], controllers(case), NOON)
     (condition,) = status.conditions
     return {

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from compat.families.k8s_sched import picture
-from compat.k8s_cases import Outcome, differences, judged
+from compat.families.k8s_sched import node_snapshot
+from compat.k8s_cases import Outcome, compare_cases, differences
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -18,12 +18,12 @@ from trimtab.decide.pods.schedule import explain
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
-    return judged(path, judge)
+    return compare_cases(path, case_differences)
 
 
-def judge(case: dict[str, Any]) -> list[str]:
+def case_differences(case: dict[str, Any]) -> list[str]:
     fields = ("filter", "filterCode", "victims", "pdbViolations")
-    got = answer(case)
+    got = preemption_result(case)
     found_differences = differences(
         {field: case.get(field) for field in fields}, {field: got.get(field) for field in fields}
     )
@@ -34,8 +34,8 @@ def judge(case: dict[str, Any]) -> list[str]:
     return found_differences
 
 
-def answer(case: dict[str, Any]) -> dict[str, Any]:
-    fleet = picture(case)
+def preemption_result(case: dict[str, Any]) -> dict[str, Any]:
+    fleet = node_snapshot(case)
     pod = msgspec.convert(case["pod"], Pod, strict=False)
     opinions = explain(pod, fleet)
     filtered = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from compat.k8s_cases import Outcome, differences, judged
+from compat.k8s_cases import Outcome, compare_cases, differences
 
 from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
@@ -19,21 +19,21 @@ COMPARED = ("filter", "filterCode", "scores", "total", "best")
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
-    return judged(path, judge)
+    return compare_cases(path, case_differences)
 
 
-def judge(case: dict[str, Any]) -> list[str]:
-    return differences({field: case.get(field) for field in COMPARED}, answer(case))
+def case_differences(case: dict[str, Any]) -> list[str]:
+    return differences({field: case.get(field) for field in COMPARED}, scheduling_result(case))
 
 
-def picture(case: dict[str, Any]) -> NodeSnapshot:
+def node_snapshot(case: dict[str, Any]) -> NodeSnapshot:
     nodes = msgspec.convert(case["nodes"], tuple[Node, ...], strict=False)
     pods = msgspec.convert(case.get("pods") or [], tuple[Pod, ...], strict=False)
     return NodeSnapshot.of(nodes, pods)
 
 
-def answer(case: dict[str, Any]) -> dict[str, Any]:
-    fleet = picture(case)
+def scheduling_result(case: dict[str, Any]) -> dict[str, Any]:
+    fleet = node_snapshot(case)
     pod = msgspec.convert(case["pod"], Pod, strict=False)
     opinions = explain(pod, fleet)
     feasible = [opinion for opinion in opinions if opinion.rejection is None]

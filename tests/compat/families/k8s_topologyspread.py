@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from compat.k8s_cases import Outcome, judged
-from compat.k8s_cluster import judge
+from compat.k8s_cases import Outcome, compare_cases
+from compat.k8s_cluster import case_differences
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
-    return judged(path, lambda case: judge(case, case["spreadArgs"]))
+    return compare_cases(path, lambda case: case_differences(case, case["spreadArgs"]))

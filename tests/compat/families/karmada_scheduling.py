@@ -30,7 +30,7 @@ def run(path: Path) -> Iterator[tuple[str, bool, str]]:
             yield case["id"], not differences, "; ".join(differences)
 
 
-def answer(case: dict[str, Any]) -> tuple[str, BindingDecision]:
+def schedule_case(case: dict[str, Any]) -> tuple[str, BindingDecision]:
     features, options = case.get("features") or {}, case.get("options") or {}
     gates = FeatureGates(
         components=features.get("MultiplePodTemplatesScheduling", False),
@@ -46,12 +46,12 @@ def answer(case: dict[str, Any]) -> tuple[str, BindingDecision]:
 
 def compare(case: dict[str, Any]) -> Iterable[str]:
     expect = case["expect"]
-    fired, decision = answer(case)
+    fired, decision = schedule_case(case)
     if fired != expect["trigger"]:
         yield f"trigger: expected {expect['trigger']}, got {fired}"
     got = outcome(decision)
-    if got["clusters"] not in accepted(expect):
-        yield f"clusters: expected {accepted(expect)[0]}, got {got['clusters']}"
+    if got["clusters"] not in accepted_outcomes(expect):
+        yield f"clusters: expected {accepted_outcomes(expect)[0]}, got {got['clusters']}"
     for field in (
         "ok",
         "affinityName",
@@ -66,8 +66,8 @@ def compare(case: dict[str, Any]) -> Iterable[str]:
         if got[field] != wanted:
             yield f"{field}: expected {wanted!r}, got {got[field]!r}"
     yield from compare_texts(expect, decision)
-    if "upstreamTest" in case and plain(decision) != case["upstreamTest"]:
-        yield f"upstreamTest: expected {case['upstreamTest']}, got {plain(decision)}"
+    if "upstreamTest" in case and replicas_by_cluster(decision) != case["upstreamTest"]:
+        yield f"upstreamTest: expected {case['upstreamTest']}, got {replicas_by_cluster(decision)}"
 
 
 ABSENT: dict[str, Any] = {
@@ -87,7 +87,7 @@ def outcome(decision: BindingDecision) -> dict[str, Any]:
     return {
         "ok": decision.ok,
         "clusters": shares(
-            [{"name": t.name, "replicas": t.replicas, "components": written(t)} for t in decision.targets]
+            [{"name": t.name, "replicas": t.replicas, "components": target_json(t)} for t in decision.targets]
         ),
         "affinityName": decision.affinity_name,
         "attempts": [
@@ -102,7 +102,7 @@ def outcome(decision: BindingDecision) -> dict[str, Any]:
     }
 
 
-def written(target: Any) -> list[dict[str, Any]]:
+def target_json(target: Any) -> list[dict[str, Any]]:
     return [{"name": component.name, "replicas": component.replicas} for component in target.components]
 
 
@@ -111,11 +111,11 @@ def shares(clusters: list[dict[str, Any]] | None) -> dict[str, Any]:
     return {c["name"]: (c.get("replicas", 0), c.get("components") or []) for c in clusters or []}
 
 
-def plain(decision: BindingDecision) -> dict[str, int]:
+def replicas_by_cluster(decision: BindingDecision) -> dict[str, int]:
     return dict(decision.clusters)
 
 
-def accepted(expect: dict[str, Any]) -> list[dict[str, Any]]:
+def accepted_outcomes(expect: dict[str, Any]) -> list[dict[str, Any]]:
     outcomes = [expect["outcome"], *([expect["stableSortAlternative"]] if "stableSortAlternative" in expect else [])]
     return [shares(one.get("clusters")) for one in outcomes]
 

@@ -19,7 +19,7 @@ def run(path: Path) -> Iterator[tuple[str, bool, str]]:
             yield case["id"], not difference, difference
 
 
-def _given(case: Raw) -> Raw:
+def _given_placement(case: Raw) -> Raw:
     """The placement as given: the recording drops empty lists, and tags mark their places."""
     placement: Raw = case["placement"]
     if "coexist-empty" in case["tags"]:
@@ -37,7 +37,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _difference(case: Raw) -> str:
-    filled = fill_placement(_given(case))
+    filled = fill_placement(_given_placement(case))
     if _without_empty(filled) != _without_empty(case["expect"]["defaulted"]):
         return f"defaulted to {filled}, expected {case['expect']['defaulted']}"
     found = list(check_placement(filled, "spec.placement"))

@@ -37,60 +37,60 @@ CEL_TEXT = "compilation failed"
 def run(path: str | Path) -> Iterator[Outcome]:
     plugins.load()
     for case in cases(path):
-        differences = list(judge(case))
+        differences = list(case_differences(case))
         yield case["in"]["id"], not differences, "; ".join(differences)
 
 
-def read(type_: type[Object], raw: dict[str, Any]) -> Any:
+def decode_object(type_: type[Object], raw: dict[str, Any]) -> Any:
     return msgspec.convert(raw, type_, strict=False)
 
 
-def judge(case: dict[str, Any]) -> Iterator[str]:
+def case_differences(case: dict[str, Any]) -> Iterator[str]:
     given, recorded = case["in"], case["out"]
-    things = [read(type_, raw) for field, type_ in KINDS.items() for raw in given.get(field) or ()]
-    placement = read(OcmPlacement, given["placement"])
+    things = [decode_object(type_, raw) for field, type_ in KINDS.items() for raw in given.get(field) or ()]
+    placement = decode_object(OcmPlacement, given["placement"])
     now = msgspec.convert(given["now"], type=datetime)
     view = FakeView([*things, placement], now=now, profile=UPSTREAM, parts={"cel": compiler()})
     effects = list(reconcile_placement(placement, view))
     if recorded.get("skipped") or recorded.get("listError"):
-        yield from unwritten(effects)
-        yield from list_fault(recorded, placement, view)
+        yield from unexpected_writes(effects)
+        yield from list_fault_differences(recorded, placement, view)
     elif recorded.get("panic"):
-        yield from unmoved(effects)
+        yield from unexpected_decision_changes(effects)
     else:
         snapshot = PlacementSnapshotCache(things).snapshot(now)
         decision = decide(ocm_request_of(placement, snapshot, compiler()), snapshot)
-        yield from compare(
-            "", thought(decision, snapshot), {field: recorded[field] for field in ("totals", "selected")}
+        yield from compare_field(
+            "", decision_result(decision, snapshot), {field: recorded[field] for field in ("totals", "selected")}
         )
-        yield from told(recorded, done(placement, things, effects, decision))
+        yield from result_differences(recorded, state_after(placement, things, effects, decision))
 
 
-def unwritten(effects: list[Effect]) -> Iterator[str]:
+def unexpected_writes(effects: list[Effect]) -> Iterator[str]:
     written = [effect for effect in effects if isinstance(effect, Object | Delete | RecordEvent)]
     if written:
         yield f"expected no writes, ours: {written!r}"
 
 
-def unmoved(effects: list[Effect]) -> Iterator[str]:
+def unexpected_decision_changes(effects: list[Effect]) -> Iterator[str]:
     moved = [effect for effect in effects if isinstance(effect, PlacementDecision | Delete)]
     if moved:
         yield f"expected no changed decision, ours: {moved!r}"
 
 
-def list_fault(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
+def list_fault_differences(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
     if not recorded.get("listError"):
         return
     snapshot = view.part("atlas").scene(view.now)
     try:
         decide(ocm_request_of(placement, snapshot), snapshot)
     except UnlistableClusterSet as fault:
-        yield from compare("listError", str(fault), recorded["listError"])
+        yield from compare_field("listError", str(fault), recorded["listError"])
     else:
         yield "an unreadable cluster set was read"
 
 
-def thought(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, Any]:
+def decision_result(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, Any]:
     names = snapshot.fleet.names
     found = decision.result
     totals = [] if found.totals is None else found.totals.tolist()
@@ -100,7 +100,9 @@ def thought(decision: OcmDecision, snapshot: PlacementSnapshot) -> dict[str, Any
     }
 
 
-def done(placement: OcmPlacement, things: list[Object], effects: list[Effect], decision: OcmDecision) -> dict[str, Any]:
+def state_after(
+    placement: OcmPlacement, things: list[Object], effects: list[Effect], decision: OcmDecision
+) -> dict[str, Any]:
     """The state after the effects are applied, in the form of the recording."""
     decisions = {
         thing.name: thing
@@ -112,7 +114,7 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Effect], d
     writes, after = [], placement
     for effect in effects:
         if isinstance(effect, PlacementDecision):
-            writes += written(decisions.get(effect.name), effect)
+            writes += write_records(decisions.get(effect.name), effect)
             decisions[effect.name] = effect
         elif isinstance(effect, OcmPlacement):
             writes.append(f"patch placements/status {effect.name}")
@@ -122,7 +124,7 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Effect], d
             writes.append(f"delete placementdecisions {effect.target.name}")
             del decisions[effect.target.name]
     return {
-        "placementDecisions": [shown(decisions[name]) for name in sorted(decisions)],
+        "placementDecisions": [decision_json(decisions[name]) for name in sorted(decisions)],
         "placementStatus": status_of(after),
         "requeueAt": decision.result.recheck_at.isoformat().replace("+00:00", "Z")
         if decision.result.recheck_at
@@ -134,7 +136,7 @@ def done(placement: OcmPlacement, things: list[Object], effects: list[Effect], d
     }
 
 
-def written(before: PlacementDecision | None, after: PlacementDecision) -> list[str]:
+def write_records(before: PlacementDecision | None, after: PlacementDecision) -> list[str]:
     records = []
     if before is None:
         records.append(f"create placementdecisions {after.name}")
@@ -145,7 +147,7 @@ def written(before: PlacementDecision | None, after: PlacementDecision) -> list[
     return records
 
 
-def shown(decision: PlacementDecision) -> dict[str, Any]:
+def decision_json(decision: PlacementDecision) -> dict[str, Any]:
     return {"name": decision.name, "labels": decision.metadata.labels, "clusters": clusters_of(decision)}
 
 
@@ -168,46 +170,54 @@ def status_of(placement: OcmPlacement) -> dict[str, Any]:
     }
 
 
-def told(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+def result_differences(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     recorded = dict(recorded)
     recorded["placementDecisions"] = sorted(recorded["placementDecisions"] or [], key=lambda d: d["name"])
     status = dict(recorded["placementStatus"])
     status["conditions"] = sorted(status["conditions"], key=lambda c: c["type"])
     status["decisionGroups"] = status["decisionGroups"] or []
     alternatives = recorded.get("statusAlternatives") or [recorded["status"]]
-    ours_is_one = without_compiler(ours["status"]) in [without_compiler(one) for one in alternatives]
+    ours_is_one = without_compiler_message(ours["status"]) in [without_compiler_message(one) for one in alternatives]
     if not ours_is_one:
         yield f"status: recorded {alternatives!r}, ours {ours['status']!r}"
     may_vary = len(alternatives) > 1
     if may_vary and ours_is_one and ours["status"]["code"] == "Misconfigured":
-        status["conditions"] = [saying(condition, ours["status"]) for condition in status["conditions"]]
+        status["conditions"] = [
+            with_alternative_message(condition, ours["status"]) for condition in status["conditions"]
+        ]
     for field in ("placementDecisions", "requeueAt"):
-        yield from compare(field, ours[field], recorded[field])
-    yield from compare("placementStatus", without_compiler(ours["placementStatus"]), without_compiler(status))
-    yield from compare("writes", in_some_order(ours["writes"]), in_some_order(recorded["writes"] or []))
+        yield from compare_field(field, ours[field], recorded[field])
+    yield from compare_field(
+        "placementStatus", without_compiler_message(ours["placementStatus"]), without_compiler_message(status)
+    )
+    yield from compare_field(
+        "writes", with_unordered_deletions(ours["writes"]), with_unordered_deletions(recorded["writes"] or [])
+    )
     if not may_vary:
-        yield from compare("events", in_some_order(ours["events"]), in_some_order(recorded["events"] or []))
-        error = without_compiler(recorded["syncError"])
-        yield from compare("syncError", without_compiler(ours["syncError"]), error)
+        yield from compare_field(
+            "events", with_unordered_deletions(ours["events"]), with_unordered_deletions(recorded["events"] or [])
+        )
+        error = without_compiler_message(recorded["syncError"])
+        yield from compare_field("syncError", without_compiler_message(ours["syncError"]), error)
 
 
-def saying(condition: dict[str, Any], status: dict[str, str]) -> dict[str, Any]:
+def with_alternative_message(condition: dict[str, Any], status: dict[str, str]) -> dict[str, Any]:
     """The condition with the message of another fault that could have been found first."""
     if condition["type"] != "PlacementMisconfigured":
         return condition
     return {**condition, "message": f"{status['plugin']}:{status['message']}"}
 
 
-def without_compiler(content: Any) -> Any:
+def without_compiler_message(content: Any) -> Any:
     """The content without the details that a CEL compiler appends to its failure message."""
     if isinstance(content, str):
         return content.partition(CEL_TEXT)[0] + CEL_TEXT if CEL_TEXT in content else content
     if isinstance(content, dict):
-        return {key: without_compiler(value) for key, value in content.items()}
-    return [without_compiler(value) for value in content] if isinstance(content, list) else content
+        return {key: without_compiler_message(value) for key, value in content.items()}
+    return [without_compiler_message(value) for value in content] if isinstance(content, list) else content
 
 
-def in_some_order(writes: list[str]) -> tuple[list[str], Counter[str]]:
+def with_unordered_deletions(writes: list[str]) -> tuple[list[str], Counter[str]]:
     """Deletions have no order."""
     deletions = ("delete ", "Normal DecisionDelete ")
     return [text for text in writes if not text.startswith(deletions)], Counter(
@@ -215,9 +225,9 @@ def in_some_order(writes: list[str]) -> tuple[list[str], Counter[str]]:
     )
 
 
-def compare(what: str, ours: Any, recorded: Any) -> Iterator[str]:
+def compare_field(what: str, ours: Any, recorded: Any) -> Iterator[str]:
     if isinstance(ours, dict) and isinstance(recorded, dict):
         for field in sorted({*ours, *recorded}):
-            yield from compare(f"{what}.{field}" if what else field, ours.get(field), recorded.get(field))
+            yield from compare_field(f"{what}.{field}" if what else field, ours.get(field), recorded.get(field))
     elif (ours or None) != (recorded or None):
         yield f"{what}: recorded {recorded!r}, ours {ours!r}"

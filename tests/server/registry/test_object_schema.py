@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from schema_objects import Case, definitions, drawn, full
+from schema_objects import SchemaCase, definitions, full_objects, generate_cases
 
 from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS
@@ -33,7 +33,7 @@ METADATA = {
 }
 
 
-def refusals_of(cases: list[Case]) -> list[ApiError | None]:
+def refusals_of(cases: list[SchemaCase]) -> list[ApiError | None]:
     """The refusal of each case, or None where it is accepted."""
 
     async def create_all() -> list[ApiError | None]:
@@ -56,8 +56,8 @@ def refusals_of(cases: list[Case]) -> list[ApiError | None]:
 
 
 def test_complete_object_of_every_kind_is_accepted() -> None:
-    cases = [case for definition in DEFINITIONS for case in full(definition)]
-    refused = [f"{case.said}: {fault}" for case, fault in zip(cases, refusals_of(cases), strict=True) if fault]
+    cases = [case for definition in DEFINITIONS for case in full_objects(definition)]
+    refused = [f"{case.description}: {fault}" for case, fault in zip(cases, refusals_of(cases), strict=True) if fault]
     assert not refused, "\n".join(refused)
 
 
@@ -65,10 +65,10 @@ def test_typed_objects_have_only_fields_of_their_schema() -> None:
     """A server in the same process relies on it and does not look for unknown fields."""
     object_schema, served = ObjectSchema(), {(found.api_version, found.kind.name): found for found in full_catalogue()}
     for definition in DEFINITIONS:
-        for case in full(definition):
+        for case in full_objects(definition):
             resource = served[case.obj["apiVersion"], case.obj["kind"]]
             written = resource.kind.encode(resource.kind.decode({**case.obj, "metadata": METADATA}))
-            assert object_schema.read(resource, written) == (written, []), case.said
+            assert object_schema.read(resource, written) == (written, []), case.description
 
 
 def full_catalogue() -> ResourceCatalogue:
@@ -78,7 +78,7 @@ def full_catalogue() -> ResourceCatalogue:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
 def test_object_with_one_wrong_field_is_accepted_or_refused(definition: dict[str, Any]) -> None:
-    codes = {fault.code for fault in refusals_of(list(drawn(definition))) if fault}
+    codes = {fault.code for fault in refusals_of(list(generate_cases(definition))) if fault}
     assert codes <= {400, 422}
 
 
