@@ -87,7 +87,7 @@ from trimtab import clock
 clock.CLOSING_SECONDS = 0.1
 async def block():
     while True: pass
-clock.run_virtually(block(), patience=3)
+clock.run_virtually(block(), timeout=3)
 """
 
 

@@ -196,7 +196,7 @@ class ControlPlane:
         self.manager.enqueue("health", Key(kind_of(Cluster).id, "", cluster))
         for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
-            self.manager.enqueue("deschedule", key)
+            self.manager.enqueue("unschedulable_replicas", key)
 
 
 def scripts_of(customization: Raw) -> list[str]:

@@ -113,7 +113,7 @@ def test_server_url_with_a_path_prefixes_requests() -> None:
 
 
 def test_request_without_a_response_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_pool, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(connection_pool, "RESPONSE_SECONDS", 0.2)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -158,7 +158,7 @@ def test_requests_beyond_the_connection_limit_wait() -> None:
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_too_large_response_is_refused(monkeypatch: pytest.MonkeyPatch, compressed: bool) -> None:
-    monkeypatch.setattr(connection_pool, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(connection_pool, "MAX_RESPONSE_BYTES", 1 << 20)
     endless = b"a" * (2 << 20)
     response = http_response(gzip.compress(endless), "Content-Encoding: gzip") if compressed else http_response(endless)
 

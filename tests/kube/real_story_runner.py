@@ -256,5 +256,5 @@ class RealStoryRunner(StoryRunner):
 def clusters_with_stopped_api(story: Story) -> Iterator[str]:
     """The clusters whose API server the story stops."""
     for step in story.timeline:
-        if isinstance(step.fail, Trouble) and not step.fail.app and not step.fail.node:
-            yield from many(step.fail.cluster)
+        if isinstance(step.fail, FailureAction) and not step.fail.app and not step.fail.node:
+            yield from as_names(step.fail.cluster)

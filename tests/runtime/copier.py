@@ -131,4 +131,6 @@ def source_of(old: Secret | None, new: Secret | None, view: View) -> Iterator[Ke
     yield Key(kind_of(ConfigMap).id, meta.namespace, meta.name)
 
 
-COPIER = new_controller(copy, "Secret", "metadata.annotations", wakes=[Trigger(Secret, source_of)], gone=source_deleted)
+COPIER = new_controller(
+    copy, "Secret", "metadata.annotations", wakes=[Trigger(Secret, source_of)], on_deleted=source_deleted
+)

@@ -3,9 +3,9 @@ import sys
 
 SCRIPT = """
 from trimtab.controllers.contract import controllers
-from trimtab.runtime.declarations import learn_everything
+from trimtab.runtime.declarations import load_declarations
 before = set(controllers.values())
-learn_everything()
+load_declarations()
 print(len(before), len(set(controllers.values())) > 20)
 """
 

@@ -100,7 +100,7 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
         assert harness.manager.state.memory["seen", "b"]
 
     run_scenario(new_controller(write_undeclared, "metadata.labels"), scenario)
-    assert "NotYours: ConfigMap.data." in caplog.text
+    assert "UndeclaredWrite: ConfigMap.data." in caplog.text
 
 
 def test_repeated_event_is_counted_and_not_recorded_twice() -> None:

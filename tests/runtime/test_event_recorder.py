@@ -148,7 +148,7 @@ def test_failed_count_update_affects_no_other():
 
 
 def test_pending_events_are_bounded_while_the_server_does_not_respond(monkeypatch):
-    monkeypatch.setattr(event_recorder, "MOST_WAITING", 10)
+    monkeypatch.setattr(event_recorder, "MAX_PENDING_EVENTS", 10)
 
     async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
         client.seconds = 30.0

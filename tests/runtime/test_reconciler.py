@@ -164,7 +164,9 @@ def test_deleted_subject_is_reconciled_only_by_controllers_that_handle_deletion(
         await asyncio.sleep(1)
         assert harness.manager.reconcilers[0].reconciles - before == int(handles_deletion)
 
-    run_scenario(new_controller(reconcile, "status", gone=subject_deleted if handles_deletion else None), scenario)
+    run_scenario(
+        new_controller(reconcile, "status", on_deleted=subject_deleted if handles_deletion else None), scenario
+    )
     assert deleted == (["a"] if handles_deletion else [])
 
 
@@ -184,7 +186,7 @@ def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> No
         await asyncio.sleep(1)
         assert [key for topic, key in harness.manager.state.memory if topic == "seen"] == ["a"]
 
-    run_scenario(new_controller(remember_name, "status", changed=never, wakes=[Trigger(Secret, same_name)]), scenario)
+    run_scenario(new_controller(remember_name, "status", predicate=never, wakes=[Trigger(Secret, same_name)]), scenario)
 
 
 @pytest.mark.parametrize("batch", [1, 8])

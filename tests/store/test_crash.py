@@ -17,9 +17,9 @@ PODS = "/registry//pods/default/"
 WRITERS = """
 import asyncio, os, sys
 from pathlib import Path
-from trimtab.store.index import Keep
+from trimtab.store.index import Retention
 from trimtab.store.store import Store
-from trimtab.store.txn import Delete, Put
+from trimtab.store.txn import DeleteKey, PutKey
 
 PODS = "/registry//pods/default/"
 
@@ -29,13 +29,13 @@ async def write(store, writer):
     while True:
         number += 1
         text = str(number).encode()
-        operations = [Put(f"{PODS}{writer}-left", text), Put(f"{PODS}{writer}-right", text)]
-        operations.append((Put(f"{PODS}{writer}-odd", bytes(3000)) if number % 2 else Delete(f"{PODS}{writer}-odd")))
+        operations = [PutKey(f"{PODS}{writer}-left", text), PutKey(f"{PODS}{writer}-right", text)]
+        operations.append((PutKey(f"{PODS}{writer}-odd", bytes(3000)) if number % 2 else DeleteKey(f"{PODS}{writer}-odd")))
         await store.commit(operations)
         os.write(1, f"{writer} {number} {store.revision}\\n".encode())
 
 async def main():
-    store = Store.open(Path(sys.argv[1]), Keep(revisions=2000))
+    store = Store.open(Path(sys.argv[1]), Retention(revisions=2000))
     os.write(1, b"ready 0 0\\n")
     await asyncio.gather(*(write(store, writer) for writer in range(8)))
 

@@ -156,7 +156,7 @@ def _reorder_columns(array: Array, changes: Iterable[_Change]) -> tuple[Array, S
 class Fleet(Generic[T]):
     """All targets at one revision. `Fleet.of` is the first; `change`, `at`, `reserve` and `with_*` return the next."""
 
-    __slots__ = ("_cache", "index", "layout", "names", "external_values", "now", "reserved", "revision", "targets")
+    __slots__ = ("_cache", "external_values", "index", "layout", "names", "now", "reserved", "revision", "targets")
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class ScorePlugin(Generic[A, T]):
     """The same scores as `prepare`, by array arithmetic; used when many targets must be evaluated."""
 
 
-PluginFunction = TypeVar("Study", bound=Callable[..., Callable[..., Any]])
+PluginFunction = TypeVar("PluginFunction", bound=Callable[..., Callable[..., Any]])
 
 
 def _filter_decorator(

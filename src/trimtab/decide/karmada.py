@@ -100,7 +100,7 @@ class BindingDecision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def decide(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> BindingDecision:
     """Decide where this request goes in this fleet. Pure: equal inputs give equal results."""
     if request.fresh and profile.fresh_ignores_current_clusters:
-        request = msgspec.structs.replace(request, prefers_incumbents=False)
+        request = msgspec.structs.replace(request, prefers_placed=False)
     if request.placement.groups:
         return _decide_by_groups(request, fleet, profile)
     result = PlacementAttempt(request, fleet, profile).result

@@ -115,7 +115,7 @@ class Roster:
 
     def _cluster_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is None:
-            self._disconnect(cast("Entry", old).name[1])
+            self._disconnect(cast("CacheEntry", old).name[1])
             return
         cluster = cast("Cluster", new.typed)
         address = (cluster.spec.api_endpoint, cluster.spec.secret_ref, cluster.spec.sync_mode, cluster.metadata.uid)

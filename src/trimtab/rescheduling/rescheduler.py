@@ -207,7 +207,7 @@ class Rescheduler:
         await self._recorder.wait_until_written()
         stays = {one.pod.key for one in stay}
         moves = tuple(move for move in found.moves if move.pod.key not in stays)
-        self.last_plan = found._replace(moves=moves, refused=(*found.rejected, *stay), history=history)
+        self.last_plan = found._replace(moves=moves, rejected=(*found.rejected, *stay), history=history)
         return self.last_plan
 
     async def plan_round(self, *, confirmations: int | None = None) -> tuple[ReschedulingSnapshot, ReschedulingPlan]:

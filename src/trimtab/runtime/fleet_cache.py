@@ -50,12 +50,12 @@ class FleetCache:
         cache.table_of(AddOnPlacementScore).add_listener(self._score_changed)
 
     def _cluster_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        entry = new or cast("Entry", old)
+        entry = new or cast("CacheEntry", old)
         self._changed[entry.name[1]] = cast("Cluster", new.typed) if new is not None else None
 
     def _score_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """An AddOnPlacementScore is in the namespace of its cluster; policies refer to it by name."""
-        cluster, resource = (new or cast("Entry", old)).name
+        cluster, resource = (new or cast("CacheEntry", old)).name
         scores = None
         if new is not None and (status := cast("AddOnPlacementScore", new.typed).status) is not None:
             scores = ExternalValue({score.name: score.value for score in status.scores}, status.valid_until)

@@ -134,7 +134,7 @@ class Reconciler:
     def _subject_changed(self, id_: str, old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is None:
             if self.controller.on_deleted is not None:
-                self.queue.add(Key(id_, *cast("Entry", old).name))
+                self.queue.add(Key(id_, *cast("CacheEntry", old).name))
         elif self.controller.predicate(_subject(old, self.controller), _subject(new, self.controller)):
             self.queue.add(Key(id_, *new.name))
 
@@ -230,7 +230,7 @@ class Reconciler:
         if isinstance(effects, Exception):
             return False
         while effects and isinstance(effects[0], RememberInProcess):
-            self._state.memory.remember(*cast("Remember", effects.pop(0)))
+            self._state.memory.remember(*cast("RememberInProcess", effects.pop(0)))
         if not all(isinstance(effect, RequeueAfter) for effect in effects):
             return False
         self._record_success(key, effects)

@@ -30,8 +30,7 @@ from trimtab.errors import ApiError, NotFound
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.server.subresources.binding import BIND_GENERATION as BIND_GENERATION
-from trimtab.server.subresources.binding import BINDER
+from trimtab.server.subresources.binding import BIND_GENERATION, BINDER
 from trimtab.simulate.pod_status_writer import PODS, PodStatusWriter
 from trimtab.simulate.preemption import Preemptor, max_grace_seconds
 from trimtab.simulate.workloads.owned_pods import PODS_BY_NODE

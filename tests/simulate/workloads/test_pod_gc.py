@@ -8,7 +8,7 @@ from trimtab.simulate.workloads import pod_gc
 
 
 def test_terminated_pods_beyond_the_limit_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_gc, "MOST", 5)
+    monkeypatch.setattr(pod_gc, "MAX_TERMINATED_PODS", 5)
 
     async def scenario(member: SimulatedMember) -> None:
         await member.client.create(JOBS, job(spec={"completions": 8, "parallelism": 2}))

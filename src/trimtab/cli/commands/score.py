@@ -122,7 +122,7 @@ def load_provider(provider: str) -> ScoreProvider:
     provide = getattr(module, "provide", None)
     if not callable(provide):
         raise InputError(f"{provider} has no function `provide(clusters, options)`")
-    return cast("Provider", provide)
+    return cast("ScoreProvider", provide)
 
 
 def read_options(settings: Iterable[str]) -> dict[str, str]:

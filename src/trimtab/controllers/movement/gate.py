@@ -119,7 +119,7 @@ def apply_gate(
     holds = holds_of(binding, before, shares, cause, options, view) if first else ()
     busy_budgets.update(map(key_of, budgets))
     return GateResult(
-        tuple(charge_budget(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
+        tuple(charged_budget(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
         tuple(
             move_log_entries(
                 binding, admitted, binding_moves.MoveCause(cause, SOURCE, mode, budgets=tuple(budgets)), view
@@ -185,7 +185,7 @@ def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
     )
 
 
-def charge_budget(
+def charged_budget(
     binding: Binding, budget: DisruptionBudget, admitted: Admitted, cause: str, view: View
 ) -> DisruptionBudget:
     entries = [

@@ -52,8 +52,8 @@ def avoid_list_changed(old: Node | None, new: Node) -> bool:
     Node,
     name="avoidance",
     writes=["metadata.annotations"],
-    wakes=[Trigger(Pod, nodes_avoided_for_pod)],
-    changed=avoid_list_changed,
+    triggers=[Trigger(Pod, nodes_avoided_for_pod)],
+    predicate=avoid_list_changed,
 )
 def avoid_list_expiry(node: Node, view: View) -> Iterator[Effect]:
     entries = entries_of(node.metadata.annotations)

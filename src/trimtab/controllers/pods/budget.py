@@ -63,7 +63,7 @@ def every_budget(
     DisruptionBudget,
     name="pod-budget",
     writes=["status"],
-    wakes=[
+    triggers=[
         Trigger(Pod, budgets_selecting_pod),
         Trigger(PodDisruptionBudget, default_budgets_beside),
         Trigger(DisruptionBudget, default_budgets_beside),

@@ -44,12 +44,12 @@ def workloads_of_deleted_budget(old: PodBudget | None, new: PodBudget | None, vi
     *WORKLOADS,
     name="default-budget",
     writes=["DisruptionBudget"],
-    wakes=[
+    triggers=[
         Trigger(DisruptionPolicy, every_workload),
         Trigger(PodDisruptionBudget, workloads_of_deleted_budget),
         Trigger(DisruptionBudget, workloads_of_deleted_budget),
     ],
-    changed=spec_changed,
+    predicate=spec_changed,
 )
 def default_budget(workload: Workload, view: View) -> Iterator[Effect]:
     template = template_of(workload)
@@ -91,12 +91,12 @@ def custom_owned_pods_of_deleted_budget(old: PodBudget | None, new: PodBudget | 
     Pod,
     name="default-budget-of-pods",
     writes=["DisruptionBudget"],
-    wakes=[
+    triggers=[
         Trigger(DisruptionPolicy, all_custom_owned_pods),
         Trigger(PodDisruptionBudget, custom_owned_pods_of_deleted_budget),
         Trigger(DisruptionBudget, custom_owned_pods_of_deleted_budget),
     ],
-    changed=has_custom_owner,
+    predicate=has_custom_owner,
 )
 def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Effect]:
     """Only its pods show that a custom resource runs pods, and which priority they have."""

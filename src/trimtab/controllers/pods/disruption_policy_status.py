@@ -17,7 +17,10 @@ def disruption_policies(old: PriorityClass | None, new: PriorityClass | None, vi
 
 
 @member_controller(
-    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Trigger(PriorityClass, disruption_policies)]
+    DisruptionPolicy,
+    name="disruption-policy",
+    writes=["status"],
+    triggers=[Trigger(PriorityClass, disruption_policies)],
 )
 def disruption_policy_status(policy: DisruptionPolicy, view: View) -> Iterator[Effect]:
     conditions = with_priority_class_readiness(

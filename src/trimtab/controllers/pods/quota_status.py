@@ -32,7 +32,7 @@ def quotas_in_namespace(old: Pod | None, new: Pod | None, view: View) -> Iterabl
         yield from map(key_of, view.all(ResourceQuota, pod.namespace))
 
 
-@member_controller(ResourceQuota, name="quota", writes=["status"], wakes=[Trigger(Pod, quotas_in_namespace)])
+@member_controller(ResourceQuota, name="quota", writes=["status"], triggers=[Trigger(Pod, quotas_in_namespace)])
 def quota_status(subject: ResourceQuota, view: View) -> Iterator[Effect]:
     hard = hard_limits_of(subject)
     used = usage_of([pod for pod in view.all(Pod, subject.namespace) if quota_applies_to(subject, pod)], hard)
@@ -62,7 +62,7 @@ def _relevant_part(thing: OvercommitInput) -> object:
     PriorityOrder,
     name="overcommit",
     writes=["status"],
-    wakes=[
+    triggers=[
         Trigger(ResourceQuota, priority_orders),
         Trigger(Node, priority_orders),
         Trigger(PriorityClass, priority_orders),

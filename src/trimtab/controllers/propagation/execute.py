@@ -384,15 +384,15 @@ def read_only_delivery(
 
 def server_side_apply(manifest: Raw, seen: Raw | None) -> Ensure | None:
     """Server-side apply, unless the object has every field of the manifest already; other fields are ignored."""
-    wanted = manifest if seen is None else with_ignored_fields(manifest, seen)
+    wanted = manifest if seen is None else apply_ignore_rules(manifest, seen)
     if seen is not None and contains(seen, wanted):
         return None
     manager = well_known.annotations_of(manifest).get(well_known.FIELD_MANAGER, "work-agent")
     return Ensure(wanted, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
 
 
-def with_ignored_fields(manifest: Raw, seen: Raw) -> Raw:
-    """The manifest with the member's values in the fields that its ignore-fields rules name; raises BadPath."""
+def apply_ignore_rules(manifest: Raw, seen: Raw) -> Raw:
+    """The manifest with the member's values in the fields that its ignore-fields rules name; raises InvalidJSONPath."""
     mine, theirs = well_known.annotations_of(manifest), well_known.annotations_of(seen)
     for rule in orjson.loads(mine.get(well_known.IGNORE_FIELDS, "[]")):
         changed = mine.get(well_known.CONFIG_HASH) != theirs.get(well_known.CONFIG_HASH)

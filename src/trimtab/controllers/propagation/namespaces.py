@@ -12,7 +12,7 @@ from trimtab.controllers.contract import Effect, Ref, RequeueAfter, Trigger, Vie
 from trimtab.controllers.propagation.detect import RESERVED_NAMESPACES
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
-from trimtab.controllers.propagation.work_rendering import apply_overrides, with_tracking_metadata
+from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
@@ -66,7 +66,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     ref = well_known.ref_of(namespace)
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or to_wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
-    manifest = apply_overrides(manifest, cluster.name, view).obj
+    manifest = override_manifest(manifest, cluster.name, view).obj
     metadata = Meta(
         namespace=well_known.execution_namespace(cluster.name),
         name=name,

@@ -48,7 +48,7 @@ def render_work(
         manifest = interpreter.revise(manifest, target.replicas)
     if target.name in completions:
         manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
-    done = apply_overrides(manifest, target.name, view)
+    done = override_manifest(manifest, target.name, view)
     metadata = work_metadata(binding, target.name, conflict_resolution(template, binding))
     manifest = with_tracking_metadata(done.obj, template, metadata)
     manifest = with_preserved_state(manifest, binding, target.name)
@@ -129,7 +129,7 @@ def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
     return well_known.with_metadata(manifest, labels=last.preserved_label_state, annotations={})
 
 
-def apply_overrides(manifest: Raw, cluster: str, view: View) -> OverrideResult:
+def override_manifest(manifest: Raw, cluster: str, view: View) -> OverrideResult:
     """The manifest after all override policies that select it for this cluster. Raises `OverrideFault`."""
     namespace = manifest["metadata"].get("namespace", "")
     policies = [

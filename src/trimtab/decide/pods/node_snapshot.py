@@ -47,14 +47,14 @@ class NodeSnapshot:
     """An immutable snapshot of a cluster; every change returns the next one, which shares all unchanged parts."""
 
     __slots__ = (
-        "topology_codes",
         "affinity_term_counts",
         "groups",
-        "nodes",
         "namespaces",
+        "nodes",
         "nominated",
-        "result_cache",
         "pods_of_missing_nodes",
+        "result_cache",
+        "topology_codes",
     )
 
     def __init__(
@@ -100,8 +100,8 @@ class NodeSnapshot:
                 pods_by_node.setdefault(pod.spec.node_name, []).append(one)
         hosts = Fleet.of((build_node_info(node, pods_by_node.pop(node.name, ())) for node in nodes), now=now)
         for node_info in hosts:
-            for one in node_info.residents:
-                for term in one.carried:
+            for one in node_info.pods:
+                for term in one.affinity_terms:
                     counts[term] = counts.get(term, 0) + 1
         return NodeSnapshot(
             hosts,

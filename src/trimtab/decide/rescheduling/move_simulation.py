@@ -128,7 +128,7 @@ class MoveSimulation:
             made=1,
             expires=self._snapshot.now + CHAIN_TTL,
         )
-        self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
+        self.moves[-1] = self.moves[-1]._replace(chain_name=chain.name)
         return chain
 
     def _simulate_later_step(self, one: MoveProposal) -> ChainStep | str:
@@ -175,7 +175,7 @@ class MoveSimulation:
         if reason is not None:
             self.reject(proposal, f"{reason}; the next step of a plan waits for it")
             return chain
-        self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
+        self.moves[-1] = self.moves[-1]._replace(chain_name=chain.name)
         return chain.but(made=chain.made + 1)
 
     def _find_pod(self, step: ChainStep) -> PodInfo | None:

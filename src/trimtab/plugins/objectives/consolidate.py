@@ -42,9 +42,7 @@ def consolidate(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Iterat
         is_protected = any(protection_reason(one, snapshot) is not None for one in candidates)
         freed += not is_protected
         # owners and budgets limit the pace, round by round; but do not start to empty a node that cannot be emptied
-        yield from (
-            one._replace(together=f"consolidate-{node_info.name}" if is_protected else "") for one in candidates
-        )
+        yield from (one._replace(group=f"consolidate-{node_info.name}" if is_protected else "") for one in candidates)
 
 
 def _limits(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Mapping[str, float]:

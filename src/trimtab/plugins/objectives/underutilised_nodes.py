@@ -77,11 +77,11 @@ def _candidates_of_node(
             continue
         surplus, most = surplus - pod.resources.requests.get(resource, 1), most - 1
         if not snapshot.settings.require_fit:
-            yield plain._replace(again=partial(reevaluate_gain, args, pod), blind=True)
+            yield plain._replace(reevaluate=partial(reevaluate_gain, args, pod), skips_fit_check=True)
             continue
         found = snapshot.trial.best_move(pod, snapshot.excluded_nodes, snapshot.avoided_nodes(pod.pod))
         gains = found.node is not None and found.gain > 0
-        yield plain._replace(gain=found.gain, again=partial(reevaluate_gain, args, pod)) if gains else None
+        yield plain._replace(gain=found.gain, reevaluate=partial(reevaluate_gain, args, pod)) if gains else None
 
 
 def utilisation_state(node_info: NodeInfo, args: UnderutilisedNodesArgs) -> str:

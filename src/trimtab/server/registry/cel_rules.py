@@ -68,8 +68,8 @@ class CelRuleEvaluator:
             if self._environment is None:
                 # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
-                self._environment = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
-                self._cost, self._compile_error = evaluator.cost, evaluator.Unanswered
+                self._environment = evaluator.ExpressionEnvironment([], {"self": "dyn", "oldSelf": "dyn"})
+                self._cost, self._compile_error = evaluator.estimate_cost, evaluator.ExpressionError
             try:
                 program = self._compiled[expression] = self._environment.compile(expression)
             except self._compile_error as error:

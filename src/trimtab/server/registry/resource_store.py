@@ -290,8 +290,8 @@ class ResourceStore:
         causes += self.object_schema.validate(served, obj, None)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
-        for plugin in self.admission.validating_plugins(attributes):
-            await plugin.validate(attributes, obj, None)
+        for validator in self.admission.validating_plugins(attributes):
+            await validator.validate(attributes, obj, None)
         return obj
 
     async def _commit(
@@ -451,8 +451,8 @@ class ResourceStore:
         causes += self.object_schema.validate(served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
-        for plugin in self.admission.validating_plugins(attributes):
-            await plugin.validate(attributes, new, old)
+        for validator in self.admission.validating_plugins(attributes):
+            await validator.validate(attributes, new, old)
         value = pack(served.to_stored(new) if served.to_stored else new)
         # the same members in another order have the same length
         if len(value) == len(entry.value) and (value == entry.value or _is_unchanged(new, old)):

@@ -22,7 +22,7 @@ JOBS_BY_OWNER = children_by_owner(Job)
 SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-@workload(CronJob, writes=["Job", "status"], wakes=[owner_trigger(CronJob, Job)])
+@workload(CronJob, writes=["Job", "status"], triggers=[owner_trigger(CronJob, Job)])
 def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:
         return

@@ -60,7 +60,7 @@ def _daemonsets_for_node(old: Node | None, new: Node | None, view: View) -> Iter
 @workload(
     DaemonSet,
     writes=["Pod", "ControllerRevision", "status"],
-    wakes=[
+    triggers=[
         owner_trigger(DaemonSet, Pod),
         owner_trigger(DaemonSet, ControllerRevision),
         Trigger(Node, _daemonsets_for_node),

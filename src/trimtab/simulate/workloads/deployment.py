@@ -95,7 +95,7 @@ def _deployment_of_deleted_pod(old: Pod | None, new: Pod | None, view: View) -> 
 @workload(
     Deployment,
     writes=["ReplicaSet", "status", "metadata.annotations"],
-    wakes=[owner_trigger(Deployment, ReplicaSet), Trigger(Pod, _deployment_of_deleted_pod)],
+    triggers=[owner_trigger(Deployment, ReplicaSet), Trigger(Pod, _deployment_of_deleted_pod)],
 )
 def deployment(wanted: Deployment, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:

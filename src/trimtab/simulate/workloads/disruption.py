@@ -36,7 +36,7 @@ def _budgets_under_policy(old: DisruptionPolicy | None, new: DisruptionPolicy | 
 @workload(
     PodDisruptionBudget,
     writes=["status", "metadata.annotations"],
-    wakes=[Trigger(Pod, _budgets_of_pod), Trigger(DisruptionPolicy, _budgets_under_policy)],
+    triggers=[Trigger(Pod, _budgets_of_pod), Trigger(DisruptionPolicy, _budgets_under_policy)],
 )
 def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Effect]:
     workload_pods = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))

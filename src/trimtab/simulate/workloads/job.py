@@ -82,7 +82,7 @@ def _has_succeeded(pod: Pod) -> bool:
     return pod.status.phase == "Succeeded"
 
 
-@workload(Job, writes=["Pod", "status"], wakes=[owner_trigger(Job, Pod)])
+@workload(Job, writes=["Pod", "status"], triggers=[owner_trigger(Job, Pod)])
 def job(wanted: Job, view: View) -> Iterator[Effect]:
     state = _observe(wanted, view)
     if (

@@ -46,8 +46,8 @@ def _node_of_new_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[K
 @workload(
     Node,
     writes=["Node", "Pod"],
-    wakes=[Trigger(Pod, _node_of_new_pod)],
-    changed=_is_relevant_change,
+    triggers=[Trigger(Pod, _node_of_new_pod)],
+    predicate=_is_relevant_change,
     name="node-lifecycle",
 )
 def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:

@@ -30,7 +30,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 BURST_REPLICAS = 500
 
 
-@workload(ReplicaSet, writes=["Pod", "status"], wakes=[owner_trigger(ReplicaSet, Pod)])
+@workload(ReplicaSet, writes=["Pod", "status"], triggers=[owner_trigger(ReplicaSet, Pod)])
 def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Effect]:
     pods = view.by_index(PODS_BY_OWNER, wanted.metadata.uid)
     active = active_pods(pods)

@@ -66,7 +66,7 @@ class StatefulSetState(NamedTuple):
 @workload(
     StatefulSet,
     writes=["Pod", "ControllerRevision", "PersistentVolumeClaim", "status"],
-    wakes=[owner_trigger(StatefulSet, Pod), owner_trigger(StatefulSet, ControllerRevision)],
+    triggers=[owner_trigger(StatefulSet, Pod), owner_trigger(StatefulSet, ControllerRevision)],
 )
 def statefulset(wanted: StatefulSet, view: View) -> Iterator[Effect]:
     state = _observe(wanted, view)

@@ -353,7 +353,7 @@ def test_exact_budget_ignores_terminating_pods_and_unready_ones_it_does_not_prot
     assert victims_of(preempt(asked, NodeSnapshot.of([node("a", cpu="1")], [ending]), [strict], TRIMTAB)) == ["r"]
     ill = NodeSnapshot.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0)])
     assert isinstance(preempt(asked, ill, [strict], TRIMTAB), Reason)
-    assert victims_of(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
+    assert victims_of(preempt(asked, ill, [strict._replace(protects_unready=False)], TRIMTAB)) == ["r"]
 
 
 def test_leaving_pods_are_not_counted_twice() -> None:
@@ -370,7 +370,7 @@ def test_leaving_pods_are_not_counted_twice() -> None:
         len(
             victims_of(
                 preempt_with_disruptions(
-                    asked, fleet, disruptions_lookup(x=disrupted._replace(leaving=frozenset(["x-0"])))
+                    asked, fleet, disruptions_lookup(x=disrupted._replace(leaving_uids=frozenset(["x-0"])))
                 )
             )
         )
@@ -395,12 +395,12 @@ POOR = pod("poor-0", cpu="1", owner="ReplicaSet/poor")
 
 
 def test_pods_of_one_deployment_do_not_preempt_each_other() -> None:
-    both = LONG_WAITING._replace(claimant=lambda _: ShareOwner("top"))
+    both = LONG_WAITING._replace(owner_of=lambda _: ShareOwner("top"))
     assert isinstance(preempt_fairly(POOR, fleet_of_old_pods("old", "old", "old"), both), Reason)
 
 
 def test_owner_with_more_weight_may_have_a_larger_share() -> None:
-    heavy = LONG_WAITING._replace(claimant=lambda uid: ShareOwner(uid, 3.0 if "rich" in uid else 1.0))
+    heavy = LONG_WAITING._replace(owner_of=lambda uid: ShareOwner(uid, 3.0 if "rich" in uid else 1.0))
     assert victims_of(preempt_fairly(POOR, fleet_of_old_pods("rich", "rich", "rich"))) == ["rich-2"]
     assert isinstance(preempt_fairly(POOR, fleet_of_old_pods("rich", "rich", "rich"), heavy), Reason)
 

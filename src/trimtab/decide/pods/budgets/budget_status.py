@@ -261,5 +261,5 @@ def preemption_budget(budget: PodBudget, now: datetime | None = None) -> Preempt
     return result._replace(
         allowed=0 if snapshot.closed_reason or stale else allowed,
         exact=True,
-        spares_ill=not snapshot.exempts_unhealthy(),
+        protects_unready=not snapshot.exempts_unhealthy(),
     )
