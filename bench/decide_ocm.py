@@ -113,7 +113,7 @@ class SnapshotView:
 
     def __init__(self, snapshots: PlacementSnapshotCache, now: datetime) -> None:
         self.now = now
-        self._parts = {"atlas": snapshots, "cel": compiler()}
+        self._parts = {"placement_snapshots": snapshots, "cel": compiler()}
 
     def part(self, name: str) -> Any:
         return self._parts[name]

@@ -34,7 +34,7 @@ class FakeView:
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
-        self.parts = {"atlas": PlacementSnapshotCache(self.objects), "cel": None, **(parts or {})}
+        self.parts = {"placement_snapshots": PlacementSnapshotCache(self.objects), "cel": None, **(parts or {})}
         self.members = members or {}
         self.raw_objects = list(raws)
         self.memory: dict[tuple[str, Hashable], Any] = {}

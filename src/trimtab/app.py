@@ -89,7 +89,7 @@ class ControlPlane:
             cache=self.cache, clock=clock, profile=profile, members=self.roster, settings=settings
         )
         self.state.parts["fleet"] = FleetCache(self.cache, self.state.memory)
-        self.state.parts["atlas"] = placement_snapshots_from(self.cache)
+        self.state.parts["placement_snapshots"] = placement_snapshots_from(self.cache)
         self.state.parts["cel"] = compiler()
         self.state.parts["interpreter"] = Interpreter.of(executor=scripts, profile=cast("Any", profile.name))
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
@@ -341,7 +341,7 @@ class EmbeddedFleet:
             return debug_error(400, f"the body is not a Placement: {fault}")
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         state = self.plane.state
-        snapshot = state.parts["atlas"].scene(state.clock.now())
+        snapshot = state.parts["placement_snapshots"].snapshot(state.clock.now())
         ocm_request = ocm_request_of(
             placement, snapshot, state.parts["cel"], uses_spread_policy=state.profile.placements_obey_spread_policy
         )

@@ -67,5 +67,5 @@ def test_forbidden_optional_kinds_are_skipped_but_budgets_are_required() -> None
 
     facts = run_in_member(story)
     assert len(facts.pods) == 4
-    assert (facts.others, facts.policy, facts.overlap_refused) == ([], None, True)
+    assert (facts.other_owners, facts.policy, facts.rejects_overlap) == ([], None, True)
     assert facts.measures is not None  # metrics.k8s.io has nodes and pods of its own

@@ -102,7 +102,7 @@ def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
         member.fail_node(node)
         await asyncio.sleep(60)
         seen = await status(member.client, OURS, "web")
-        assert seen["down"]["involuntary"] == 2
+        assert seen["unavailable"]["involuntary"] == 2
         assert seen["rate"]["inWindow"] == 1
         assert seen.get("allowedNow", 0) == 0
         assert seen["nextAllowedAt"]

@@ -124,7 +124,7 @@ class StepActions:
                     raise InputError(f"`how` is {failure.how!r}; it must be one of {', '.join(APP_FAILURES)}")
                 namespace, _, app = failure.app.rpartition("/")
                 selector = LabelSelector(match_labels={"app": app})
-                member.cast(
+                member.override_behaviour(
                     BehaviourOverride(
                         f"story/{failure.app}", APP_FAILURES[failure.how], namespace, selector, failure.node
                     )
@@ -140,7 +140,7 @@ class StepActions:
     async def _recover(self, failure: FailureAction) -> None:
         for member in self._members_of(failure):
             if failure.app:
-                member.lift(f"story/{failure.app}")
+                member.remove_override(f"story/{failure.app}")
                 self._write(f"{failure.app} recovers in {member.name}")
             elif failure.node:
                 await member.recover_node(failure.node)

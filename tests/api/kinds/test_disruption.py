@@ -30,7 +30,7 @@ def test_policy_storm_limits_have_defaults() -> None:
     assert with_schema_defaults(DisruptionPolicy, {"spec": {"storm": {}}})["spec"]["storm"] == {
         "slowAbove": "30%",
         "stopAbove": "60%",
-        "atLeast": 3,
+        "minUnreadyClusters": 3,
     }
 
 

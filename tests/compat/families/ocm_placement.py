@@ -81,7 +81,7 @@ def unexpected_decision_changes(effects: list[Effect]) -> Iterator[str]:
 def list_fault_differences(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
     if not recorded.get("listError"):
         return
-    snapshot = view.part("atlas").scene(view.now)
+    snapshot = view.part("placement_snapshots").snapshot(view.now)
     try:
         decide(ocm_request_of(placement, snapshot), snapshot)
     except UnlistableClusterSet as fault:

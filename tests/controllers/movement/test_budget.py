@@ -54,7 +54,7 @@ def reconcile(subject: DisruptionBudget, workload: Binding, *clusters: Any, **op
 def test_replicas_are_counted_over_all_clusters() -> None:
     status, _ = reconcile(workload_budget(max_unavailable=1), web({"m1": 2, "m2": 1}))
     assert (status.desired, status.available, status.allowed_now) == (4, 3, 0)
-    assert (status.down.voluntary, status.down.involuntary) == (0, 1)
+    assert (status.unavailable.voluntary, status.unavailable.involuntary) == (0, 1)
     conditions = {c.type: (c.status, c.message) for c in status.conditions}
     assert conditions["Ready"] == (
         "True",

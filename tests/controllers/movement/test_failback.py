@@ -81,7 +81,9 @@ def test_a_workload_without_a_failback_policy_does_not_return() -> None:
 
 def test_every_undone_return_doubles_the_next_window() -> None:
     def waits(undone: int) -> float:
-        _, requeue = reconcile(fallen_back(PREVIOUS.but(undone=undone)), roomy_cluster("m1"), roomy_cluster("m2"))
+        _, requeue = reconcile(
+            fallen_back(PREVIOUS.but(reverted_failbacks=undone)), roomy_cluster("m1"), roomy_cluster("m2")
+        )
         return float(requeue.seconds) / 60
 
     assert [waits(undone) for undone in (0, 1, 2, 3)] == [5.0, 10.0, 20.0, 40.0]
@@ -94,5 +96,7 @@ def test_a_window_longer_than_a_day_is_not_capped() -> None:
 
 
 def test_closing_the_preferred_clusters_resets_the_count_of_undone_returns() -> None:
-    (after,) = reconcile(fallen_back(PREVIOUS.but(undone=3)), roomy_cluster("m1", ready="False"), roomy_cluster("m2"))
-    assert after.status.previous_placement.undone == 0
+    (after,) = reconcile(
+        fallen_back(PREVIOUS.but(reverted_failbacks=3)), roomy_cluster("m1", ready="False"), roomy_cluster("m2")
+    )
+    assert after.status.previous_placement.reverted_failbacks == 0

@@ -65,13 +65,13 @@ def reconcile(subject: Binding, scores: dict[str, int], after: timedelta = timed
 def test_a_better_cluster_triggers_a_move_after_the_hysteresis_duration() -> None:
     subject = ranked()
     waiting, requeue = reconcile(subject, {"m1": 0, "m2": 50})
-    assert [target.name for target in waiting.status.challenger.clusters] == ["m2"]
+    assert [target.name for target in waiting.status.better_placement.clusters] == ["m2"]
     assert requeue == RequeueAfter(300.001)
     assert reconcile(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [RequeueAfter(180.001)]
     (moving,) = reconcile(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
     assert moving.spec.reschedule_triggered_at == NOON + 5 * MINUTE
     assert binding_moves.reschedule_request_of(moving).reason == "ScoreChange"
-    assert moving.status.challenger is None
+    assert moving.status.better_placement is None
 
 
 def test_a_score_that_flaps_every_minute_moves_nothing() -> None:

@@ -235,7 +235,7 @@ def placement_decision(*names: str) -> PlacementDecision:
 def binding_with_placement_ref(replicas: dict[str, int], *followed: str, division: str = "Weighted") -> Binding:
     scheduling = {**EVENLY, "replicaDivisionPreference": division}
     rule = {"replicaScheduling": scheduling, "placementRef": {"name": "p"}}
-    return requested_binding(replicas, rule=rule, reschedule_triggered_at=None, status_followed=followed)
+    return requested_binding(replicas, rule=rule, reschedule_triggered_at=None, status_placement_ref_clusters=followed)
 
 
 FLEET = [ready_cluster("m1"), ready_cluster("m2"), ready_cluster("m3"), ready_cluster("m4")]

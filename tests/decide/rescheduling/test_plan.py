@@ -276,7 +276,7 @@ def test_overlapping_budgets_are_named_where_the_server_refuses_them() -> None:
     )
     given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
     assert plan_moves(ReschedulingSnapshot(facts, given, ReschedulingHistory(), NOON)).moves
-    found = plan_moves(ReschedulingSnapshot(facts._replace(overlap_refused=True), given, ReschedulingHistory(), NOON))
+    found = plan_moves(ReschedulingSnapshot(facts._replace(rejects_overlap=True), given, ReschedulingHistory(), NOON))
     assert found.moves == ()
     assert (
         "BlockedByOverlap: the budgets twin and web both select it, which this API server refuses to judge"
@@ -381,7 +381,7 @@ def test_a_custom_owner_moves_no_more_than_its_share_at_once() -> None:
 
 
 def recent_evictions(count: int, minutes: int = 1) -> dict[str, Any]:
-    return {"ends": {"top": {f"gone-{n}": NOON - timedelta(minutes=minutes) for n in range(count)}}}
+    return {"recent_evictions": {"top": {f"gone-{n}": NOON - timedelta(minutes=minutes) for n in range(count)}}}
 
 
 def plan_for_twenty(ready: int, facts: dict[str, Any], budgets: Any = (), **raw: Any) -> ReschedulingPlan:
@@ -572,5 +572,5 @@ def test_a_pod_that_would_return_is_not_moved() -> None:
 
     pair = [node("a", cpu="4"), node("b", cpu="4")]
     assert [one.expected for one in looked(pair).moves] == ["b"]
-    assert reasons(looked(pair, avoidance=False)) == {"its scheduler would put it back on a"}
+    assert reasons(looked(pair, honours_avoid_lists=False)) == {"its scheduler would put it back on a"}
     assert reasons(looked([pair[0], avoided("b")])) == {"its scheduler would put it back on a"}

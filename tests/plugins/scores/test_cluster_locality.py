@@ -15,5 +15,5 @@ def test_clusters_in_use_are_preferred_whatever_their_replicas() -> None:
 
 
 def test_a_fresh_decision_prefers_no_cluster() -> None:
-    placed = msgspec.structs.replace(placement_request(clusters=[{"name": "m2"}]), prefers_incumbents=False)
+    placed = msgspec.structs.replace(placement_request(clusters=[{"name": "m2"}]), prefers_placed=False)
     assert weighted_total([(scores["ClusterLocality"], 1)], placed, PICTURE).tolist() == [0, 0]

@@ -150,7 +150,7 @@ def status_of(
         next_allowed_at=state.next_at,
         desired=availability.desired,
         available=availability.available,
-        down=UnavailableReplicas(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
+        unavailable=UnavailableReplicas(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
         effective=EffectiveBudget(
             min_available=subject.spec.min_available,
             max_unavailable=subject.spec.max_unavailable,

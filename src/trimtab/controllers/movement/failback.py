@@ -72,7 +72,7 @@ def failback(binding: Binding, view: View) -> Iterator[Effect]:
     if not can_return(binding, view):
         if previous.healthy_since is not None or previous.reverted_failbacks:
             # Whatever closed the clusters may also have fixed them, so the count of undone returns starts again at 0.
-            yield with_previous_placement(binding, previous.but(healthy_since=None, undone=0))
+            yield with_previous_placement(binding, previous.but(healthy_since=None, reverted_failbacks=0))
         return
     window = failback_window(placement, previous.reverted_failbacks)
     if previous.healthy_since is None:

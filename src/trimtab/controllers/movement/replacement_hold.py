@@ -41,7 +41,7 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "status.lastScheduledTime",
         "status.schedulerObservingAffinityName",
         "status.previousPlacement",
-        "status.followed",
+        "status.placementRefClusters",
         "Move.status",
     ],
     predicate=concerns_holds,
@@ -126,9 +126,9 @@ def revert_move(binding: Binding, replacement: StateBeforeMove, view: View) -> I
     status = without_holds(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
-        previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
+        previous_placement=previous.but(healthy_since=None, reverted_failbacks=times) if previous is not None else None,
         # new clusters that could not be used count as new again after the back-off that follows a reverted move
-        followed=tuple(sorted(shares)) if binding.status.placement_ref_clusters else (),
+        placement_ref_clusters=tuple(sorted(shares)) if binding.status.placement_ref_clusters else (),
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
     yield binding_moves.with_stalled_condition(

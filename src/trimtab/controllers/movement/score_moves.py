@@ -62,7 +62,7 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.challenger"],
+    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.betterPlacement"],
     predicate=concerns_scores,
     triggers=[Trigger(AddOnPlacementScore, bindings_ranked_by)],
     batch=BATCH,
@@ -80,7 +80,7 @@ def compare_scores(binding: Binding, fleet: Fleet[Cluster], view: View) -> Itera
     before = binding.status.better_placement
     if better is None:
         if before is not None:
-            yield binding.but(status=binding.status.but(challenger=None))
+            yield binding.but(status=binding.status.but(better_placement=None))
         yield from requeue_at_score_expiry(binding, fleet, view)
         return
     since = before.since if before is not None and before.since is not None else view.now
@@ -90,12 +90,12 @@ def compare_scores(binding: Binding, fleet: Fleet[Cluster], view: View) -> Itera
         at = view.now.replace(microsecond=0)
         at = at if last is None else max(at, last + timedelta(seconds=1))
         yield binding_moves.with_reschedule_request(binding, at, "ScoreChange").but(
-            status=binding.status.but(challenger=None)
+            status=binding.status.but(better_placement=None)
         )
         return
     waiting = BetterPlacement(clusters=better.targets, since=since)
     if waiting != before:
-        yield binding.but(status=binding.status.but(challenger=waiting))
+        yield binding.but(status=binding.status.but(better_placement=waiting))
     yield RequeueAfter(remaining + 0.001)
 
 

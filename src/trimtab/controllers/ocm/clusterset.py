@@ -61,7 +61,7 @@ def clusterset(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:
     if subject.metadata.deletion_timestamp is not None:
         return
     wanted = with_builtin_selector(subject)
-    snapshots: PlacementSnapshotCache = view.part("atlas")
+    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
     try:
         members = int(np.count_nonzero(set_members(wanted, snapshots.snapshot(view.now).fleet)))
     except UnlistableClusterSet:

@@ -162,7 +162,7 @@ def remove_replicaset(subject: ManifestWorkReplicaSet, works: list[ManifestWork]
 def rollout_of(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
 ) -> PlacementRollout:
-    snapshots: PlacementSnapshotCache = view.part("atlas")
+    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
     pages = snapshots.snapshot(view.now).decisions_of(subject.namespace, ref.name).pages
     batches = rollout_groups(
         (

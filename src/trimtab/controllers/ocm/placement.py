@@ -154,7 +154,7 @@ def is_using_score(placement: OcmPlacement, resource: str) -> bool:
 def placement(placement: OcmPlacement, view: View) -> Iterator[Effect]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
-    snapshots: PlacementSnapshotCache = view.part("atlas")
+    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
     snapshot = snapshots.snapshot(view.now)
     request = placement_request(placement, snapshot, view.part("cel"), view)
     try:

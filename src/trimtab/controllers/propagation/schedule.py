@@ -194,7 +194,9 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
             seen = without_blocked_condition(binding, view) if intent is None else binding
             status = seen.status.but(scheduler_observed_generation=binding.metadata.generation)
             seen = seen.but(
-                status=status if intent is not None else status.but(followed=current_candidates(binding, view))
+                status=status
+                if intent is not None
+                else status.but(placement_ref_clusters=current_candidates(binding, view))
             )
             if seen != binding:
                 yield binding, seen
@@ -530,7 +532,7 @@ def status_after(binding: Binding, decision: BindingDecision, view: View, *, mov
         scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0),
         scheduler_observing_affinity_name=decision.affinity_name,
         last_scheduled_time=max(now, requested) if requested is not None else now,
-        followed=current_candidates(binding, view),
+        placement_ref_clusters=current_candidates(binding, view),
     )
 
 

@@ -12,7 +12,7 @@ MISSING = {
 }
 
 
-@filter_plugin("SpreadConstraint", reads=lambda request: request.plan.spread_fields)
+@filter_plugin("SpreadConstraint", reads=lambda request: request.placement.spread_fields)
 def spread_constraint(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
     needed = [field for field in request.placement.spread_fields if field in PROPERTY_OF_FIELD]
 

@@ -10,7 +10,7 @@ ELSEWHERE = Reason(
 )
 
 
-@filter_plugin("WorkloadAffinity", reads=lambda request: request.companions, skips_placed=True)
+@filter_plugin("WorkloadAffinity", reads=lambda request: request.affinity_clusters, skips_placed=True)
 def workload_affinity(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
     companions = request.affinity_clusters
 

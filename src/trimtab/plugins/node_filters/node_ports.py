@@ -13,7 +13,7 @@ def has_no_host_ports(request: PodRequest) -> bool:
     return not request.pod_info.resources.ports
 
 
-@node_filter("NodePorts", reads=lambda request: request.me.demand.ports, skips=has_no_host_ports)
+@node_filter("NodePorts", reads=lambda request: request.pod_info.resources.ports, skips=has_no_host_ports)
 def node_ports(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     wanted = request.pod_info.resources.ports
 

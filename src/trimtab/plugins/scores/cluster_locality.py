@@ -6,6 +6,6 @@ from trimtab.decide.framework import Scorer, score_plugin
 from trimtab.decide.request import PlacementRequest
 
 
-@score_plugin("ClusterLocality", targets=lambda request: request.incumbents)
+@score_plugin("ClusterLocality", targets=lambda request: request.placed_clusters)
 def cluster_locality(request: PlacementRequest, fleet: Fleet[Cluster]) -> Scorer[Cluster]:
     return lambda _: 100

@@ -116,7 +116,7 @@ def next_own_status(
         expected_pods=found.expected,
         desired=desired,
         available=found.current_healthy,
-        down=count_down_pods(pods, found, in_flight, desired),
+        unavailable=count_down_pods(pods, found, in_flight, desired),
         in_flight=in_flight,
         rate=_rate_status(budget, effective, now),
     )
