@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_every_profile_switch_is_documented() -> None:
-    page = (ROOT / "docs" / "profiles.md").read_text()
+    page = (ROOT / "docs" / "reference" / "profiles.md").read_text()
     missing = [name for name in get_type_hints(Profile) if name != "name" and f"| `{name}` |" not in page]
     assert missing == []
 

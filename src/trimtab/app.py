@@ -31,6 +31,7 @@ from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Controller, controllers
+from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import ref_of
 from trimtab.decide.explain import explain
 from trimtab.decide.ocm.explain import debug_document
@@ -97,7 +98,7 @@ class ControlPlane:
         self.cache.table_of(Secret)
         self.cache.table_of(Lease).add_listener(self._lease_changed)
         self.manager = ControllerManager(
-            self.state, [c for c in controllers.values() if is_enabled(c)], propagatable=is_propagatable
+            self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
         )
         self._prober = Prober(self.roster, self.cache, clock, self._record_probe, period=probe_seconds)
         self._probing: asyncio.Task[None] | None = None

@@ -152,7 +152,7 @@ def test_requests_beyond_the_connection_limit_wait() -> None:
         replies = await asyncio.gather(*(pool.request("GET", "/", {}) for _ in range(6)))
         return sum(reply.status == 200 for reply in replies)
 
-    assert run_with_server(server, crowd, at_once=2) == 6
+    assert run_with_server(server, crowd, max_connections=2) == 6
     assert server.connections <= 2
 
 

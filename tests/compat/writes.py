@@ -153,8 +153,8 @@ def writes_of(run: RecordedRun) -> list[str]:
             run_in_memory(story, lambda *_: None, wrap_client=wrap),
             timeout=REAL_SECONDS_PER_RUN,
         )
-    except StoryFailed as failed:
-        notes.append(json.dumps(["", "failed", "", failed.message, None]))
+    except StoryFailed:
+        notes.append(json.dumps(["", "failed", "", "", None]))
     except VirtualRunStuck:
         notes.append(json.dumps(["", "stuck", "", "", None]))
     return notes

@@ -21,7 +21,7 @@ def test_a_custom_owner_is_read_with_its_desired_replicas() -> None:
         return await read_cluster_objects(member.internal_client, is_stock=False)
 
     facts = run_in_member(story)
-    (owner,) = facts.others
+    (owner,) = facts.other_owners
     assert owner == PodOwner(facts.pods[0].controller.uid, "Game/chess", 5, is_rolling_out=False)
 
 

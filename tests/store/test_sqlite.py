@@ -77,7 +77,7 @@ async def test_second_process_is_refused_and_changes_nothing(on_disk: Open, tmp_
         from trimtab.store.store import Store
         try:
             Store.open(Path(sys.argv[1]))
-        except errors.StoreFault as fault:
+        except errors.StoreError as fault:
             print(fault)
         """,
         tmp_path,
@@ -203,7 +203,7 @@ async def test_directory_without_write_permission_is_refused(on_disk: Open, tmp_
             os.setuid(65534)  # root ignores permissions
         try:
             Store.open(Path(sys.argv[1]))
-        except errors.StoreFault as fault:
+        except errors.StoreError as fault:
             print(fault)
         """,
         directory,

@@ -1,6 +1,6 @@
 """The interface of API server clients: the embedded server in process, or any other over HTTP.
 
-Objects are passed as `Raw` (decoded JSON) and are never changed afterwards. Every refusal is an `errors.ApiFault`.
+Objects are passed as `Raw` (decoded JSON) and are never changed afterwards. Every refusal is an `errors.ApiError`.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -57,7 +57,7 @@ class ReschedulerConfig(NamedTuple):
 
 
 def read_config(data: dict[str, str]) -> ReschedulerConfig:
-    """Read the ConfigMap; raises `InputFault` with a message for an event."""
+    """Read the ConfigMap; raises `InputError` with a message for an event."""
     plugins.load()
     known = {one.name: one.args for one in objectives.values()}
     try:

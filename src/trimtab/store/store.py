@@ -68,7 +68,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path, retention: Retention = Retention()) -> Self:  # noqa: B008 - a frozen value
-        """The store in a data directory, created if it does not exist; `errors.StoreFault` if it cannot be used."""
+        """The store in a data directory, created if it does not exist; `errors.StoreError` if it cannot be used."""
         journal = Journal(directory)
         store = cls(retention, journal)
         try:

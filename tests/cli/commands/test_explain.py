@@ -99,8 +99,14 @@ def test_every_cluster_has_a_reason() -> None:
 
 
 def test_record_in_the_binding_lists_rejected_clusters() -> None:
-    refused = [{"rule": "TaintToleration", "message": "it is tainted", "count": 3, "clusters": ["a", "b"]}]
-    record = {"mode": "Steady", "rule": "by weight", "considered": 5, "feasible": 2, "refused": refused}
+    refused = [{"filter": "TaintToleration", "message": "it is tainted", "count": 3, "clusters": ["a", "b"]}]
+    record = {
+        "mode": "Steady",
+        "divisionStrategy": "by weight",
+        "totalClusters": 5,
+        "feasibleClusters": 2,
+        "rejected": refused,
+    }
     text = list(record_lines(binding({"decision": record})))
     assert text == [
         "Decided (Steady): by weight; 2 of 5 clusters were feasible.",

@@ -68,3 +68,9 @@ def test_the_gain_of_some_plugins_uses_the_scheduler_weights() -> None:
     assert (SCORE_WEIGHTS["NodeAffinity"], SCORE_WEIGHTS["TaintToleration"]) == (2, 3)
     assert found.gain_of(("NodeAffinity", "TaintToleration", "PodTopologySpread")) == (2 * 100 - 3 * 50) / 5
     assert found.gain_of(("PodTopologySpread",)) == 0.0
+
+
+def test_a_node_that_fits_the_pod_only_once_is_preferred_again() -> None:
+    here = pod("big", on="b", cpu="6", memory="1Gi")
+    fleet = NodeSnapshot.of([node("a", cpu="7"), node("b", cpu="8")], [here])
+    assert TrialFleet(fleet).best_move(build_pod_info(here)).prefers_current

@@ -99,7 +99,7 @@ def normalize_to_range(values: Mapping[str, float], *, best: str = "highest") ->
 def run_provider(
     provide: ScoreProvider, clusters: Sequence[ProviderCluster], options: Mapping[str, str]
 ) -> Iterator[ClusterScores]:
-    """The validated results of the provider; raises InputFault with the invalid cluster and score."""
+    """The validated results of the provider; raises InputError with the invalid cluster and score."""
     known = {cluster.name for cluster in clusters}
     for given in _provider_results(provide, clusters, options):
         if not isinstance(given, tuple) or not 2 <= len(given) <= 3 or not isinstance(given[1], Mapping):

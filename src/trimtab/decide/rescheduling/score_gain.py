@@ -13,6 +13,7 @@ from trimtab.decide.pods.request import PodRequest, pod_request_for
 from trimtab.decide.pods.schedule import (
     DEFAULT_SCHEDULER_PROFILE,
     SchedulerProfile,
+    active_filters,
     best_column,
     feasible_nodes,
     weighted_scores,
@@ -139,9 +140,8 @@ def _forecast(
     for name in OCCUPANCY_SCORES:
         if name in marks:
             node_info[name] = SCORE_WEIGHTS[name] * int(node_scores[name].prepare(request, fleet.nodes)(lifted))
-    stays = bool(feasible[names[lifted.name]]) and sum(node_info.values()) > sum(
-        int(one[column]) for one in marks.values()
-    )
+    scores_better = sum(node_info.values()) > sum(int(one[column]) for one in marks.values())
+    stays = scores_better and (bool(feasible[names[lifted.name]]) or _can_return(request, fleet, lifted, taste))
     feasible[names[lifted.name]] = False  # its scores may include the pod itself
     elsewhere = np.flatnonzero(feasible)
     telling = [name for name, array in marks.items() if _has_difference(array[elsewhere], node_info[name])]
@@ -150,6 +150,13 @@ def _forecast(
     parts = {name: better[name] / SCORE_WEIGHTS[name] for name in telling}
     gain = FULL_SCORE * sum(better.values()) / scale if scale else 0.0
     return MoveForecast(fleet.nodes.names[column], gain, parts, count, stays)
+
+
+def _can_return(request: PodRequest, fleet: NodeSnapshot, node: NodeInfo, profile: SchedulerProfile) -> bool:
+    """Whether the node accepts the pod again; the mask of the fleet may count the pod twice there."""
+    if fleet.nominated.get(node.name):
+        return False
+    return all(plugin.prepare(request, fleet.nodes)(node) is None for plugin in active_filters(request, profile))
 
 
 def _not_avoided(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:

@@ -28,7 +28,7 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
         return
     raw = raw_of(wanted, view)
     jobs = sort_oldest_first(view.by_index(JOBS_BY_OWNER, wanted.metadata.uid))
-    active = [one for one in jobs if not one.finished("Complete") and not one.finished("Failed")]
+    active = [one for one in jobs if not one.has_condition("Complete") and not one.has_condition("Failed")]
     status = dict(raw.get("status") or {})
     due = None if wanted.spec.suspend else _last_missed_time(wanted, raw, view.now)
     if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
@@ -37,7 +37,7 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
         yield Ensure(_new_job(wanted, raw, due))
         status["lastScheduleTime"] = timestamp(due)
     yield from _delete_old_jobs(raw, jobs)
-    done = [one.status.completion_time for one in jobs if one.finished("Complete") and one.status.completion_time]
+    done = [one.status.completion_time for one in jobs if one.has_condition("Complete") and one.status.completion_time]
     if done:
         status["lastSuccessfulTime"] = timestamp(max(done))
     status["active"] = [_reference(one) for one in active]
