@@ -50,8 +50,10 @@ def kinds_page() -> str:
         for kind in custom
     ]
     parts = [
-        "# Kinds\n\nThe kinds that Trimtab adds to Kubernetes' own: its own, Karmada's and Open Cluster Management's. "
-        "`kubectl explain KIND` shows every field of each. The fields of Trimtab's own kinds follow below.\n",
+        (
+            "# Kinds\n\nThe kinds that Trimtab adds to Kubernetes' own: its own, Karmada's and Open Cluster Management's. "
+            "`kubectl explain KIND` shows every field of each. The fields of Trimtab's own kinds follow below.\n"
+        ),
         table(("kind", "apiVersion", "short names", "scope", "what it is for"), rows),
     ]
     for kind in custom:
@@ -221,9 +223,11 @@ def plugins_page() -> str:
 
 def stories_page() -> str:
     parts = [
-        "# Story and fleet files\n\nThe fields of a story file (`trimtab play FILE`) and of a fleet description (`trimtab up --fleet FILE`, "
-        "`fleet:` in a story). Durations are numbers of seconds or texts such as `90s` and `1h30m`. "
-        "[How to write a story](../how-to/write-a-story.md) explains them with examples.\n"
+        (
+            "# Story and fleet files\n\nThe fields of a story file (`trimtab play FILE`) and of a fleet description (`trimtab up --fleet FILE`, "
+            "`fleet:` in a story). Durations are numbers of seconds or texts such as `90s` and `1h30m`. "
+            "[How to write a story](../how-to/write-a-story.md) explains them with examples.\n"
+        )
     ]
     parts += [struct_part(type_) for type_ in structs_of(Story)]
     parts.append(f"\nNamed paces: {', '.join(f'`{name}`' for name in PACES)}.\n\n# Fleet files\n")

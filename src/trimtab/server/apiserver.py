@@ -44,6 +44,7 @@ from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
 from trimtab.server.resources import ResourceCatalogue, ServedResource
+from trimtab.server.storage.field_renames import convert_renamed_fields
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import ContainerLogs, Subresources
 from trimtab.store.store import Store
@@ -154,7 +155,8 @@ class ApiServer:
         return self.store.fault is None
 
     async def start(self) -> None:
-        """Write the bootstrap objects and CRDs, then start the background tasks."""
+        """Convert old objects, write the bootstrap objects and CRDs, then start the background tasks."""
+        await convert_renamed_fields(self.store)
         await self.resource_store.create_missing(
             (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
         )

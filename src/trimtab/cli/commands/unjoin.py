@@ -35,13 +35,13 @@ def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float
     click.echo(f"cluster {name} {'removed' if wait else 'is being removed'}")
 
 
-async def wait_until_removed(host: Client, name: str, timeout: float) -> None:
+async def wait_until_removed(host: Client, name: str, seconds: float) -> None:
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             while True:
                 await host.get(resource_of(kind_of(Cluster)), "", name)
                 await asyncio.sleep(POLL_SECONDS)
     except NotFound:
         return
     except TimeoutError as late:
-        raise InputError(f"cluster {name} is not removed within {timeout:g} s; the removal continues") from late
+        raise InputError(f"cluster {name} is not removed within {seconds:g} s; the removal continues") from late
