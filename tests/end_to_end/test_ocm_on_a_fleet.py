@@ -173,7 +173,7 @@ def test_a_better_score_moves_a_workload_only_when_it_lasts() -> None:
         await asyncio.sleep(400)
         assert await ocm.members_with_config_map() == ["m3"]
         binding = await ocm.client.get(BINDINGS, "default", "x-configmap")
-        assert "ScoreChange" in binding["metadata"]["annotations"]["trimtab.dev/asked-by"]
+        assert "ScoreChange" in binding["metadata"]["annotations"]["trimtab.dev/reschedule-request"]
 
     run_scenario(steps)
 

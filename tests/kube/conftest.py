@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from kube.fleet import RealFleet, wait_until_served
-from kube.rig import ControlPlane, Unavailable, binaries_directory, kubectl
+from kube.rig import RealControlPlane, RigUnavailable, binaries_directory, kubectl
 
 from trimtab.cli.commands.crds import command as crds
 from trimtab.client.kube import KubeClient
@@ -20,14 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     try:
         binaries_directory()
-    except Unavailable as reason:
+    except RigUnavailable as reason:
         for item in here:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: {reason}"))
 
 
 @pytest.fixture(scope="session")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane("host", tmp_path_factory.mktemp("kube")) as plane:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane]:
+    with RealControlPlane("host", tmp_path_factory.mktemp("kube")) as plane:
         yield plane
 
 
@@ -39,7 +39,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
 
 
 @pytest.fixture(scope="session")
-def host_with_crds(host: ControlPlane) -> ControlPlane:
+def host_with_crds(host: RealControlPlane) -> RealControlPlane:
     """A host with our CRDs, installed as documented: `trimtab crds | kubectl apply -f -`."""
     kubectl(host, "apply", "-f", "-", given=CliRunner().invoke(crds).output)
 
@@ -53,6 +53,6 @@ def host_with_crds(host: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture(scope="session")
-def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane("member", tmp_path_factory.mktemp("kube"), controllers=True, scheduler=True) as plane:
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane]:
+    with RealControlPlane("member", tmp_path_factory.mktemp("kube"), controllers=True, scheduler=True) as plane:
         yield plane

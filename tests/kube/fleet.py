@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, cast
 
 import yaml
 from click.testing import CliRunner
-from kube.rig import ControlPlane
+from kube.rig import RealControlPlane
 
 from trimtab.cli.commands.crds import command as crds
 from trimtab.cli.commands.join import command as join
@@ -85,7 +85,7 @@ class RealMember:
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
-        self.plane = ControlPlane(plan.name, directory, controllers=pods, scheduler=pods)
+        self.plane = RealControlPlane(plan.name, directory, controllers=pods, scheduler=pods)
         self._direct_client: KubeClient | None = None
 
     async def start(self) -> None:
@@ -180,7 +180,7 @@ class RealFleet:
     def __init__(self, directory: Path, *, pods: bool = True, host_flags: tuple[str, ...] = ()) -> None:
         """Without pods the members run no workload controllers: propagated objects stay unchanged."""
         self.directory = directory
-        self.host = ControlPlane("host", directory, apiserver_flags=host_flags)
+        self.host = RealControlPlane("host", directory, apiserver_flags=host_flags)
         self._plan = flows_fleet()
         self.real_members = {
             plan.name: RealMember(plan, self._plan, directory, pods=pods) for plan in self._plan.members

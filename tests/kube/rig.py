@@ -37,7 +37,7 @@ USERS = {
 }
 
 
-class Unavailable(Exception):
+class RigUnavailable(Exception):
     """The binaries are missing, or a component of the control plane did not start."""
 
 
@@ -45,7 +45,7 @@ def binaries_directory() -> Path:
     """The directory of the binaries; raises RigUnavailable with the missing ones when `make kube` is needed."""
     completed = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
     if completed.returncode != 0:
-        raise Unavailable(f"{completed.stderr.strip()} (run make kube)")
+        raise RigUnavailable(f"{completed.stderr.strip()} (run make kube)")
     return Path(completed.stdout.strip())
 
 
@@ -96,7 +96,7 @@ class ControlPlaneProcess:
         while not ready():
             exited = self.running is None or self.running.poll() is not None
             if exited or time.monotonic() > deadline:
-                raise Unavailable(f"{self.name} {'exited' if exited else 'is not ready'}:\n{self.log_tail()}")
+                raise RigUnavailable(f"{self.name} {'exited' if exited else 'is not ready'}:\n{self.log_tail()}")
             time.sleep(0.1)
 
     def log_tail(self) -> str:
@@ -111,7 +111,7 @@ class SecondApiServer(NamedTuple):
     apiserver: ControlPlaneProcess
 
 
-class ControlPlane:
+class RealControlPlane:
     """etcd and kube-apiserver, with the garbage collector and the namespace controller.
 
     With controllers it has every controller a cluster with nodes has; with a scheduler its pods are bound.
@@ -304,7 +304,7 @@ class ControlPlane:
         }
 
 
-def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> str:
+def kubectl(plane: RealControlPlane, *arguments: str, given: str | None = None) -> str:
     done = subprocess.run([*plane.kubectl, *arguments], input=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

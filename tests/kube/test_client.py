@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kube.fleet import wait_until
-from kube.rig import ControlPlane
+from kube.rig import RealControlPlane
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -26,7 +26,7 @@ async def has_entries(table: Table, *names: str) -> bool:
     return {name for namespace, name in table.entries if namespace == NAMESPACE} == set(names)
 
 
-def test_restarted_server_without_old_revisions_is_listed_again(host: ControlPlane) -> None:
+def test_restarted_server_without_old_revisions_is_listed_again(host: RealControlPlane) -> None:
     async def story(client: KubeClient) -> None:
         before = (await client.create(CONFIGS, config("stays")))["metadata"]["resourceVersion"]
         await client.create(CONFIGS, config("goes"))

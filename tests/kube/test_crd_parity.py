@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from kube.rig import ControlPlane
+from kube.rig import RealControlPlane
 from schema_objects import NAMESPACE, SchemaCase, definitions, generate_cases
 
 from trimtab.api.kind import kinds
@@ -98,7 +98,7 @@ def with_controller_defaults(resource: Resource, kept: dict[str, Any]) -> dict[s
 class ServerPair:
     """Both servers and their resources."""
 
-    def __init__(self, host: ControlPlane) -> None:
+    def __init__(self, host: RealControlPlane) -> None:
         self._host = host
 
     async def compare(self, cases: list[SchemaCase]) -> list[str]:
@@ -126,12 +126,12 @@ class ServerPair:
         return f"{case.description}\n    embedded {ours.describe_against(theirs)}\n    real     {theirs.describe_against(ours)}"
 
 
-def test_servers_agree_on_recorded_objects(host_with_crds: ControlPlane) -> None:
+def test_servers_agree_on_recorded_objects(host_with_crds: RealControlPlane) -> None:
     different = asyncio.run(ServerPair(host_with_crds).compare(list(recorded_cases())))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])
 
 
 @pytest.mark.parametrize("definition", list(definitions()), ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_servers_agree_on_generated_objects(host_with_crds: ControlPlane, definition: dict[str, Any]) -> None:
+def test_servers_agree_on_generated_objects(host_with_crds: RealControlPlane, definition: dict[str, Any]) -> None:
     different = asyncio.run(ServerPair(host_with_crds).compare(list(generate_cases(definition))))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kube.rig import ControlPlane, kubectl
+from kube.rig import RealControlPlane, kubectl
 
 SEEDS = sorted((Path(__file__).parents[1] / "compat" / "seeds").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
-def test_object_of_the_proposals_applies(host_with_crds: ControlPlane, path: Path) -> None:
+def test_object_of_the_proposals_applies(host_with_crds: RealControlPlane, path: Path) -> None:
     namespace = yaml.safe_load(path.read_text())["metadata"].get("namespace", "default")
     if namespace != "default":
         wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

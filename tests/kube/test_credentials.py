@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kube.rig import ControlPlane
+from kube.rig import RealControlPlane
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -26,32 +26,32 @@ def base64_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def by_certificate(host: ControlPlane, directory: Path) -> User:
+def by_certificate(host: RealControlPlane, directory: Path) -> User:
     certificate, key = host.issue_client_certificate("by-certificate", "system:masters")
     return {"client-certificate-data": base64_text(certificate), "client-key-data": base64_text(key)}
 
 
-def by_files(host: ControlPlane, directory: Path) -> User:
+def by_files(host: RealControlPlane, directory: Path) -> User:
     certificate, key = host.issue_client_certificate("by-files", "system:masters")
     (directory / "user.crt").write_bytes(certificate)
     (directory / "user.key").write_bytes(key)
     return {"client-certificate": "user.crt", "client-key": "user.key"}
 
 
-def by_token(host: ControlPlane, directory: Path) -> User:
+def by_token(host: RealControlPlane, directory: Path) -> User:
     return {"token": host.token}
 
 
-def by_token_file(host: ControlPlane, directory: Path) -> User:
+def by_token_file(host: RealControlPlane, directory: Path) -> User:
     (directory / "token").write_text(f"{host.token}\n")
     return {"tokenFile": "token"}
 
 
-def by_plugin(host: ControlPlane, directory: Path) -> User:
+def by_plugin(host: RealControlPlane, directory: Path) -> User:
     return {"exec": exec_plugin(directory, {"token": host.token})}
 
 
-def by_plugin_with_certificate(host: ControlPlane, directory: Path) -> User:
+def by_plugin_with_certificate(host: RealControlPlane, directory: Path) -> User:
     certificate, key = host.issue_client_certificate("by-plugin", "system:masters")
     return {
         "exec": exec_plugin(directory, {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()})
@@ -69,7 +69,7 @@ def exec_plugin(directory: Path, status: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(script)]}
 
 
-def kubeconfig(host: ControlPlane, directory: Path, user: User) -> Path:
+def kubeconfig(host: RealControlPlane, directory: Path, user: User) -> Path:
     content = json.loads(host.kubeconfig.read_text())
     content["users"][0]["user"] = user
     path = directory / "kubeconfig"
@@ -100,22 +100,22 @@ async def name_of_caller(path: Path) -> str:
     ],
 )
 def test_credentials_authenticate_the_user(
-    host: ControlPlane, tmp_path: Path, how: Callable[[ControlPlane, Path], User], name: str
+    host: RealControlPlane, tmp_path: Path, how: Callable[[RealControlPlane, Path], User], name: str
 ) -> None:
     assert asyncio.run(name_of_caller(kubeconfig(host, tmp_path, how(host, tmp_path)))) == name
 
 
-def test_exec_plugin_is_called_once_for_credentials_without_expiry(host: ControlPlane, tmp_path: Path) -> None:
+def test_exec_plugin_is_called_once_for_credentials_without_expiry(host: RealControlPlane, tmp_path: Path) -> None:
     asyncio.run(name_of_caller(kubeconfig(host, tmp_path, by_plugin(host, tmp_path))))
     assert (tmp_path / "asked").read_text().splitlines() == ["asked"]
 
 
-def test_wrong_token_is_refused(host: ControlPlane, tmp_path: Path) -> None:
+def test_wrong_token_is_refused(host: RealControlPlane, tmp_path: Path) -> None:
     with pytest.raises(Unauthorized):
         asyncio.run(name_of_caller(kubeconfig(host, tmp_path, {"token": "wrong"})))
 
 
-def test_candidate_becomes_leader_once_its_plugin_returns_credentials(host: ControlPlane, tmp_path: Path) -> None:
+def test_candidate_becomes_leader_once_its_plugin_returns_credentials(host: RealControlPlane, tmp_path: Path) -> None:
     path = kubeconfig(host, tmp_path, by_plugin(host, tmp_path))
     plugin_source = (tmp_path / "login.py").read_text()
     (tmp_path / "login.py").write_text("import sys; sys.exit('log in first')")

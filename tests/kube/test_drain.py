@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from kube.fleet import HEARTBEAT_SECONDS, TIMEOUT_SECONDS, CachedClient, LoopThread
-from kube.rig import ControlPlane, kubectl
+from kube.rig import RealControlPlane, kubectl
 from kube.test_rig import eventually
 
 from trimtab.api.value import Raw
@@ -32,7 +32,7 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 class DrainCluster:
     """A real cluster with two simulated nodes."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: RealControlPlane) -> None:
         self.plane = plane
         self._loop = LoopThread()
         self._client = KubeClient(load(plane.kubeconfig))
@@ -116,7 +116,7 @@ class DrainCluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(member: ControlPlane) -> Iterator[DrainCluster]:
+def cluster(member: RealControlPlane) -> Iterator[DrainCluster]:
     made = DrainCluster(member)
     yield made
     made.close()
@@ -177,7 +177,7 @@ def test_pod_is_deleted_through_its_budget_by_default(cluster: DrainCluster) -> 
 
 
 def test_replacement_comes_first_where_surge_is_allowed(cluster: DrainCluster) -> None:
-    cluster.deploy("only", 1, **{"trimtab.dev/surge": "Allowed"})
+    cluster.deploy("only", 1, **{"trimtab.dev/drain-surge": "Allowed"})
     cluster.wait_until_ready("only", 1)
     cluster.create_budget("only", "only", 0, minAvailable=1)
     (pod,) = cluster.pods("only")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from kube.rig import ControlPlane, kubectl
+from kube.rig import RealControlPlane, kubectl
 
 from cli.processes import PROXY, eventually, up
 from trimtab.cli.commands.join import command as join
@@ -18,7 +18,7 @@ RunKubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def member_kubectl(member: ControlPlane, tmp_path: Path) -> Iterator[RunKubectl]:
+def member_kubectl(member: RealControlPlane, tmp_path: Path) -> Iterator[RunKubectl]:
     """kubectl through the cluster proxy to a joined member."""
     with up(tmp_path / "up", "--no-fleet") as config:
         arguments = ["far", "--kubeconfig", str(member.kubeconfig), "--host-kubeconfig", str(config)]
@@ -32,12 +32,12 @@ def member_kubectl(member: ControlPlane, tmp_path: Path) -> Iterator[RunKubectl]
         yield lambda *arguments: run_kubectl(member, kubeconfig, *arguments)
 
 
-def run_kubectl(plane: ControlPlane, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_kubectl(plane: RealControlPlane, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = [str(plane.binaries / "kubectl"), "--kubeconfig", str(kubeconfig), *arguments]
     return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_proxy_reads_and_writes_objects_of_the_member(member: ControlPlane, member_kubectl: RunKubectl) -> None:
+def test_proxy_reads_and_writes_objects_of_the_member(member: RealControlPlane, member_kubectl: RunKubectl) -> None:
     made = member_kubectl("create", "configmap", "passed-on", "--from-literal=a=b")
     assert made.returncode == 0, made.stderr
     assert kubectl(member, "get", "configmap", "passed-on", "-o", "jsonpath={.data.a}") == "b"
@@ -54,7 +54,7 @@ def test_member_sees_the_identity_of_the_user(member_kubectl: RunKubectl) -> Non
     assert user["username"] != "admin", "the control plane's own identity"
 
 
-def test_watch_through_the_proxy_continues(member: ControlPlane, member_kubectl: RunKubectl) -> None:
+def test_watch_through_the_proxy_continues(member: RealControlPlane, member_kubectl: RunKubectl) -> None:
     with watching(member, member_kubectl) as lines:
         kubectl(member, "create", "configmap", "seen-from-afar")
         assert any("seen-from-afar" in line for line in lines)
@@ -62,7 +62,7 @@ def test_watch_through_the_proxy_continues(member: ControlPlane, member_kubectl:
 
 
 @contextmanager
-def watching(member: ControlPlane, member_kubectl: RunKubectl) -> Iterator[Iterator[str]]:
+def watching(member: RealControlPlane, member_kubectl: RunKubectl) -> Iterator[Iterator[str]]:
     kubeconfig = member_kubectl("config", "view", "--raw", "-o", "json").stdout
     program = [
         str(member.binaries / "kubectl"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kube.fleet import TIMEOUT_SECONDS
-from kube.rig import ControlPlane, kubectl
+from kube.rig import RealControlPlane, kubectl
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -35,12 +35,12 @@ NODE = {
 }
 
 
-def list_objects(plane: ControlPlane, kind: str) -> list[dict[str, Any]]:
+def list_objects(plane: RealControlPlane, kind: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(kubectl(plane, "get", kind, "-A", "-o", "json"))["items"]
     return items
 
 
-def names(plane: ControlPlane, kind: str) -> set[str]:
+def names(plane: RealControlPlane, kind: str) -> set[str]:
     return {item["metadata"]["name"] for item in list_objects(plane, kind)}
 
 
@@ -52,13 +52,13 @@ def eventually(is_met: Callable[[], bool], state: Callable[[], str] = lambda: ""
         time.sleep(0.3)
 
 
-def test_server_reports_its_release(host: ControlPlane) -> None:
+def test_server_reports_its_release(host: RealControlPlane) -> None:
     versions = json.loads(kubectl(host, "version", "-o", "json"))
     assert versions["serverVersion"]["gitVersion"] == versions["clientVersion"]["gitVersion"]
     assert versions["serverVersion"]["gitVersion"].startswith("v1.")
 
 
-def test_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
+def test_host_deletes_namespaces_but_runs_no_workloads(host: RealControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
     kubectl(host, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
     kubectl(host, "delete", "namespace", "doomed", f"--timeout={TIMEOUT_SECONDS:.0f}s")
@@ -67,7 +67,7 @@ def test_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> No
     kubectl(host, "delete", "deployment", "web")
 
 
-def test_host_collects_objects_without_owner(host: ControlPlane) -> None:
+def test_host_collects_objects_without_owner(host: RealControlPlane) -> None:
     owner = json.loads(kubectl(host, "create", "configmap", "owner", "-o", "json"))["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
     metadata = {"name": "owned", "namespace": owner["namespace"], "ownerReferences": [reference]}
@@ -77,13 +77,13 @@ def test_host_collects_objects_without_owner(host: ControlPlane) -> None:
     eventually(lambda: "owned" not in names(host, "configmaps"))
 
 
-def test_killed_api_server_restarts_with_all_objects(host: ControlPlane) -> None:
+def test_killed_api_server_restarts_with_all_objects(host: RealControlPlane) -> None:
     kubectl(host, "create", "configmap", "before-the-kill")
     host.restart_apiserver(signal.SIGKILL)
     assert "before-the-kill" in names(host, "configmaps")
 
 
-def test_etcd_outage_loses_no_data(host: ControlPlane) -> None:
+def test_etcd_outage_loses_no_data(host: RealControlPlane) -> None:
     kubectl(host, "create", "configmap", "before-the-outage")
     host.stop_etcd()
     eventually(lambda: not host.ready())
@@ -93,7 +93,7 @@ def test_etcd_outage_loses_no_data(host: ControlPlane) -> None:
 
 
 @pytest.fixture
-def lone_node(member: ControlPlane) -> Iterator[ControlPlane]:
+def lone_node(member: RealControlPlane) -> Iterator[RealControlPlane]:
     """A member with a node without a kubelet: pods of other tests must not be scheduled there."""
     kubectl(member, "create", "-f", "-", given=json.dumps(NODE))
     yield member
@@ -103,7 +103,7 @@ def lone_node(member: ControlPlane) -> Iterator[ControlPlane]:
     kubectl(member, "delete", "node", "node-1")
 
 
-def test_member_runs_deployment_as_pods_on_nodes(lone_node: ControlPlane) -> None:
+def test_member_runs_deployment_as_pods_on_nodes(lone_node: RealControlPlane) -> None:
     member = lone_node
     status = json.dumps({"status": NODE["status"]})
     kubectl(member, "patch", "node", "node-1", "--subresource=status", "--type=merge", "-p", status)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
-from kube.rig import ControlPlane, Unavailable
+from kube.rig import RealControlPlane, RigUnavailable
 
 
 def exit_on_signal(_signal: int, _frame: FrameType | None) -> None:
@@ -29,14 +29,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="trimtab-kube-") as scratch:
         directory = arguments.directory or Path(scratch)
         try:
-            with ControlPlane(
+            with RealControlPlane(
                 arguments.name, directory, controllers=arguments.controllers, scheduler=arguments.scheduler
             ) as plane:
                 sys.stdout.write(f"{plane.kubeconfig}\n")
                 sys.stdout.flush()
                 sys.stderr.write(f"{plane.server} is ready; try: {' '.join(plane.kubectl)} get namespaces\n")
                 signal.pause()
-        except Unavailable as fault:
+        except RigUnavailable as fault:
             sys.stderr.write(f"{fault}\n")
             return 1
         except KeyboardInterrupt:

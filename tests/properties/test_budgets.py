@@ -280,7 +280,7 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
             await member.client.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
         await deploy_apps(member, apps)
         if surge:
-            patch = {"metadata": {"annotations": {"trimtab.dev/surge": "Allowed"}}}
+            patch = {"metadata": {"annotations": {"trimtab.dev/drain-surge": "Allowed"}}}
             await member.client.patch(DEPLOYMENTS, "default", "app0", patch)
         options = DrainOptions(timeout=3600.0, force=True, parallel=parallel)
         steps = await NodeDrain(member.client, "one-node-1", clock=LoopClock(), options=options).run()

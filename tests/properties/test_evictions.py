@@ -47,15 +47,20 @@ scripts = st.lists(
 windows = st.builds(RateWindow, st.integers(1, 3), st.integers(5, 60))
 selections = st.sampled_from(["all", "all", "even", "odd"])
 pdb_rules = st.builds(
-    BudgetRules, st.just(False), selections, floor=st.integers(0, 5), window=st.none() | windows, at_once=st.none()
+    BudgetRules,
+    st.just(False),
+    selections,
+    min_healthy=st.integers(0, 5),
+    window=st.none() | windows,
+    max_concurrent=st.none(),
 )
 disruption_budget_rules = st.builds(
     BudgetRules,
     st.just(True),
     selections,
-    floor=st.none() | st.integers(0, 5),
+    min_healthy=st.none() | st.integers(0, 5),
     window=st.none() | windows,
-    at_once=st.none() | st.integers(1, 4),
+    max_concurrent=st.none() | st.integers(1, 4),
 )
 budget_rules = st.lists(pdb_rules | disruption_budget_rules, min_size=1, max_size=4)
 

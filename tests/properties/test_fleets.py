@@ -197,7 +197,7 @@ def scenarios(steps: Any) -> Any:
         budget=budgets,
         at_once=st.booleans(),
         pace=st.sampled_from(["fast", "typical"]),
-        acts=st.lists(st.tuples(steps, pauses), min_size=1, max_size=6),
+        steps=st.lists(st.tuples(steps, pauses), min_size=1, max_size=6),
     )
 
 

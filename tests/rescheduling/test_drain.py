@@ -96,12 +96,12 @@ def test_the_node_condition_names_blocking_pods_and_the_abandoned_drain() -> Non
         running = asyncio.ensure_future(drain(member, "one-node-1", [], timeout=1500.0).run())
         await asyncio.sleep(1000)
         said = await blocked(member, "one-node-1")
-        assert (said["status"], said["reason"]) == ("True", "BudgetClosed")
+        assert (said["status"], said["reason"]) == ("True", "BlockedByBudget")
         assert "one needs 3 healthy pods and has 3" in said["message"]
         assert "two needs 3 healthy pods and has 3" in said["message"]
         await running
         said = await blocked(member, "one-node-1")
-        assert (said["status"], said["reason"]) == ("False", "GivenUp")
+        assert (said["status"], said["reason"]) == ("False", "DrainAbandoned")
         assert "two needs 3 healthy pods and has 3" in said["message"]
 
     run_in_member(story)
@@ -160,7 +160,7 @@ def test_a_surge_replica_is_removed_although_the_api_server_was_unavailable(away
         assert {step.state for step in steps} == {"Gone"}
         made = await member.client.get(DEPLOYMENTS, "default", "web")
         assert made["spec"]["replicas"] == 2
-        assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
+        assert "trimtab.dev/drain-surge-replicas" not in made["metadata"].get("annotations", {})
 
     run_in_member(story)
 
@@ -195,7 +195,7 @@ def test_a_surge_adds_and_removes_one_replica_although_responses_are_lost() -> N
         assert deaf.writes == 4
         made = await member.client.get(DEPLOYMENTS, "default", "web")
         assert made["spec"]["replicas"] == 2
-        assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
+        assert "trimtab.dev/drain-surge-replicas" not in made["metadata"].get("annotations", {})
 
     run_in_member(story)
 
@@ -300,13 +300,13 @@ def test_a_blocked_pod_does_not_block_others() -> None:
 def test_a_surge_replica_does_not_raise_the_budget_requirement() -> None:
     async def story(member: SimulatedMember) -> None:
         made = deployment(replicas=3)
-        made["metadata"]["annotations"] = {"trimtab.dev/surge": "Allowed"}
+        made["metadata"]["annotations"] = {"trimtab.dev/drain-surge": "Allowed"}
         await member.client.create(DEPLOYMENTS, made)
         await member.client.create(BUDGETS, pdb(maxUnavailable=0))
         await asyncio.sleep(5)
         assert {step.state for step in await drain(member, "one-node-1", [], timeout=600.0).run()} == {"Gone"}
         after = await member.client.get(DEPLOYMENTS, "default", "web")
         assert after["spec"]["replicas"] == 3
-        assert "trimtab.dev/surged" not in after["metadata"]["annotations"]
+        assert "trimtab.dev/drain-surge-replicas" not in after["metadata"]["annotations"]
 
     run_in_member(story)

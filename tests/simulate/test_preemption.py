@@ -274,7 +274,7 @@ def test_owner_with_double_weight_keeps_a_double_share() -> None:
     async def scenario(member: SimulatedMember) -> None:
         await member.client.create(POLICIES, singleton("DisruptionPolicy", equalPriorityPreemption="Fair"))
         rich = deployment("rich", 3, cpu="600m")
-        rich["metadata"]["annotations"] = {"trimtab.dev/share-weight": "2"}
+        rich["metadata"]["annotations"] = {"trimtab.dev/fair-share-weight": "2"}
         await member.client.create(DEPLOYMENTS, rich)
         await asyncio.sleep(700)
         await member.client.create(DEPLOYMENTS, deployment("poor", 3, cpu="600m"))

@@ -230,7 +230,7 @@ def test_invalid_configuration_keeps_the_previous_one_and_is_reported() -> None:
         assert "no preset 'reckless'" in member.rescheduler.config_error
         assert member.rescheduler._config is not None
         events = (await member.client.list(EVENTS, "kube-system")).items
-        assert any(one["reason"] == "BadConfiguration" and one["type"] == "Warning" for one in events)
+        assert any(one["reason"] == "InvalidConfiguration" and one["type"] == "Warning" for one in events)
         await configure(member, "BetterAffinity")
         await asyncio.sleep(120)
         assert member.rescheduler.config_error == ""
@@ -331,7 +331,7 @@ def test_state_reports_invalid_configuration_and_frozen_owners() -> None:
         (owner,) = {pod.metadata.owner_references[0].uid for pod in member.pods}
         top = (await member.client.get(DEPLOYMENTS, "default", "web"))["metadata"]["uid"]
         assert owner != top
-        wasted = {"owner": top, "source": "one-node-1", "outcome": "LandedBack", "at": "2026-01-01T00:00:00Z"}
+        wasted = {"owner": top, "source": "one-node-1", "outcome": "ReturnedToSameNode", "at": "2026-01-01T00:00:00Z"}
         now = LoopClock().now().isoformat()
         history = orjson.dumps({"moves": [{**wasted, "at": now, "pod": str(n)} for n in range(3)]}).decode()
         body = {"data": {"history.json": history}}
@@ -344,7 +344,9 @@ def test_state_reports_invalid_configuration_and_frozen_owners() -> None:
         assert accepted["status"] == "True"
         assert (frozen["status"], frozen["message"]) == ("True", top)
         events = [
-            one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "ReschedulingFrozen"
+            one
+            for one in (await member.client.list(EVENTS, "default")).items
+            if one["reason"] == "ReschedulingSuspended"
         ]
         assert [one["involvedObject"]["name"] for one in events] == ["web"]
 
@@ -556,13 +558,13 @@ def test_metrics_count_moves_and_wasted_moves() -> None:
         await create_on_one_node(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "UnderutilisedNodes")
         await asyncio.sleep(900)
-        wasted = MoveRecord(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
+        wasted = MoveRecord(owner="x", source="a", target="a", outcome="ReturnedToSameNode", at=LoopClock().now())
         member.rescheduler._history = member.rescheduler._history.with_moves([wasted] * 3, LoopClock().now())
         return {(one.name, one.labels.get("outcome", "")): one.value for one in member.rescheduler.samples()}
 
     metrics = run_in_member(scenario)
     assert metrics["trimtab_rescheduler_moves", "Done"] == 2
-    assert metrics["trimtab_rescheduler_moves", "LandedBack"] == 3
+    assert metrics["trimtab_rescheduler_moves", "ReturnedToSameNode"] == 3
     assert metrics["trimtab_rescheduler_moves_wasted", ""] == 3
     assert metrics["trimtab_rescheduler_owners_frozen", ""] == 1
     assert metrics["trimtab_rescheduler_rounds_total", ""] >= 14

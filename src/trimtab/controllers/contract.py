@@ -1,7 +1,7 @@
 """The contract of controllers: pure functions that read an object and a `View` and yield effects.
 
-    @controller(ResourceBinding, writes=["Work"], wakes=[...])
-    def dispatch(binding: ResourceBinding, view: View) -> Iterator[Wish]: ...
+    @controller(ResourceBinding, writes=["Work"], triggers=[...])
+    def dispatch(binding: ResourceBinding, view: View) -> Iterator[Effect]: ...
 
 Effects are carried out in the order they are yielded, and the first that fails ends the reconcile: yield children first
 and the status that reports on them last. Controllers are level-triggered: they describe the desired state as of now,

@@ -211,14 +211,16 @@ def admit(
             # A share that cannot be split is admitted whole or not at all; the first one always, or nothing would move.
             if admitted or not replacement_first:
                 return Admitted(
-                    tuple(admitted), GateRefusal("OneAfterAnother", "the rest follows when these have arrived")
+                    tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these have arrived")
                 )
             part = transfer
         admitted.append(part)
         if limit is not None:
             limit -= part.replicas
         if part.replicas < transfer.replicas:
-            return Admitted(tuple(admitted), GateRefusal("OneAfterAnother", "the rest follows when these have arrived"))
+            return Admitted(
+                tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these have arrived")
+            )
     return Admitted(tuple(admitted))
 
 
@@ -228,7 +230,7 @@ def _refusal_of_tightest_budget(budgets: Sequence[BudgetState]) -> GateRefusal:
         (budget for budget in budgets if budget.moves_allowed is not None), key=lambda budget: budget.moves_allowed or 0
     )
     until = tightest.next_after if tightest.moves_allowed == tightest.rate else None
-    return GateRefusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", until)
+    return GateRefusal("WaitingForEarlierMoves", f"budget {tightest.budget} allows no more at once", until)
 
 
 def _cut_to_fit(transfer: Transfer, limit: int, *, divisible: bool) -> Transfer | None:

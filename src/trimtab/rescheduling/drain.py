@@ -35,7 +35,7 @@ RETRY_SECONDS, MAX_RETRY_SECONDS = 5.0, 60.0
 POLL_SECONDS = 1.0
 BLOCKED_CONDITION_AFTER = timedelta(minutes=10)
 """A drain that is blocked for longer sets a condition on the node."""
-SURGE = "trimtab.dev/surge"
+SURGE = "trimtab.dev/drain-surge"
 """On a workload: `Allowed` lets a drain start the replacement first when no replica can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
@@ -236,7 +236,7 @@ class NodeDrain:
         same = known is not None and known.state == "Blocked" and known.message == message
         self._record_step(pod, "Blocked", message, known.until if same and known is not None and known.until else until)
         if max(now - since, timedelta(seconds=seconds)) >= BLOCKED_CONDITION_AFTER:
-            await self._set_condition("True", "BudgetClosed", self._describe_steps("Blocked"))
+            await self._set_condition("True", "BlockedByBudget", self._describe_steps("Blocked"))
         return message
 
     def _describe_steps(self, *states: str) -> str:
@@ -264,7 +264,7 @@ class NodeDrain:
 
     async def _report_end(self) -> None:
         left = self._describe_steps("Blocked", "Surging", "Failed")
-        await self._set_condition("False", "GivenUp" if left else "Drained", left)
+        await self._set_condition("False", "DrainAbandoned" if left else "Drained", left)
 
     async def _set_condition(self, status: str, reason: str, message: str) -> None:
         """Set the condition of the node, for users who do not see this drain."""

@@ -266,7 +266,7 @@ class Rescheduler:
         except InputError as fault:
             self.config_error = str(fault)
             kept = "the one before stays in force" if self._config else "nothing is rescheduled"
-            self._record_event(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
+            self._record_event(raw, "InvalidConfiguration", f"{fault}; {kept}", warning=True)
 
     # moves
 
@@ -277,12 +277,12 @@ class Rescheduler:
         noted = {
             "reason": f"{move.objective}: {move.reason}",
             "trimtab.dev/prefer-avoid": "true",
-            "trimtab.dev/expect-node": move.expected,
+            "trimtab.dev/expected-node": move.expected,
         }
         if move.avoid == SHORT:
             noted["trimtab.dev/prefer-avoid-until"] = f"scheduled:{move.for_pod}"
         if move.chain_name:
-            noted["trimtab.dev/plan"] = move.chain_name
+            noted["trimtab.dev/move-plan"] = move.chain_name
         kept = self._reservations if move.chain_name and move.expected else None
         if kept is not None:
             kept.keep(pod, move.expected)  # before the eviction: its replacement is created at once
@@ -328,7 +328,7 @@ class Rescheduler:
             if snapshot.history.is_frozen(uid) and uid not in self._reported_frozen:
                 self._reported_frozen.add(uid)
                 message = "its pods were moved in vain three times in a row, and are not moved any more"
-                self._record_event(kind_of(type(one)).encode(one), "ReschedulingFrozen", message, warning=True)
+                self._record_event(kind_of(type(one)).encode(one), "ReschedulingSuspended", message, warning=True)
 
     def _record_event(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event; nothing depends on it."""

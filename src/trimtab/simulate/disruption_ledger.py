@@ -27,7 +27,7 @@ from trimtab.simulate.workloads.owned_pods import PODS_BY_OWNER, children_by_own
 
 TYPES_READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
 """Types whose tables must be synced before recent disruptions can be counted."""
-SHARE_WEIGHT = "trimtab.dev/share-weight"
+SHARE_WEIGHT = "trimtab.dev/fair-share-weight"
 """Annotation on a workload: its share relative to others of equal priority under fair preemption; the default is 1."""
 OWNER_EVENTS = Index(
     "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == POD_EVICTED_REASON else ()

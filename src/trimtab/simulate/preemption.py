@@ -105,7 +105,7 @@ class Preemptor:
         first, *others = victims
         annotations = {"trimtab.dev/requested-by": PREEMPTION_CAUSE.by, "reason": f"room for {'/'.join(pod.key)}"}
         if others:
-            annotations["trimtab.dev/together"] = ",".join("/".join(one.key) for one in others)
+            annotations["trimtab.dev/evict-together-with"] = ",".join("/".join(one.key) for one in others)
         metadata = {"name": first.name, "namespace": first.namespace, "annotations": annotations}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         await self._client.submit(PODS, first.namespace, first.name, "eviction", eviction)

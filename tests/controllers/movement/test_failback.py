@@ -56,7 +56,7 @@ def test_after_the_window_a_fresh_decision_is_requested_with_cause_failback() ->
     ready = fallen_back(PREVIOUS.but(healthy_since=NOON - 5 * MINUTE))
     after, _ = reconcile(ready, roomy_cluster("m1"), roomy_cluster("m2"))
     assert after.spec.reschedule_triggered_at == NOON
-    assert after.metadata.annotations["trimtab.dev/asked-by"].startswith("Failback ")
+    assert after.metadata.annotations["trimtab.dev/reschedule-request"].startswith("Failback ")
     assert reconcile(
         fallen_back(PREVIOUS.but(healthy_since=NOON - 4 * MINUTE)), roomy_cluster("m1"), roomy_cluster("m2")
     ) == [RequeueAfter(60.0)]

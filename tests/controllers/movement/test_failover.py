@@ -229,7 +229,7 @@ def test_an_inactive_failover_reports_why_until_it_is_active() -> None:
     found = binding_after(reconcile(without_dependencies))
     assert found is not None
     (condition,) = [c for c in found.status.conditions if c.type == "FailoverInactive"]
-    assert (condition.status, condition.reason) == ("True", "CannotWatch")
+    assert (condition.status, condition.reason) == ("True", "HealthNotReported")
     assert reconcile(found) == []
     assert reconcile(without_dependencies, profile=UPSTREAM) == []
     active = binding_after(reconcile(found.but(spec=found.spec.but(propagate_deps=True))))

@@ -77,8 +77,8 @@ def conditions(subject: Binding, view: FakeView) -> dict[str, tuple[str, str]]:
 
 def test_after_the_deadline_the_stalled_condition_names_the_blocking_copy() -> None:
     assert "Stalled" not in conditions(leaving("Hold"), view_of(NOT_READY, NOON + 59 * SECOND))
-    assert conditions(leaving("Hold"), view_of(NOT_READY, NOON + 60 * SECOND))["Stalled"] == ("True", "PurgeHeld")
-    assert conditions(leaving(), view_of(NOT_READY, NOON + 600 * SECOND))["Stalled"] == ("True", "PurgeHeld")
+    assert conditions(leaving("Hold"), view_of(NOT_READY, NOON + 60 * SECOND))["Stalled"] == ("True", "WaitingForPurge")
+    assert conditions(leaving(), view_of(NOT_READY, NOON + 600 * SECOND))["Stalled"] == ("True", "WaitingForPurge")
     assert "Stalled" not in conditions(leaving("Hold"), view_of(READY, NOON + 60 * SECOND))
 
 

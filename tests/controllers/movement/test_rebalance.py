@@ -59,7 +59,7 @@ def test_the_request_time_is_after_the_last_decision_and_names_the_rebalancer() 
     effects, after = reconcile(job("web"), busy)
     (requested,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert requested.spec.reschedule_triggered_at == NOON + MINUTE + SECOND
-    assert "job" in requested.metadata.annotations["trimtab.dev/asked-by"]
+    assert "job" in requested.metadata.annotations["trimtab.dev/reschedule-request"]
     (observed,) = after.status.observed_workloads
     assert (observed.result, observed.phase) == ("Successful", "Moving")
     assert observed.before == busy.spec.clusters
@@ -121,8 +121,8 @@ def test_selectors_without_matches_are_not_reported_as_done() -> None:
     no_match = WorkloadSelector(api_version="apps/v1", kind="Deployment")
     _, after = reconcile(job(selectors=(no_match,)), raws=[])
     conditions = {c.type: (c.status, c.reason) for c in after.status.conditions}
-    assert conditions["Ready"] == ("False", "NothingSelected")
-    assert conditions["Stalled"] == ("True", "NothingSelected")
+    assert conditions["Ready"] == ("False", "NoWorkloadSelected")
+    assert conditions["Stalled"] == ("True", "NoWorkloadSelected")
     assert after.status.finish_time == NOON
 
 
@@ -213,7 +213,7 @@ def test_upstream_finishes_when_the_request_is_written() -> None:
     effects, after = reconcile(job("web"), binding(clusters={"m1": 2}), profile=UPSTREAM)
     (requested,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert requested.spec.reschedule_triggered_at == NOON
-    assert "trimtab.dev/asked-by" not in requested.metadata.annotations
+    assert "trimtab.dev/reschedule-request" not in requested.metadata.annotations
     (observed,) = after.status.observed_workloads
     assert (observed.result, observed.phase) == ("Successful", "")
     assert after.status.finish_time == NOON

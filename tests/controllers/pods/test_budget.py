@@ -81,9 +81,9 @@ def test_a_user_budget_over_the_same_pods_supersedes_the_default() -> None:
     assert not selects_same_pods(default, own, [front, pod("web-2")])  # a pod that is not selected keeps the default
     assert not selects_same_pods(default, own, [])
     conditions = {c.type: (c.status, c.reason) for c in status_of(default, own, front).conditions}
-    assert conditions["Superseded"] == ("True", "OwnBudget")
+    assert conditions["Superseded"] == ("True", "HasOtherBudget")
     conditions = {c.type: (c.status, c.reason) for c in status_of(default, own, front, pod("web-2")).conditions}
-    assert conditions["Superseded"] == ("False", "NoOwnBudget")
+    assert conditions["Superseded"] == ("False", "NoOtherBudget")
 
 
 def test_a_new_user_budget_wakes_only_default_budgets() -> None:

@@ -27,9 +27,9 @@ def test_anti_affinity_of_running_pods_is_respected() -> None:
 
 
 def test_namespaces_can_be_selected_by_their_labels() -> None:
-    wish = pod_affinity(ZONE, "cache")
-    (term,) = wish["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    preference = pod_affinity(ZONE, "cache")
+    (term,) = preference["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     term["namespaceSelector"] = {"matchLabels": {"team": "data"}}
     running = [pod("cache", on="b", app="cache", namespace="data"), pod("cache", on="a", app="cache")]
     fleet = NodeSnapshot.of(PAIR, running, namespaces={"data": {"team": "data"}, "default": {}})
-    assert schedule(pod("p", **wish), fleet).node == "b"
+    assert schedule(pod("p", **preference), fleet).node == "b"

@@ -16,8 +16,8 @@ WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", 
 
 
 def prefers(label: str, weight: int = 100) -> dict[str, Any]:
-    wish = {"weight": weight, "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
-    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}}
+    preference = {"weight": weight, "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}}
 
 
 def plan_for(nodes: list[Node], **more: Any) -> ReschedulingPlan:
@@ -43,11 +43,11 @@ def test_a_preference_is_not_met_at_the_cost_of_a_heavier_one() -> None:
 
 def test_a_preference_against_the_scheduler_total_moves_no_pod() -> None:
     """The other node matches a little more of its preferences, and is nearly full."""
-    wishes = [
+    preferences = [
         {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
         for key, weight in (("ssd", 60), ("gpu", 100))
     ]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferences}}
     here = pod("web-0", on="a", status=WELL, metadata={"uid": "u"}, affinity=affinity)
     full = [pod(f"f{n}", on="b", cpu="900m", memory="1800Mi", owner="ReplicaSet/f") for n in range(4)]
     wanted = read_settings({"preset": "aggressive", "objectives": [{"name": "BetterAffinity"}]}, KNOWN)

@@ -92,8 +92,8 @@ def test_daemon_pods_stay_and_do_not_count() -> None:
 
 def test_no_pod_moves_away_from_a_node_it_prefers() -> None:
     """The objective BetterAffinity would move it back."""
-    wish = {"weight": 50, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    preference = {"weight": 50, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
     nodes = [node("a", labels={"disk": "fast"}), node("b"), node("c")]
     assert plan_for([*BUSY, pod_on("web-1", "a", affinity=affinity)], nodes).moves == ()
     assert moves_of(plan_for([*BUSY, pod_on("web-1", "a", affinity=affinity)])) == [("web-1", "a")]

@@ -158,9 +158,9 @@ def test_a_group_of_more_than_five_steps_is_rejected_as_a_whole() -> None:
     pods = [pod_on(f"{name}-1", "a", "1") for name in ("aaa", "bbb", "ccc", "ddd", "eee", "fff")]
     _, snapshot = plan_for(pods)
     round_ = MoveSimulation(snapshot)
-    wishes = [
+    preferences = [
         MoveCandidate(build_pod_info(one), 100.0, "why", group="x", step=n) for n, one in enumerate(pods, start=1)
     ]
-    assert round_.apply_group([MoveProposal("Mine", one) for one in wishes]) is None
+    assert round_.apply_group([MoveProposal("Mine", one) for one in preferences]) is None
     assert round_.moves == []
     assert round_.rejected[0].reason == "it takes 6 steps, more than 5"

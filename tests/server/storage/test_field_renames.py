@@ -74,3 +74,23 @@ def test_a_store_with_new_names_is_not_written() -> None:
 
     before, after = asyncio.run(start())
     assert before == after
+
+
+def test_annotations_are_renamed_on_objects_of_any_kind() -> None:
+    async def start() -> dict[str, Any]:
+        store = Store()
+        annotations = {"trimtab.dev/surged": "1", "trimtab.dev/surge": "Allowed", "example.com/surged": "kept"}
+        obj = {"metadata": {"name": "web", "namespace": "default", "annotations": annotations}}
+        await store.create("/registry/apps/deployments/default/web", orjson.dumps(obj))
+        server = ApiServer(store)
+        await server.start()
+        entry = store.get("/registry/apps/deployments/default/web")
+        await server.stop()
+        assert entry is not None
+        return orjson.loads(entry.value)["metadata"]["annotations"]
+
+    assert asyncio.run(start()) == {
+        "trimtab.dev/drain-surge-replicas": "1",
+        "trimtab.dev/drain-surge": "Allowed",
+        "example.com/surged": "kept",
+    }

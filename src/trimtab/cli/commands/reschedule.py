@@ -73,11 +73,11 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         limits = None if rescheduler.follows_policy else utilisation_limits(picture.settings)
         return f"{rescheduler.goals} ({source})", format_nodes(picture, limits), found
 
-    wishes, nodes, found = with_client(kubeconfig, context, work)
+    summary, nodes, found = with_client(kubeconfig, context, work)
     if output == "yaml":
         click.echo(yaml.safe_dump(plan_to_dict(found), sort_keys=False).rstrip())
         return
-    click.echo(wishes)
+    click.echo(summary)
     if nodes:
         click.echo(nodes)
     click.echo(format_plan(found))

@@ -279,7 +279,7 @@ def with_stalled_condition(binding: Binding, reason: str, message: str, now: dat
     new = Condition(
         type=STALLED,
         status="True" if reason else "False",
-        reason=reason or "GettingOn",
+        reason=reason or "Progressing",
         message=message,
         last_transition_time=now.replace(microsecond=0),
     )

@@ -127,7 +127,7 @@ def with_inactive_condition(binding: Binding, message: str, view: View) -> Bindi
     condition = Condition(
         type=INACTIVE,
         status="True" if message else "False",
-        reason="CannotWatch" if message else "Watching",
+        reason="HealthNotReported" if message else "HealthReported",
         message=message,
         last_transition_time=view.now.replace(microsecond=0),
     )

@@ -14,7 +14,7 @@ from trimtab.controllers.movement import binding_moves
 
 UNCONFIRMED = "PurgeUnconfirmed"
 """Condition of a binding: a new copy was started although the old one may still run."""
-PURGE_HELD = "PurgeHeld"
+PURGE_HELD = "WaitingForPurge"
 
 
 class UnpurgedCopy(NamedTuple):

@@ -373,11 +373,11 @@ def conditions_of(
         (
             "Ready",
             ready,
-            "AllDone" if ready else ((stalled or "SomeFailed") if over else "NotFinished"),
+            "Succeeded" if ready else ((stalled or "SomeFailed") if over else "InProgress"),
             summary or message,
         ),
         ("Reconciling", not over, why, summary),
-        ("Stalled", bool(stalled), stalled or "GettingOn", message),
+        ("Stalled", bool(stalled), stalled or "Progressing", message),
     )
     conditions = job.status.conditions
     now = view.now.replace(microsecond=0)
@@ -397,7 +397,7 @@ def conditions_of(
 def stalled_reason(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
     """The reason and message of what does not make progress by itself; both empty if there is none."""
     if not results:
-        return "NothingSelected", "no workload that is propagated fits the selectors"
+        return "NoWorkloadSelected", "no workload that is propagated fits the selectors"
     if not bad:
         return "", ""
     first = bad[0]

@@ -238,7 +238,7 @@ def stalled_condition(subject: ManifestWorkReplicaSet, removals: WorkRemovals) -
     if refusal is not None:
         yield Condition(type="Stalled", status="True", reason=refusal.code, message=refusal.message)
     elif is_condition_true(subject.status.conditions, "Stalled"):
-        yield Condition(type="Stalled", status="False", reason="GettingOn")
+        yield Condition(type="Stalled", status="False", reason="Progressing")
 
 
 def verified_condition(rollouts: list[PlacementRollout]) -> Condition:

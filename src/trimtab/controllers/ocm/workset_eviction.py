@@ -28,7 +28,7 @@ from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, char
 
 CAUSE = "ScoreChange"
 BY = "trimtab-mover"
-LEAVING_SINCE_ANNOTATION = "trimtab.dev/leaving-since"
+LEAVING_SINCE_ANNOTATION = "trimtab.dev/unselected-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
 BLOCKED_SECONDS = 15.0
 
@@ -116,7 +116,7 @@ def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> G
         return GateRefusal(
             "WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until
         )
-    return GateRefusal("OneAfterAnother", "the rest follows when these are gone") if waiting else None
+    return GateRefusal("WaitingForEarlierMoves", "the rest follows when these are gone") if waiting else None
 
 
 def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:

@@ -119,7 +119,7 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
     condition = Condition(
         type=SUPERSEDED_CONDITION,
         status="True" if superseding else "False",
-        reason="OwnBudget" if superseding else "NoOwnBudget",
+        reason="HasOtherBudget" if superseding else "NoOtherBudget",
         message=f"{superseding} guards the same pods" if superseding else "",
         last_transition_time=view.now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,

@@ -10,7 +10,7 @@ from trimtab.controllers.contract import Ref, View
 from trimtab.decide.pods.budgets.budget import OwnerController
 from trimtab.decide.pods.budgets.scalable_kinds import CRD, ScalableKind, scalable_kinds_of
 
-SURGED_ANNOTATION = "trimtab.dev/surged"
+SURGED_ANNOTATION = "trimtab.dev/drain-surge-replicas"
 """On a workload: replicas that a drain added temporarily so that the pods it evicts have replacements."""
 ScaledWorkload = Deployment | ReplicaSet | StatefulSet | ReplicationController
 SCALED_TYPES: tuple[type[ScaledWorkload], ...] = (ReplicaSet, StatefulSet, ReplicationController, Deployment)

@@ -13,7 +13,7 @@ HISTORY_TTL = timedelta(hours=24)
 REVERSAL_WINDOW = timedelta(hours=1)
 SCALING_COOLDOWN = timedelta(minutes=5)
 MAX_RECORDED_MOVES = 500
-DONE, LANDED_BACK, PENDING = "Done", "LandedBack", "Pending"
+DONE, LANDED_BACK, PENDING = "Done", "ReturnedToSameNode", "Pending"
 
 
 class MoveRecord(Value):

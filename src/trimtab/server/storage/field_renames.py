@@ -34,6 +34,21 @@ RENAMED: Mapping[str, Renames] = {
 }
 """Old field paths (lists are passed through) to new names, by the prefix of the stored keys."""
 
+RENAMED_ANNOTATIONS = {
+    "asked-by": "reschedule-request",
+    "together": "evict-together-with",
+    "surged": "drain-surge-replicas",
+    "surge": "drain-surge",
+    "share-weight": "fair-share-weight",
+    "on-deletion": "deletion-policy",
+    "leaving-since": "unselected-since",
+}
+"""Annotations of `trimtab.dev/`, on objects of any kind."""
+_PREFIX = b"trimtab.dev/"
+_QUOTED_ANNOTATIONS = {
+    _PREFIX + old.encode() + b'"': _PREFIX + new.encode() + b'"' for old, new in RENAMED_ANNOTATIONS.items()
+}
+
 
 async def convert_renamed_fields(store: Store) -> None:
     """Rename the old fields of all stored objects in one transaction."""
@@ -43,15 +58,28 @@ async def convert_renamed_fields(store: Store) -> None:
 
 
 def _conversions(store: Store) -> Iterator[PutKey]:
-    for prefix, renames in RENAMED.items():
-        quoted = {f'"{path[-1]}":'.encode() for path in renames}
-        for entry in store.list(prefix).entries:
-            if not any(name in entry.value for name in quoted):
-                continue
-            before: Raw = orjson.loads(entry.value)
-            after = rename_fields(before, renames)
-            if after != before:
-                yield PutKey(entry.key, orjson.dumps(after), entry.mod_revision)
+    for entry in store.list("/registry/").entries:
+        value = _with_renamed_annotations(entry.value)
+        for prefix, renames in RENAMED.items():
+            if entry.key.startswith(prefix):
+                value = _with_renamed_fields(value, renames)
+        if value != entry.value:
+            yield PutKey(entry.key, value, entry.mod_revision)
+
+
+def _with_renamed_annotations(value: bytes) -> bytes:
+    if _PREFIX in value:
+        for old, new in _QUOTED_ANNOTATIONS.items():
+            value = value.replace(old, new)
+    return value
+
+
+def _with_renamed_fields(value: bytes, renames: Renames) -> bytes:
+    if not any(f'"{path[-1]}":'.encode() in value for path in renames):
+        return value
+    before: Raw = orjson.loads(value)
+    after = rename_fields(before, renames)
+    return value if after == before else orjson.dumps(after)
 
 
 def rename_fields(value: Any, renames: Renames, path: tuple[str, ...] = ()) -> Any:

@@ -16,7 +16,7 @@ from trimtab.server.request.options import WriteOptions, parse_version
 from trimtab.server.resources import ObjectPath
 from trimtab.store.txn import Draft, Operation, Proposal, PutKey
 
-BIND_GENERATION, BINDER = "trimtab.dev/bind-generation", "trimtab.dev/binder"
+BIND_GENERATION, BINDER = "trimtab.dev/observed-bind-revision", "trimtab.dev/scheduler-id"
 """Annotations of a Binding: the revision up to which the scheduler has seen bindings, and which scheduler it is."""
 _LAST_BINDERS = "/trimtab/binds/"
 

@@ -127,7 +127,7 @@ class EvictionSubresource:
             str(annotations.get("reason") or ""),
             tuple(_hints_from(annotations)),
         )
-        pods = [where, *self._further_pods(where, annotations.get(f"{_PREFIX}together", ""), caller)]
+        pods = [where, *self._further_pods(where, annotations.get(f"{_PREFIX}evict-together-with", ""), caller)]
         for pod in pods:
             old = unpack(pod.served, self._resource_store.entry(pod).value, 0)
             attributes = Attributes("DELETE", pod, caller, dry_run)
@@ -442,9 +442,9 @@ def _disruption_cause_from(annotations: Raw, known: str) -> DisruptionCause:
 
 
 def _hints_from(annotations: Raw) -> Iterator[str]:
-    if plan := annotations.get(f"{_PREFIX}plan"):
+    if plan := annotations.get(f"{_PREFIX}move-plan"):
         yield f"plan {plan}"
-    if node := annotations.get(f"{_PREFIX}expect-node"):
+    if node := annotations.get(f"{_PREFIX}expected-node"):
         yield f"its replacement is expected on {node}"
 
 

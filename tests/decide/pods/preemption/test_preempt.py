@@ -80,13 +80,13 @@ def nominated_pod_and_fleet(priority: int) -> tuple[Pod, NodeSnapshot]:
 def test_pod_waits_while_its_victims_are_leaving() -> None:
     answer = preempt(*nominated_pod_and_fleet(0), [], UPSTREAM)
     assert isinstance(answer, Reason)
-    assert answer.code == "VictimsLeaving"
+    assert answer.code == "VictimsTerminating"
 
 
 def test_pod_waits_while_victims_of_equal_priority_are_leaving() -> None:
     answer = preempt(*nominated_pod_and_fleet(9), [], TRIMTAB, fairness=LONG_WAITING)
     assert isinstance(answer, Reason)
-    assert answer.code == "VictimsLeaving"
+    assert answer.code == "VictimsTerminating"
 
 
 CLOSED = [PreemptionBudget("default", WEB, 0)]

@@ -194,7 +194,7 @@ def ineligible_reason(
         return None
     leaving = [one for one in nominated_node.pods if one.priority < priority_bound and is_preempted(one.pod)]
     if leaving:
-        return Reason("VictimsLeaving", f"{len(leaving)} pods are still leaving {nominated_node.name} for it")
+        return Reason("VictimsTerminating", f"{len(leaving)} pods are still leaving {nominated_node.name} for it")
     return None
 
 
