@@ -209,7 +209,9 @@ class EvictionCluster:
         ready = await self.ready()
         staying = [number for number in chosen if number in ready]
         fits = self.oracle.allows_all(staying, ready, self.clock.now())
-        response = await evict(self.wire, f"web-{first}", together=",".join(f"default/web-{one}" for one in others))
+        response = await evict(
+            self.wire, f"web-{first}", evict_together_with=",".join(f"default/web-{one}" for one in others)
+        )
         assert response.status == (201 if fits else 429), response.body
         after = await self.ready()
         assert [number in after for number in staying] == [not fits] * len(staying)

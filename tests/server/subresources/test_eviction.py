@@ -308,11 +308,11 @@ def test_pods_of_one_preemption_are_evicted_together_or_not_at_all() -> None:
             await pod(wire, f"web-{number}")
         await pdb(wire, "web", 3, 2)
         others = "default/web-1,default/web-2"
-        assert (await evict(wire, "web-0", together=others, requested_by="preemption")).status == 429
+        assert (await evict(wire, "web-0", evict_together_with=others, requested_by="preemption")).status == 429
         for number in range(3):
             assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-{number}"))["metadata"]
         await merge(wire, f"{PDBS}/web/status", {"status": budget_status(3, 0)})
-        assert (await evict(wire, "web-0", together=others, requested_by="preemption")).status == 201
+        assert (await evict(wire, "web-0", evict_together_with=others, requested_by="preemption")).status == 201
         (target,) = [
             c
             for c in (await get_object(wire, f"{PODS}/web-2"))["status"]["conditions"]
