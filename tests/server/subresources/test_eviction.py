@@ -177,7 +177,7 @@ def test_eviction_is_recorded_in_events_of_the_pod_and_its_owner() -> None:
         assert (await wire("POST", "/apis/apps/v1/namespaces/default/replicasets", body)).status == 201
         await pod(wire, "web-0")
         await pdb(wire, "web", 1, 0)
-        await evict(wire, "web-0", requested_by="drain", reason="node a is repaired", plan="p7", expect_node="b")
+        await evict(wire, "web-0", requested_by="drain", reason="node a is repaired", move_plan="p7", expected_node="b")
         message = (
             "evicted by drain: node a is repaired (PodDisruptionBudget web allows 0 more disruptions afterwards; "
             "plan p7; its replacement is expected on b)"
