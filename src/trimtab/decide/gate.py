@@ -1,13 +1,13 @@
 """The disruption gate: how much of a new placement the disruption budgets admit now.
 
-Problem: a new decision may take replicas away from clusters where they serve. Nobody may do that faster than the
+Problem: a new decision may take replicas away from clusters where they serve. No cause may do that faster than the
 disruption budgets of the workload allow, whatever caused the decision: a policy change, a taint, a rebalance, a better
 score. So every change of `spec.clusters` passes through this module, and there is no second path around it.
 
 How it works:
 1. `transfers_between(before, after)` splits the difference of two placements into transfers: replicas that leave one
    cluster, and the clusters where their replacements start. The result is sorted by name, so the next reconcile
-   computes the same transfers again. Gains that replace nothing are no transfer: scaling up disrupts nobody.
+   computes the same transfers again. Gains that replace nothing are no transfer: scaling up disrupts nothing.
 2. `budget_state(budget, availability, now)` is what one budget allows now. Its limits are replicas that may become
    unavailable, the rate, moves in flight, and time windows. All of them must allow a move.
 3. `admit(transfers, budgets, now)` admits as much as every budget allows, and says why the rest must wait and, if time

@@ -23,7 +23,7 @@ class _Job(NamedTuple):
             self.work()
         except Exception as error:  # noqa: BLE001 - passed to the callback
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and there is no waiter left
             self.loop.call_soon_threadsafe(self.on_done, failure)
 
 

@@ -1,4 +1,4 @@
-"""Maintains `metadata.managedFields`: after every write, whoever changed a field is its only owner."""
+"""Maintains `metadata.managedFields`: after every write, the manager that changed a field is its only owner."""
 
 from collections.abc import Sequence
 from typing import Any

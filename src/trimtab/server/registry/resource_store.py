@@ -239,10 +239,7 @@ class ResourceStore:
             await self.store.commit(writes)
 
     async def record_events(self, served: ServedResource, events: Iterable[Raw], caller: Caller) -> None:
-        """Create Events of this process in one transaction; refused ones are dropped.
-
-        They are complete and nobody else writes them, so they are not decoded again and have no managedFields.
-        """
+        """Create complete Events of this process in one transaction, without managedFields; drop refused ones."""
         writes, now = [], self._timestamp()
         for event in events:
             where = ObjectPath(served, event["metadata"]["namespace"], event["metadata"]["name"])

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyLocks:
-    """One lock per key, which exists only while somebody uses it."""
+    """One lock per key, which exists only while it is in use."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
