@@ -69,7 +69,7 @@ def test_controllers_in_their_own_process_propagate_over_http(tmp_path) -> None:
 
 
 def test_settings_are_converted_to_numbers_and_booleans() -> None:
-    pairs = ("move-timeout-seconds=1", "eviction-rate=2", "failover=false", "eviction-purge-mode=x=y")
+    pairs = ("move-timeout-seconds=1.0", "eviction-rate=2", "failover=false", "eviction-purge-mode=x=y")
     assert parse_settings(pairs) == {
         "move-timeout-seconds": 1,
         "eviction-rate": 2.0,
@@ -85,6 +85,7 @@ def test_settings_are_converted_to_numbers_and_booleans() -> None:
         ("failovr=true", "did you mean failover?"),
         ("failover=1", "expected bool"),
         ("move-timeout-seconds=soon", "expected int"),
+        ("move-timeout-seconds=1.5", "expected int"),
     ],
 )
 def test_unknown_settings_and_wrong_values_are_usage_errors(pair: str, message: str) -> None:

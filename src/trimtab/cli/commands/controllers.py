@@ -121,4 +121,9 @@ def _convert(text: str, type_: type) -> object:
         if text not in ("true", "false"):
             raise ValueError(text)
         return text == "true"
+    if type_ is int:
+        number = float(text)  # `5.0` is an integer, too
+        if not number.is_integer():
+            raise ValueError(text)
+        return int(number)
     return type_(text)
