@@ -199,7 +199,7 @@ def main() -> int:
     directory = Path(given) if given else cache_directory(kubernetes)
     try:
         if given:
-            check((binary._replace(answer="") for binary in binaries(kubernetes)), directory)
+            check((binary._replace(expected_output="") for binary in binaries(kubernetes)), directory)
         elif only_check:
             check(binaries(kubernetes), directory)
         else:

@@ -138,7 +138,15 @@ def runs(patterns: list[str]) -> Iterator[RecordedRun]:
 
 def writes_of(run: RecordedRun) -> list[str]:
     """The writes of one run, in their order."""
+    disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    try:
+        return _run(run)
+    finally:
+        logging.disable(disabled)
+
+
+def _run(run: RecordedRun) -> list[str]:
     notes: list[str] = []
 
     def wrap(client: Client, cluster: str) -> Client:
