@@ -6,7 +6,7 @@ from trimtab.api.value import Field, Value
 
 
 class Profile(Value):
-    """Every field is one switch; docs/profiles.md prints the two instances below as a table."""
+    """Every field is one switch; docs/reference/profiles.md prints the two instances below as a table."""
 
     name: Annotated[str, Field("The name of the profile.", enum=("trimtab", "upstream"))]
     keep_placement_when_unschedulable: Annotated[
