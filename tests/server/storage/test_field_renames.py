@@ -79,7 +79,11 @@ def test_a_store_with_new_names_is_not_written() -> None:
 def test_annotations_are_renamed_on_objects_of_any_kind() -> None:
     async def start() -> dict[str, Any]:
         store = Store()
-        annotations = {"trimtab.dev/surged": "1", "trimtab.dev/surge": "Allowed", "example.com/surged": "kept"}
+        annotations = {
+            "trimtab.dev/surged": "1",
+            "trimtab.dev/surge": "Allowed",
+            "example.com/surged": "trimtab.dev/surged",
+        }
         obj = {"metadata": {"name": "web", "namespace": "default", "annotations": annotations}}
         await store.create("/registry/apps/deployments/default/web", orjson.dumps(obj))
         server = ApiServer(store)
@@ -92,5 +96,5 @@ def test_annotations_are_renamed_on_objects_of_any_kind() -> None:
     assert asyncio.run(start()) == {
         "trimtab.dev/drain-surge-replicas": "1",
         "trimtab.dev/drain-surge": "Allowed",
-        "example.com/surged": "kept",
+        "example.com/surged": "trimtab.dev/surged",
     }

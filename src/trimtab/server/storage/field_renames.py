@@ -46,8 +46,11 @@ RENAMED_ANNOTATIONS = {
 """Annotations of `trimtab.dev/`, on objects of any kind."""
 _PREFIX = b"trimtab.dev/"
 _QUOTED_ANNOTATIONS = {
-    _PREFIX + old.encode() + b'"': _PREFIX + new.encode() + b'"' for old, new in RENAMED_ANNOTATIONS.items()
+    start + _PREFIX + old.encode() + b'":': start + _PREFIX + new.encode() + b'":'
+    for old, new in RENAMED_ANNOTATIONS.items()
+    for start in (b'"', b'"f:')
 }
+"""Keys of objects and of managedFields; a value with the same text is not an annotation and is kept."""
 
 
 async def convert_renamed_fields(store: Store) -> None:
