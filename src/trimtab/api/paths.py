@@ -13,9 +13,7 @@ from trimtab.api.value import Raw
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
-        if type(obj) is not dict and not isinstance(
-            obj, Mapping
-        ):  # the exact type check is faster and nearly always holds
+        if not isinstance(obj, dict | Mapping):
             return None
         obj = obj.get(step)
     return obj

@@ -4,7 +4,6 @@ Objects are passed as `Raw` (decoded JSON) and are never changed afterwards. Eve
 """
 
 from collections.abc import AsyncIterator, Sequence
-from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -45,7 +44,6 @@ class Resource(NamedTuple):
         return "/".join(parts)
 
 
-@cache
 def resource_of(kind: Kind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.name, kind.namespaced)
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -400,13 +399,8 @@ def _decode_event(line: bytes) -> WatchEvent:
 
 
 def _query_string(parameters: Mapping[str, str | int]) -> str:
-    present = tuple([(key, value) for key, value in parameters.items() if value not in ("", None)])
-    return _encode_query(present) if present else ""
-
-
-@lru_cache(maxsize=64)
-def _encode_query(parameters: tuple[tuple[str, str | int], ...]) -> str:
-    return "?" + urlencode(parameters)
+    present = [(key, value) for key, value in parameters.items() if value not in ("", None)]
+    return "?" + urlencode(present) if present else ""
 
 
 def _request_target(path: str, query: Mapping[str, str | int]) -> str:

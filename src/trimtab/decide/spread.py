@@ -72,22 +72,25 @@ class ClusterRanking:
 
     def _ranks(self, columns: Array) -> Array:
         """The slow path to the same order, for numbers too large to fit into one key."""
-        by = [columns, -self.available]
-        by += [-array for array in (self.score, self.total) if array is not None]
-        by += [self.overflow] if self.overflow is not None else []
         ranks = np.empty(len(columns), dtype=np.int64)
-        ranks[np.lexsort(by)] = columns
+        ranks[self._order(columns)] = columns
         return ranks
+
+    def _order(self, columns: Array) -> Array:
+        """The indexes that sort these columns, without a key for the others."""
+        by = [columns, -self.available[columns]]
+        by += [-array[columns] for array in (self.score, self.total) if array is not None]
+        by += [self.overflow[columns]] if self.overflow is not None else []
+        return np.lexsort(by)
 
     def sort(self, columns: Array) -> Array:
         """The columns, best first: overflow order, prioritizers, score, available replicas, name."""
         return np.sort(self.keys.numbers[columns]) & ((1 << self.keys.column_bits) - 1)
 
     def sort_few(self, columns: Array) -> list[int]:
-        """The same for a few columns, faster one by one."""
-        signed = ((self.overflow, 1), (self.total, -1), (self.score, -1), (self.available, -1))
-        keys = [(sign * values[columns]).tolist() for values, sign in signed if values is not None]
-        return [row[-1] for row in sorted(zip(*keys, columns.tolist(), strict=True))]
+        """The same for a few columns."""
+        ordered: list[int] = columns[self._order(columns)].tolist()
+        return ordered
 
 
 class SpreadFailure(NamedTuple):

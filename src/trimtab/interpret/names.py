@@ -1,7 +1,5 @@
 """The names of bindings and Works, exactly as in Karmada, because users' tools look them up."""
 
-from functools import lru_cache
-
 _SAFE_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -22,7 +20,6 @@ def binding_name(kind: str, name: str) -> str:
     return f"{name.replace(':', '.')}-{kind}".lower()
 
 
-@lru_cache(maxsize=1024)  # the Works of one workload, rendered cluster by cluster, share one name
 def work_name(kind: str, name: str, namespace: str = "") -> str:
     plain = name.replace(":", ".").lower()
     subject = "-".join(part for part in (namespace, plain, kind) if part).lower()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -66,14 +65,10 @@ class ReschedulerSettings(Value):
 
     @property
     def min_age(self) -> timedelta:
-        return _parse_duration(self.min_pod_age)
+        return parse_duration(self.min_pod_age)
 
     def max_in_flight(self, replicas: int) -> int:
         return max(1, scaled_value(self.owner_in_flight, replicas))
-
-
-_parse_duration = lru_cache(parse_duration)
-"""Cached because it is called for every candidate."""
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
