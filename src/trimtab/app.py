@@ -19,6 +19,7 @@ from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
@@ -96,6 +97,7 @@ class ControlPlane:
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
         self._customizations.add_listener(self._customizations_changed)
         self.cache.table_of(Secret)
+        self.cache.table_of(Namespace)
         self.cache.table_of(Lease).add_listener(self._lease_changed)
         self.manager = ControllerManager(
             self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable

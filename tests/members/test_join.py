@@ -18,6 +18,7 @@ from trimtab.members.join import (
     ClusterFacts,
     delete_credentials,
     join,
+    release_member,
     unjoin,
 )
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -90,6 +91,29 @@ def test_same_name_and_same_cluster_are_rejected() -> None:
             await join(host, member, "west", CREDENTIALS, FACTS)
         with pytest.raises(InputError, match="cannot be the name of a cluster"):
             await join(host, member, "Not A Name", CREDENTIALS, FACTS)
+
+    run_scenario(scenario)
+
+
+def test_member_of_another_control_plane_is_joined_only_with_take_over() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        other = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
+        await other.start()
+        second = LocalClient(other)
+        with pytest.raises(InputError, match=r"held by another control plane .*--take-over"):
+            await join(second, member, "east", CREDENTIALS, FACTS)
+        assert (await second.list(CLUSTERS)).items == []
+        with pytest.raises(NotFound):
+            await second.get(SECRETS, CLUSTER_NAMESPACE, "east")
+        await join(second, member, "east", CREDENTIALS, FACTS, take_over=True)
+        await release_member(host, member)  # the first no longer holds it, so it releases nothing
+        await unjoin(host, "east")
+        with pytest.raises(InputError, match="held by another control plane"):
+            await join(host, member, "east", CREDENTIALS, FACTS)
+        await release_member(second, member)
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        await other.stop()
 
     run_scenario(scenario)
 

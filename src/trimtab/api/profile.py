@@ -45,6 +45,9 @@ class Profile(Value):
     template_status_excludes_evicting: Annotated[
         bool, Field("The aggregated status of a template excludes clusters that are being evicted.")
     ]
+    mark_control_plane: Annotated[
+        bool, Field("Objects in members carry the id of the control plane; one with another id is a conflict.")
+    ]
     evacuate_after_seconds: Annotated[
         int, Field("A cluster that is not ready for this long gets a NoExecute taint; 0 means never.", minimum=0)
     ]
@@ -145,6 +148,7 @@ TRIMTAB = Profile(
     fully_applied_checks_generation=True,
     unknown_health_when_not_ready=True,
     template_status_excludes_evicting=True,
+    mark_control_plane=True,
     evacuate_after_seconds=300,
     rebalancer_waits_for_moves=True,
     always_write_own_fields=True,
@@ -182,6 +186,7 @@ UPSTREAM = Profile(
     fully_applied_checks_generation=False,
     unknown_health_when_not_ready=False,
     template_status_excludes_evicting=False,
+    mark_control_plane=False,
     evacuate_after_seconds=0,
     rebalancer_waits_for_moves=False,
     always_write_own_fields=False,

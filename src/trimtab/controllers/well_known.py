@@ -26,6 +26,8 @@ WORK_NAMESPACE = "work.karmada.io/namespace"
 WORK_NAME = "work.karmada.io/name"
 MANAGED = "karmada.io/managed"
 SYSTEM = "karmada.io/system"
+CONTROL_PLANE = "trimtab.dev/control-plane"
+"""On an object in a member: the id of the control plane that manages it."""
 UPDATE_STRATEGY = "trimtab.dev/update-strategy"
 """On a manifest of a Work: CreateOnly, ReadOnly, ServerSideApply or Completed (never written again, even when deleted);
 without it, the member's object is kept equal to the manifest."""

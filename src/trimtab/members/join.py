@@ -20,6 +20,8 @@ ROLE_BINDINGS = Resource(
 )
 CLUSTER_NAMESPACE = "karmada-cluster"
 SYSTEM_LABELS = {"karmada.io/system": "true"}
+CONTROL_PLANE = "trimtab.dev/control-plane"
+"""On the namespace karmada-cluster of a member: the id of the control plane that holds the member."""
 TOKEN_SECONDS = 10 * 365 * 24 * 3600
 
 
@@ -36,13 +38,24 @@ class ClusterFacts:
 
 
 async def join(
-    host: Client, member: Client, name: str, credentials: Credentials, facts: ClusterFacts, *, mode: str = "Push"
+    host: Client,
+    member: Client,
+    name: str,
+    credentials: Credentials,
+    facts: ClusterFacts,
+    *,
+    mode: str = "Push",
+    take_over: bool = False,
 ) -> Raw:
-    """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host."""
+    """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host.
+
+    Refuses a member that another control plane holds, except with `take_over`.
+    """
     if faults := label_faults(name):
         raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
     identity = await _cluster_id(member)
     await _check_not_joined(host, name, identity)
+    await _claim_member(member, name, await _cluster_id(host), take_over=take_over)
     spec: Raw = {
         "id": identity,
         "syncMode": mode,
@@ -80,8 +93,9 @@ async def delete_credentials(host: Client, name: str) -> None:
         return
 
 
-async def _cluster_id(member: Client) -> str:
-    namespace = await member.get(NAMESPACES, "", "kube-system")
+async def _cluster_id(client: Client) -> str:
+    """The uid of kube-system: it identifies a cluster, and a control plane by its host."""
+    namespace = await client.get(NAMESPACES, "", "kube-system")
     uid: str = namespace["metadata"]["uid"]
     return uid
 
@@ -92,6 +106,41 @@ async def _check_not_joined(host: Client, name: str, cluster_id: str) -> None:
             raise InputError(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
         if (other.get("spec") or {}).get("id") == cluster_id:
             raise InputError(f"this cluster is already joined as {other['metadata']['name']}")
+
+
+async def _claim_member(member: Client, name: str, control_plane: str, *, take_over: bool) -> None:
+    """Record in the member which control plane holds it. Raises `InputError` when another one does."""
+    await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
+    metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
+    holder = (metadata.get("annotations") or {}).get(CONTROL_PLANE, "")
+    if holder == control_plane:
+        return
+    if holder and not take_over:
+        raise InputError(
+            f"the cluster for {name} is held by another control plane ({holder}); unjoin it there, "
+            "or use --take-over if that control plane no longer exists"
+        )
+    # The resourceVersion makes one of two simultaneous joins fail.
+    claim = {
+        "metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": {CONTROL_PLANE: control_plane}}
+    }
+    await member.patch(NAMESPACES, "", CLUSTER_NAMESPACE, claim, manager="trimtab-join")
+
+
+async def release_member(host: Client, member: Client) -> None:
+    """Remove the record of a member that it is held by the control plane of `host`."""
+    try:
+        metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
+    except NotFound:
+        return
+    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) == await _cluster_id(host):
+        await member.patch(
+            NAMESPACES,
+            "",
+            CLUSTER_NAMESPACE,
+            {"metadata": {"annotations": {CONTROL_PLANE: None}}},
+            manager="trimtab-join",
+        )
 
 
 async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
@@ -106,7 +155,6 @@ async def _create_account(member: Client, name: str) -> str:
     """Create a service account with full access in the member; returns its token."""
     account = f"karmada-{name}"
     role = f"karmada-controller-manager:{account}"
-    await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
     await _ensure(
         member,
         SERVICE_ACCOUNTS,

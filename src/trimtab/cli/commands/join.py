@@ -15,6 +15,7 @@ from trimtab.members.join import ClusterFacts, join
 @click.option("--kubeconfig", "member_config", required=True, help="Kubeconfig of the cluster to join.")
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
+@click.option("--take-over", is_flag=True, help="Join the cluster although another control plane holds it.")
 @click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
 @click.option("--provider", default="")
@@ -26,6 +27,7 @@ def command(
     member_config: str,
     member_context: str,
     mode: str,
+    take_over: bool,
     host_kubeconfig: str,
     host_context: str,
     provider: str,
@@ -41,7 +43,7 @@ def command(
         member = KubeClient(credentials)
         try:
             await check_reachable(member, name)
-            await join(host, member, name, credentials, facts, mode=mode.capitalize())
+            await join(host, member, name, credentials, facts, mode=mode.capitalize(), take_over=take_over)
         finally:
             await member.close()
 

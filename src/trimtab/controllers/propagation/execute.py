@@ -31,6 +31,13 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.propagation.object_ownership import (
+    foreign_control_plane,
+    is_managed,
+    is_managed_here,
+    ownership_problem,
+    with_control_plane,
+)
 from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
 from trimtab.controllers.settings import setting
 from trimtab.interpret.ignore_fields import with_ignored_fields
@@ -68,6 +75,7 @@ ANNOTATIONS_TO_REMOVE = (
     well_known.IGNORE_FIELDS,
     well_known.CONFIG_HASH,
     well_known.ON_DELETION,
+    well_known.CONTROL_PLANE,
 )
 LABELS_TO_REMOVE = (
     well_known.MANAGED,
@@ -151,7 +159,7 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
             if isinstance(seen, NotFetched):
                 yield Fetch(cluster.name, ref)
                 return
-            if seen is not None and is_managed(seen):
+            if seen is not None and is_managed_here(seen, view):
                 stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(manifest)
                 yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
     finalizers = tuple(one for one in work.metadata.finalizers if one != well_known.WORK_FINALIZER)
@@ -164,10 +172,6 @@ def strategy_of(manifest: Raw) -> str:
 
 def is_orphaned_on_deletion(manifest: Raw) -> bool:
     return well_known.annotations_of(manifest).get(well_known.ON_DELETION) == "Orphan"
-
-
-def is_managed(raw: Raw) -> bool:
-    return well_known.labels_of(raw).get(well_known.MANAGED) == "true"
 
 
 def release_object(seen: Raw) -> Ensure:
@@ -209,7 +213,7 @@ def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]
     deliveries = [
         forbidden_delivery(manifest, view)
         if ordinal in checks and not cached_access(checks[ordinal], view)
-        else plan_delivery(manifest, cluster, view)
+        else plan_delivery(work, manifest, cluster, view)
         for ordinal, manifest in enumerate(work.spec.workload.manifests)
     ]
     if unseen := [item for item in deliveries if item.fetch is not None]:
@@ -269,7 +273,7 @@ def report_suspended(work: Work, cluster: Cluster, conditions: tuple[Condition, 
     """A suspended Work writes nothing, but still reports the status of what was applied before."""
     refs = [well_known.ref_without_uid(manifest) for manifest in work.spec.workload.manifests]
     found = [view.member(cluster.name, ref) for ref in refs]
-    there = [raw for raw in found if raw is not None and not isinstance(raw, NotFetched) and is_managed(raw)]
+    there = [raw for raw in found if raw is not None and not isinstance(raw, NotFetched) and is_managed_here(raw, view)]
     applied = is_condition_true(work.status.conditions, "Applied")
     if not applied or not is_ready(cluster) or len(there) != len(refs):
         yield from update_status(work, work.status.but(conditions=conditions))
@@ -333,25 +337,32 @@ def remove_dropped_manifests(work: Work, deliveries: list[Delivery], cluster: Cl
         seen = view.member(cluster.name, ref) if ref not in wanted else None
         if isinstance(seen, NotFetched) or seen is None:
             continue
-        if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed(seen):
+        if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed_here(seen, view):
             stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(seen)
             yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
 
 
-def plan_delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
+def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     """The write that one manifest needs, given the object in the member and the update strategy."""
     ref = well_known.ref_without_uid(manifest)
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
     if strategy == READ_ONLY:
         return read_only_delivery(ref, manifest, seen, cluster, view)
     there = None if isinstance(seen, NotFetched) else seen
+    if (
+        strategy == COMPLETED
+        or (strategy == CREATE_ONLY and there is not None)
+        or is_shared_namespace(ref, there, view)
+    ):
+        return Delivery(ref, manifest, there, None, "")
+    if there is not None and (problem := ownership_problem(work, manifest, ref, there, cluster.name, view)):
+        return Delivery(ref, manifest, there, None, problem)
+    manifest = with_control_plane(manifest, view)
     if strategy == SERVER_SIDE_APPLY:
         try:
             return Delivery(ref, manifest, there, server_side_apply(manifest, there), "")
         except InvalidJSONPath as fault:
             return Delivery(ref, manifest, there, None, str(fault))
-    if strategy == COMPLETED or (strategy == CREATE_ONLY and there is not None):
-        return Delivery(ref, manifest, there, None, "")
     if isinstance(seen, NotFetched) or seen is None:
         return Delivery(ref, manifest, None, Ensure(manifest), "")
     if not is_managed(seen) and well_known.annotations_of(manifest).get(well_known.CONFLICT_RESOLUTION) != "overwrite":
@@ -366,6 +377,11 @@ def plan_delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
         return Delivery(ref, manifest, seen, None, str(fault))
     same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
     return Delivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
+
+
+def is_shared_namespace(ref: Ref, there: Raw | None, view: View) -> bool:
+    """Whether another control plane created this namespace: both use it, and neither writes what the other has."""
+    return ref.kind == "Namespace" and bool(foreign_control_plane(there, view))
 
 
 def read_only_delivery(
