@@ -84,7 +84,7 @@ def decided(folder: Path, *objects: Any, options: tuple[str, ...] = ()) -> dict[
 
 
 def shares(decision: dict[str, Any]) -> dict[str, int]:
-    return {one["name"]: one.get("replicas", 0) for one in decision["targets"] if one["outcome"] == "Chosen"}
+    return {one["name"]: one.get("replicas", 0) for one in decision["targets"] if one["outcome"] == "Selected"}
 
 
 def target(decision: dict[str, Any], name: str) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def test_placement_gets_clusters_of_its_sets(tmp_path: Path) -> None:
     )
     decision = decided(tmp_path, SET, SET_BINDING, managed("a", cloud="aws"), managed("b", cloud="ovh"), wanted)
     assert decision["placed"] is True
-    assert target(decision, "a")["outcome"] == "Chosen"
+    assert target(decision, "a")["outcome"] == "Selected"
     assert target(decision, "b")["plugin"] == "Predicate"
 
 
@@ -265,7 +265,7 @@ def test_policy_follows_the_placement_that_it_names(tmp_path: Path) -> None:
         policy(placementRef={"name": "web"}),
         options=("-o", "json"),
     )
-    workload = next(one for one in run.decisions if one["dialect"] == "karmada")
+    workload = next(one for one in run.decisions if one["api"] == "karmada")
     assert shares(workload) == {"m2": 6}
 
 

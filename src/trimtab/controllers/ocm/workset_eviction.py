@@ -114,9 +114,9 @@ def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> G
         names = ", ".join(work.namespace for work in blocked)
         until = min(leaving_since(work, view) for work in blocked) + replacement_timeout(view)
         return GateRefusal(
-            "WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until
+            "WaitingForReplacement", f"the works in {names} remain until their replacements serve", until
         )
-    return GateRefusal("WaitingForEarlierMoves", "the rest follows when these are gone") if waiting else None
+    return GateRefusal("WaitingForEarlierMoves", "other works are being removed") if waiting else None
 
 
 def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
