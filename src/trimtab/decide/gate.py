@@ -105,7 +105,9 @@ class BudgetState(NamedTuple):
             )
         if self.rate == 0:
             return GateRefusal(
-                "RateExhausted", f"budget {self.budget}: its rate is exhausted{_format_until(self.next_at)}", self.next_at
+                "RateExhausted",
+                f"budget {self.budget}: its rate is exhausted{_format_until(self.next_at)}",
+                self.next_at,
             )
         if self.concurrent == 0:
             return GateRefusal("TooManyInFlight", f"budget {self.budget}: the maximum number of moves is in flight")

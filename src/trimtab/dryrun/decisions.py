@@ -259,9 +259,7 @@ def workload_decision(case: BindingCase, decision: karmada.BindingDecision | Non
             for target in case.binding.spec.clusters
         )
         text = "unchanged: neither placement nor replicas have changed"
-        return DryRunDecision(
-            api="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current
-        )
+        return DryRunDecision(api="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current)
     decision = adjust_to_intent(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [

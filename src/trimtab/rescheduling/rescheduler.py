@@ -381,7 +381,11 @@ class Rescheduler:
         frozen = history.frozen_owners
         accepted = {"type": "ConfigurationAccepted", "status": "False" if self.config_error else "True"}
         stuck = {"type": "OwnersSuspended", "status": "True" if frozen else "False"}
-        limited = {"type": "RescheduleLimited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
+        limited = {
+            "type": "RescheduleLimited",
+            "status": "True" if self._notes else "False",
+            "message": "; ".join(self._notes),
+        }
         return [{**accepted, "message": self.config_error}, {**stuck, "message": ", ".join(frozen)}, limited]
 
 

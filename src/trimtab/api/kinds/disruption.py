@@ -226,7 +226,10 @@ class ComponentQuota(Value):
     component: Annotated[str, Field("The name of the component.", required=True)] = never_omit("")
     users: Annotated[
         tuple[str, ...],
-        Field("Users that count as this component, regardless of the component that their evictions name.", list_type="set"),
+        Field(
+            "Users that count as this component, regardless of the component that their evictions name.",
+            list_type="set",
+        ),
     ] = ()
     scope: Annotated[
         str,

@@ -168,7 +168,9 @@ def conditions_of(
     They are separate because roll-out tools wait for Ready, and a rate that is used up for now is not a failure.
     """
     refusal = state.refusal(view.now, replacement_first=True)
-    conditions = with_kstatus_conditions(subject.status.conditions, "BudgetEvaluated", format_availability(status, state), view)
+    conditions = with_kstatus_conditions(
+        subject.status.conditions, "BudgetEvaluated", format_availability(status, state), view
+    )
     allowing = Condition(
         type="DisruptionsAllowed",
         status="False" if refusal else "True",

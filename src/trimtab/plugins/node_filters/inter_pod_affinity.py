@@ -91,7 +91,9 @@ def inter_pod_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[Nod
                 "node(s) didn't match pod affinity rules", "no pod that it requires is in the topology domain"
             )
         if not found.avoids_repelled[column]:
-            return unschedulable_reason("node(s) didn't match pod anti-affinity rules", "a pod that it must avoid is in the topology domain")
+            return unschedulable_reason(
+                "node(s) didn't match pod anti-affinity rules", "a pod that it must avoid is in the topology domain"
+            )
         if not found.is_not_repelled[column]:
             return unschedulable_reason(
                 "node(s) didn't satisfy existing pods anti-affinity rules", "a pod in the topology domain must avoid it"

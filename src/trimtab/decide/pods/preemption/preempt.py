@@ -194,7 +194,9 @@ def ineligible_reason(
         return None
     leaving = [one for one in nominated_node.pods if one.priority < priority_bound and is_preempted(one.pod)]
     if leaving:
-        return Reason("VictimsTerminating", f"{len(leaving)} pods are still terminating on {nominated_node.name} for it")
+        return Reason(
+            "VictimsTerminating", f"{len(leaving)} pods are still terminating on {nominated_node.name} for it"
+        )
     return None
 
 
