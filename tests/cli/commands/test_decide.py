@@ -117,7 +117,7 @@ def test_wide_output_shows_scores_strategy_and_validity(tmp_path: Path) -> None:
         tmp_path, cluster("m1"), deployment(), policy(replicaScheduling=BY_CAPACITY), options=("-o", "wide")
     )
     assert "ClusterLocality=0" in run.text
-    assert "Strategy: DynamicWeight, Steady; divided by the room of the clusters" in run.text
+    assert "Strategy: DynamicWeight, Steady; divided by the available capacity of the clusters" in run.text
     assert run.text.splitlines()[-1] == "Valid until: the input changes"
 
 
@@ -312,7 +312,7 @@ def test_pod_with_priority_shows_which_pods_it_would_preempt(tmp_path: Path) -> 
     running = pod("old", "1500m", nodeName="n1", priority=0)
     run = DecideRun(tmp_path, node("n1"), important, running, pod("new", "2", priorityClassName="gold"))
     assert run.code == 3
-    assert "On n1 it would preempt shop/old. (old: nothing replaces it)" in run.text
+    assert "On n1 it would preempt shop/old. (old: it has no controller and is not replaced)" in run.text
 
 
 # wrong input
