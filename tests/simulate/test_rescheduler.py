@@ -390,7 +390,7 @@ def test_policy_by_usage_moves_pods_but_not_on_a_short_peak() -> None:
         assert ready_pods_by_node(member)["one-node-1"] == 2  # 4 of 8 CPUs do not exceed the threshold
         assert last_plan(member).notes == ()
         moved = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
-        assert any("by what is measured" in one["message"] for one in moved)
+        assert any("measured usage" in one["message"] for one in moved)
 
     run_in_member(scenario)
 
