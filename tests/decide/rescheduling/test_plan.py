@@ -520,7 +520,9 @@ def plan_for_many_owners(history: ReschedulingHistory | None = None, **facts: An
 def test_a_round_stops_at_the_quota_of_the_rescheduler() -> None:
     found = plan_for_many_owners(policy=policy())
     assert len(found.moves) == 2
-    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are in progress" in reasons(found)
+    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are in progress" in reasons(
+        found
+    )
     recent = [{"object": f"x{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(2)]
     found = plan_for_many_owners(policy=policy(recent=recent))
     assert len(found.moves) == 1
