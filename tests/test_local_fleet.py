@@ -39,6 +39,13 @@ def test_next_start_uses_the_stored_plan_and_does_not_rejoin_members(tmp_path: P
     assert second not in asyncio.run(run(tmp_path, None))
 
 
+def test_stored_plan_of_an_earlier_build_is_converted(tmp_path: Path) -> None:
+    (tmp_path / "fleet.json").write_text('{"members": [{"name": "a"}], "binder": "first-fit"}')
+    stored = read_stored_plan(tmp_path / "fleet.json")
+    assert stored is not None
+    assert stored.scheduler == "first-fit"
+
+
 def test_unreadable_plan_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "fleet.json").write_text("{")
     with pytest.raises(InputError, match="delete it to start with another fleet"):

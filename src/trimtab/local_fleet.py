@@ -14,6 +14,7 @@ from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.daemon import Daemon
 from trimtab.server.mount import Mount
+from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.fleet import FleetPlan, default_fleet
 
 
@@ -76,6 +77,7 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=FleetPlan)
+        stored = rename_fields(msgspec.json.decode(path.read_bytes()), {("binder",): "scheduler"})
+        return msgspec.convert(stored, FleetPlan)
     except msgspec.MsgspecError as error:
         raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error

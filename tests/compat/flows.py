@@ -37,6 +37,7 @@ from compat.flow_compare import (  # noqa: E402 - the tests directory has to be 
 )
 
 from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
+from trimtab.api.selectors import LabelSelector  # noqa: E402
 from trimtab.app import EmbeddedFleet  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
@@ -45,6 +46,7 @@ from trimtab.interpret.names import work_name  # noqa: E402
 from trimtab.server.admission.peer_webhooks import PeerWebhooks  # noqa: E402
 from trimtab.server.apiserver import ApiServer, ApiServerSettings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
+from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride  # noqa: E402
 from trimtab.simulate.fleet import flows_fleet  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 
@@ -190,6 +192,12 @@ class EmbeddedEnvironment:
         return await compare()
 
 
+def recorded_readiness(member: str) -> BehaviourOverride:
+    """Keep pods unready that were unready on this member in the recording, where a label named the member."""
+    selector = LabelSelector(match_labels={"fakelet/notready-on": member})
+    return BehaviourOverride("recorded-readiness", NEVER_READY, selector=selector)
+
+
 class RecordedFlow:
     """Replays one recorded flow."""
 
@@ -222,6 +230,8 @@ class RecordedFlow:
             flows_fleet(), host=host, clock=clock, profile=self.profile, settings=RECORDED_SETTINGS, **self._options
         )
         await fleet.start()
+        for member in fleet.world:
+            member.override_behaviour(recorded_readiness(member.name))
         self.observer = AvailabilityObserver({member.name: member.server.store for member in fleet.world})
         self.observer.start()
         try:

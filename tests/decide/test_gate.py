@@ -79,7 +79,7 @@ def test_missing_replicas_refuse_a_move() -> None:
     assert admitted.refusal is not None
     assert (admitted.refusal.code, admitted.refusal.message) == (
         "NotEnoughAvailable",
-        "budget b: 1 replicas are missing already",
+        "budget b: 1 replicas are already missing",
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from trimtab.api.profile import TRIMTAB
-from trimtab.dryrun.decisions import CHOSEN, DryRunDecision, TargetOutcome, decide_manifests, summary_text
+from trimtab.dryrun.decisions import SELECTED, DryRunDecision, TargetOutcome, decide_manifests, summary_text
 from trimtab.dryrun.manifests import read_manifests
 from trimtab.errors import InputError
 
@@ -48,6 +48,6 @@ def test_manifests_without_anything_to_decide_are_refused(tmp_path: Path) -> Non
 
 
 def test_summary_counts_replicas_and_clusters() -> None:
-    targets = [TargetOutcome(name="a", outcome=CHOSEN, replicas=1), TargetOutcome(name="b", outcome="NotNeeded")]
+    targets = [TargetOutcome(name="a", outcome=SELECTED, replicas=1), TargetOutcome(name="b", outcome="NotNeeded")]
     assert summary_text(targets) == "1 replica in 1 cluster"
-    assert summary_text([TargetOutcome(name=name, outcome=CHOSEN) for name in "ab"]) == "one copy each in 2 clusters"
+    assert summary_text([TargetOutcome(name=name, outcome=SELECTED) for name in "ab"]) == "one copy each in 2 clusters"

@@ -39,7 +39,7 @@ def test_preview_of_a_rebalance_names_the_budget_that_delays_it() -> None:
         await scene.create_budget(minAvailable=5)
         spec = {"selectors": [await workload_selector(scene.client, "deploy", "", "team in (blue, red),!legacy")]}
         text = await preview_rebalance(scene.client, spec, NOW)
-        assert "delayed: budget careful: 1 replicas are missing already" in text
+        assert "delayed: budget careful: 1 replicas are already missing" in text
         gentle = {**spec, "strategy": "PreserveAvailable"}
         assert "m1:4   m1:4   no change" in await preview_rebalance(scene.client, gentle, NOW)
 

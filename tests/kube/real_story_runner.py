@@ -16,7 +16,7 @@ from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import BehaviourOverride
 from trimtab.simulate.kubelet import PODS, Kubelets
-from trimtab.simulate.member import FILLER_LABEL, filler_pod
+from trimtab.simulate.member import PLACEHOLDER_LABEL, placeholder_pod
 from trimtab.stories.runner import StoryRunner, WriteLine
 from trimtab.stories.story import Expectation, FailureAction, Story, StoryStep, as_names, parse_seconds
 
@@ -152,10 +152,10 @@ class RealStoryMember:
                 if pod.spec.node_name == name:
                     taken = pod_resources_of(pod).requests
                     needs = {what: amount - int(taken.get(what, 0) * fraction) for what, amount in needs.items()}
-            await self._real.client.create(PODS, filler_pod(name, needs), manager="filler")
+            await self._real.client.create(PODS, placeholder_pod(name, needs), manager="placeholder")
 
-    async def delete_fillers(self) -> None:
-        for pod in (await self._real.client.list(PODS, "kube-system", labels=FILLER_LABEL)).items:
+    async def delete_placeholders(self) -> None:
+        for pod in (await self._real.client.list(PODS, "kube-system", labels=PLACEHOLDER_LABEL)).items:
             with contextlib.suppress(NotFound):
                 await self._real.client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
 
@@ -218,7 +218,7 @@ class RealStoryFleet:
             if not await asyncio.to_thread(self._fleet.real_members[actor.name].plane.ready):
                 await asyncio.to_thread(self._fleet.real_members[actor.name].plane.start_apiserver)
             await actor.stop_second_api()
-            await actor.delete_fillers()
+            await actor.delete_placeholders()
             for name in list(actor.kubelets.overrides):
                 actor.remove_override(name)
         served = {resource.kind: resource for resource in reversed(await self._fleet.client.resources())}

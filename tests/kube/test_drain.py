@@ -184,6 +184,6 @@ def test_replacement_comes_first_where_surge_is_allowed(cluster: DrainCluster) -
     node = pod["spec"]["nodeName"]
     result = cluster.run(drain, node, "--timeout", "240")
     assert result.return_value == 0, result.output
-    assert "one more replica of Deployment only comes up first" in result.output
+    assert "one more replica of Deployment only starts first" in result.output
     assert pods_on_node(cluster.pods("only"), node) == []
     eventually(lambda: len(cluster.pods("only")) == cluster.ready("only") == 1)

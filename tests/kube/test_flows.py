@@ -10,7 +10,15 @@ from typing import Any, cast
 
 import pytest
 from compat.flow_compare import Difference
-from compat.flows import EVENTS, FLOWS, RECORDED_SETTINGS, AllowedDifference, RecordedFlow, allowed_differences
+from compat.flows import (
+    EVENTS,
+    FLOWS,
+    RECORDED_SETTINGS,
+    AllowedDifference,
+    RecordedFlow,
+    allowed_differences,
+    recorded_readiness,
+)
 from kube.fleet import (
     CLUSTERS,
     NAMESPACES,
@@ -184,6 +192,8 @@ class FlowSession:
         await self.run(flow)
 
     async def _run(self, flow: RecordedFlow) -> list[Difference]:
+        for name, member in self.fleet.real_members.items():
+            member.kubelets.override_behaviour(recorded_readiness(name))
         await flow.prepare(RealEnvironment(self.fleet, flow, self._owners, self.allowed))
         try:
             await wait_until(lambda: has_namespace(self.fleet, flow.namespace))

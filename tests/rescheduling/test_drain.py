@@ -222,7 +222,7 @@ def test_unreplaceable_pods_are_evicted_only_with_force() -> None:
         await member.client.create(DAEMONSETS, workload("DaemonSet", "daemon", daemon))
         await asyncio.sleep(5)
         node = next(pod.spec.node_name for pod in member.pods if pod.name == "bare")
-        with pytest.raises(InputError, match="nothing would replace it"):
+        with pytest.raises(InputError, match="no controller would replace it"):
             await drain(member, node, [], ignore_daemonsets=True).run()
         with pytest.raises(InputError, match="DaemonSet"):
             await drain(member, node, [], force=True).run()

@@ -34,24 +34,19 @@ def test_fault_keeps_its_reason_across_the_process_boundary(worker: LuaWorker) -
 
 def test_script_busy_in_c_code_is_killed_at_the_deadline() -> None:
     worker = LuaWorker(seconds=0.3)
-    started = time.monotonic()
     outcome = worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
     worker.close()
     assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "DeadlineExceeded"
-    assert time.monotonic() - started < 15
 
 
 def test_killed_script_is_not_run_again_at_once() -> None:
     worker = LuaWorker(seconds=0.3)
     worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
-    started = time.monotonic()
     outcome = worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
-    took = time.monotonic() - started
     worker.close()
     assert isinstance(outcome, InterpreterFailure)
     assert "not tried again for 60 s" in outcome.message
-    assert took < 0.1
 
 
 def test_other_scripts_run_after_a_kill() -> None:

@@ -5,7 +5,13 @@ from simulate.fixtures import DEPLOYMENTS, deployment, run_in_member, run_in_wor
 from trimtab.api.kinds.native.pod import Pod, PodSpec
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.simulate.behaviour import ANNOTATION_PREFIX, OUT_OF_MEMORY, BehaviourOverride, default_behaviour
+from trimtab.simulate.behaviour import (
+    ANNOTATION_PREFIX,
+    NEVER_READY,
+    OUT_OF_MEMORY,
+    BehaviourOverride,
+    default_behaviour,
+)
 from trimtab.simulate.fleet import Pace, flows_fleet
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.world import World
@@ -25,12 +31,11 @@ def test_override_applies_to_running_pods() -> None:
     run_in_member(scenario)
 
 
-def test_label_keeps_pods_unready_on_one_member() -> None:
+def test_override_keeps_pods_unready_on_one_member() -> None:
     async def scenario(world: World) -> None:
-        body = deployment(replicas=2)
-        body["spec"]["template"]["metadata"]["labels"]["fakelet/notready-on"] = "member1"
+        world["member1"].override_behaviour(BehaviourOverride("unready", NEVER_READY))
         for member in world:
-            await member.client.create(DEPLOYMENTS, body)
+            await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(5)
         assert [sum(pod.is_ready for pod in member.pods) for member in world] == [0, 2, 2]
 
@@ -45,7 +50,7 @@ def test_annotations_change_the_default_behaviour_and_invalid_ones_are_ignored()
         f"{ANNOTATION_PREFIX}healthy": "false",
     }
     pod = Pod(metadata=Meta(name="web", namespace="default", annotations=annotations))
-    behaviour = default_behaviour(pod, Pace(start=1, ready=2), random.Random(0), "one")
+    behaviour = default_behaviour(pod, Pace(start=1, ready=2), random.Random(0))
     assert (behaviour.start, behaviour.ready, behaviour.exit_code, behaviour.healthy) == (5.0, 2, 3, False)
 
 

@@ -31,7 +31,7 @@ def test_first_fit_fills_nodes_in_order() -> None:
         await asyncio.sleep(5)
         assert sorted(pod.spec.node_name[-1] for pod in member.pods) == ["1", "1", "2", "2", "3"]
 
-    run_in_member(scenario, fleet(cpu="2", binder="first-fit"))
+    run_in_member(scenario, fleet(cpu="2", scheduler="first-fit"))
 
 
 def test_unschedulable_pod_reports_the_reason_and_is_bound_when_capacity_appears() -> None:

@@ -219,7 +219,7 @@ def test_preempting_event_predicts_what_happens_to_victims() -> None:
         (event,) = [one for one in events if one["involvedObject"]["name"] == "high" and one["reason"] == "Preempting"]
         assert victim.name not in event["message"]  # this is the replacement
         assert event["message"].startswith("evicts default/low-")
-        assert event["message"].endswith(" (no node would take its replacement) from one-node-1")
+        assert event["message"].endswith(" (its replacement fits on no node) from one-node-1")
 
     run_in_member(scenario, ONE_NODE)
 

@@ -390,7 +390,7 @@ def test_policy_by_usage_moves_pods_but_not_on_a_short_peak() -> None:
         assert ready_pods_by_node(member)["one-node-1"] == 2  # 4 of 8 CPUs do not exceed the threshold
         assert last_plan(member).notes == ()
         moved = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
-        assert any("by what is measured" in one["message"] for one in moved)
+        assert any("measured usage" in one["message"] for one in moved)
 
     run_in_member(scenario)
 
@@ -400,7 +400,7 @@ def test_policy_by_usage_is_off_without_metrics_and_reports_it() -> None:
         await write_config(member, usage_policy(metricsServer=True))
         member.metrics_server = None
         await asyncio.sleep(61)
-        message = "LowNodeUtilization is off: it counts what is really used, and nothing tells what one-node-1 uses"
+        message = "LowNodeUtilization is skipped: it uses metrics, and there are none of node one-node-1"
         assert last_plan(member).notes == (message,)
         limited = (await state_of(member))["conditions"][2]
         assert (limited["status"], limited["message"]) == ("True", message)
@@ -495,7 +495,7 @@ def test_pod_that_a_webhook_moves_on_request_counts_as_moving() -> None:
         return len(webhook.requested), next(one.reason for one in rescheduler.last_plan.rejected)
 
     asked, why = run_in_member(lambda member: scenario(member, announced=True))
-    assert (asked, why) == (1, "1 of Deployment/web are on their way")
+    assert (asked, why) == (1, "1 of Deployment/web are being moved")
     asked, why = run_in_member(lambda member: scenario(member, announced=False))
     assert asked == 9
 
@@ -527,7 +527,7 @@ def test_full_avoid_list_of_a_foreign_cluster_drops_the_earliest_expiry_and_repo
         (event,) = [
             one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "AvoidListFull"
         ]
-        assert event["message"] == "32 owners avoid this node; Job job-0 no longer does, to make room"
+        assert event["message"] == "32 owners avoid this node; Job job-0 was removed from the list"
 
     run_in_member(scenario)
 

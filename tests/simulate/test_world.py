@@ -24,7 +24,7 @@ def objects_after_run(seed: int) -> list[tuple[str, str]]:
                 found += listing.items
         return [(one["metadata"]["name"], repr(one)) for one in found]
 
-    plan = flows_fleet().but(pace="typical", binder="pods", heartbeat=None)
+    plan = flows_fleet().but(pace="typical", scheduler="pods", heartbeat=None)
     seen: list[tuple[str, str]] = run_in_world(plan, scenario, seed=seed)
     return seen
 

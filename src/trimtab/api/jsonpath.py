@@ -71,7 +71,7 @@ def _parse_steps(text: str, path: str) -> Iterator[PathStep]:
         elif text.startswith("..", at):
             name = _NAME.match(text, at + 2)
             if name is None:
-                raise InvalidJSONPath(f"a name is missing behind .. in {path!r}")
+                raise InvalidJSONPath(f"missing name after .. in {path!r}")
             yield _recursive_step(_unescape(name[0]))
             at = name.end()
         elif text[at] == "." and at + 1 == len(text):
@@ -82,7 +82,7 @@ def _parse_steps(text: str, path: str) -> Iterator[PathStep]:
         elif text.startswith(".[", at):
             at += 1
         else:
-            raise InvalidJSONPath(f"{path!r} cannot be read from {text[at:]!r} on")
+            raise InvalidJSONPath(f"cannot parse {path!r} at {text[at:]!r}")
 
 
 def _closing_bracket(text: str, opening: int, path: str) -> int:
@@ -97,7 +97,7 @@ def _closing_bracket(text: str, opening: int, path: str) -> int:
         if depth == 0:
             return at
         at += 1
-    raise InvalidJSONPath(f"a bracket is not closed in {path!r}")
+    raise InvalidJSONPath(f"unclosed bracket in {path!r}")
 
 
 def _parse_bracket(inner: str, path: str) -> PathStep:
@@ -116,7 +116,7 @@ def _parse_bracket(inner: str, path: str) -> PathStep:
     if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)+", inner):
         several = [_index_step(int(number)) for number in inner.split(",")]
         return lambda value: (found for step in several for found in step(value))
-    raise InvalidJSONPath(f"[{inner}] cannot be read in {path!r}")
+    raise InvalidJSONPath(f"cannot parse [{inner}] in {path!r}")
 
 
 def _unescape(name: str) -> str:
@@ -193,7 +193,7 @@ def _operator_outside_quotes(text: str) -> bool:
 
 def _operand_steps(text: str) -> tuple[PathStep, ...]:
     if not text.startswith("@"):
-        raise InvalidJSONPath(f"a condition begins with @, not with {text!r}")
+        raise InvalidJSONPath(f"a condition must start with @, not {text!r}")
     return parse_path(text[1:] or ".")
 
 
@@ -208,7 +208,7 @@ def _parse_operand(text: str) -> Callable[[Any], Any]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise InvalidJSONPath(f"{text!r} is neither a text, nor a number, nor a path") from None
+        raise InvalidJSONPath(f"{text!r} is neither a string, a number nor a path") from None
     return lambda _: value
 
 

@@ -84,11 +84,11 @@ class Explanation(Value):
 
 DIVISION_RULES = {
     DUPLICATED: "every selected cluster gets all replicas",
-    STATIC: "divided by the weights of the policy, whatever the room",
-    DYNAMIC: "divided by the room of the clusters",
-    AGGREGATED: "put into as few clusters as can be, those in use first, and divided by room among them",
-    BY_SCORE: "divided by the score of the clusters, none beyond its room",
-    "": "not shared out: the strategy is not known",
+    STATIC: "divided by the weights of the policy, regardless of capacity",
+    DYNAMIC: "divided by the available capacity of the clusters",
+    AGGREGATED: "placed in as few clusters as possible, clusters in use first, and divided by capacity",
+    BY_SCORE: "divided by the score of the clusters, limited by capacity",
+    "": "not divided: unknown strategy",
 }
 
 

@@ -105,17 +105,19 @@ class BudgetState(NamedTuple):
             )
         if self.rate == 0:
             return GateRefusal(
-                "RateExhausted", f"budget {self.budget}: its rate is spent{_format_until(self.next_at)}", self.next_at
+                "RateExhausted",
+                f"budget {self.budget}: its rate is exhausted{_format_until(self.next_at)}",
+                self.next_at,
             )
         if self.concurrent == 0:
-            return GateRefusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
+            return GateRefusal("TooManyInFlight", f"budget {self.budget}: the maximum number of moves is in flight")
         if self.missing and not (replacement_first and self.surge):
             return GateRefusal(
-                "NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are missing already"
+                "NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are already missing"
             )
         if self.replicas == 0 and not replacement_first:
             # A move that starts its replacement first removes nothing before the replacement is ready.
-            return GateRefusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
+            return GateRefusal("NotEnoughAvailable", f"budget {self.budget}: no replica may become unavailable now")
         return None
 
 
@@ -211,7 +213,7 @@ def admit(
             # A share that cannot be split is admitted whole or not at all; the first one always, or nothing would move.
             if admitted or not replacement_first:
                 return Admitted(
-                    tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these have arrived")
+                    tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these are ready")
                 )
             part = transfer
         admitted.append(part)
@@ -219,7 +221,7 @@ def admit(
             limit -= part.replicas
         if part.replicas < transfer.replicas:
             return Admitted(
-                tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these have arrived")
+                tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these are ready")
             )
     return Admitted(tuple(admitted))
 

@@ -370,7 +370,7 @@ def _check_not_terminating(request: PlacementRequest, fleet: Fleet[Cluster]) -> 
 
 
 _NOT_TERMINATING: FilterPlugin[PlacementRequest, Cluster] = FilterPlugin(
-    "Stays", _check_not_terminating, reads=lambda _: None
+    "NotTerminating", _check_not_terminating, reads=lambda _: None
 )
 """Terminating clusters are never selected; Karmada reports no reason for it, so it is not a plugin."""
 

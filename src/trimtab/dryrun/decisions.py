@@ -70,7 +70,7 @@ from trimtab.runtime.propagatable import is_propagatable
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Priority classes that exist in every cluster."""
-CHOSEN, NOT_NEEDED, REFUSED = "Chosen", "NotNeeded", "Refused"
+SELECTED, NOT_NEEDED, REJECTED = "Selected", "NotNeeded", "Rejected"
 
 
 class TargetOutcome(Value):
@@ -78,22 +78,22 @@ class TargetOutcome(Value):
 
     name: str
     outcome: str
-    """Chosen, NotNeeded or Refused."""
+    """Selected, NotNeeded or Rejected."""
     replicas: int | None = None
     before: int = 0
     plugin: str = ""
-    """The filter that refused it."""
+    """The filter that rejected it."""
     reason: str = ""
     scores: dict[str, int] = {}
     total: int | None = None
-    room: int | None = None
+    fits: int | None = None
     """How many more replicas fit."""
 
 
 class DryRunDecision(Value):
     """The placement of one workload, Placement or pod, and the reasons."""
 
-    dialect: str
+    api: str
     subject: str
     placed: bool
     message: str
@@ -239,7 +239,7 @@ def binding_case(item: Manifest, view: StaticView, fleet: Fleet[Cluster]) -> Bin
 
 
 def unplaced_decision(item: Manifest, by: str, why: str) -> DryRunDecision:
-    return DryRunDecision(dialect="karmada", subject=item.name, by=by, placed=False, message=why)
+    return DryRunDecision(api="karmada", subject=item.name, by=by, placed=False, message=why)
 
 
 def desired_binding(template: Raw, policy: Policy, view: StaticView) -> Binding:
@@ -255,31 +255,29 @@ def workload_decision(case: BindingCase, decision: karmada.BindingDecision | Non
     )
     if case.intent is None or decision is None:
         current = tuple(
-            TargetOutcome(name=target.name, outcome=CHOSEN, replicas=target.replicas, before=target.replicas)
+            TargetOutcome(name=target.name, outcome=SELECTED, replicas=target.replicas, before=target.replicas)
             for target in case.binding.spec.clusters
         )
         text = "unchanged: neither placement nor replicas have changed"
-        return DryRunDecision(
-            dialect="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current
-        )
+        return DryRunDecision(api="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current)
     decision = adjust_to_intent(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [
         TargetOutcome(
             name=one.name,
-            outcome=REFUSED if one.refused is not None else CHOSEN if one.replicas is not None else NOT_NEEDED,
+            outcome=REJECTED if one.refused is not None else SELECTED if one.replicas is not None else NOT_NEEDED,
             replicas=one.replicas if case.binding.spec.replicas else None,
             before=one.before,
             plugin=one.refused.plugin if one.refused is not None else "",
             reason=reason_text(one),
             scores={**one.scores, **one.prioritizers},
             total=one.total if one.prioritizers else None,
-            room=one.room,
+            fits=one.room,
         )
         for one in story.clusters
     ]
     return DryRunDecision(
-        dialect="karmada",
+        api="karmada",
         subject=subject,
         by=case.by,
         placed=story.ok,
@@ -303,7 +301,7 @@ def reason_text(story: ClusterExplanation) -> str:
 
 
 def summary_text(targets: Sequence[TargetOutcome]) -> str:
-    selected = [target for target in targets if target.outcome == CHOSEN]
+    selected = [target for target in targets if target.outcome == SELECTED]
     counted = sum(target.replicas or 0 for target in selected)
     copies = (
         f"{counted} replica{'s' * (counted != 1)}"
@@ -329,14 +327,14 @@ def decide_placements(
         try:
             answer = decide(ask, scene)
         except UnlistableClusterSet as fault:
-            yield DryRunDecision(dialect="ocm", subject=subject, placed=False, message=str(fault))
+            yield DryRunDecision(api="ocm", subject=subject, placed=False, message=str(fault))
             continue
         misconfiguration, satisfaction = misconfigured_condition(answer), satisfied_condition(answer, placement.spec)
         is_valid = misconfiguration.status == "False"
         decided += [new_decision(placement, page, None) for page in decision_pages(placement.name, answer.groups)]
         ends = [end for end in (answer.result.recheck_at, answer.result.scores_until) if end is not None]
         yield DryRunDecision(
-            dialect="ocm",
+            api="ocm",
             subject=subject,
             by=f"cluster sets {', '.join(answer.eligible_sets)}" if answer.eligible_sets else "no cluster set",
             placed=is_valid and satisfaction.status == "True",
@@ -354,12 +352,12 @@ def decide_placements(
 
 def cluster_outcomes(ask: OcmRequest, scene: PlacementSnapshot) -> Iterator[TargetOutcome]:
     scores = scores_by_cluster(ask, scene)
-    outcomes = {"Selected": CHOSEN, "NotNeeded": NOT_NEEDED}
+    outcomes = {"Selected": SELECTED, "NotNeeded": NOT_NEEDED}
     for fate in placement_explain.cluster_outcomes(ask, scene):
         elsewhere = fate.outcome == "NotInSets"
         yield TargetOutcome(
             name=fate.cluster,
-            outcome=outcomes.get(fate.outcome, REFUSED),
+            outcome=outcomes.get(fate.outcome, REJECTED),
             plugin="ClusterSets" if elsewhere else fate.plugin,
             reason="in none of the cluster sets that are bound to the namespace and selected by the Placement"
             if elsewhere
@@ -398,7 +396,7 @@ def decide_pods(
         if decision.tied_count > 1:
             text = f"{text}, tied with {decision.tied_count - 1} more"
         yield DryRunDecision(
-            dialect="pods",
+            api="pods",
             subject=f"Pod {pod.namespace}/{pod.name}",
             placed=decision.node is not None,
             message=text,
@@ -440,7 +438,7 @@ def node_outcomes(pod: Pod, fleet: NodeSnapshot, selected: str | None) -> Iterat
         objection = opinion.rejection
         yield TargetOutcome(
             name=opinion.node,
-            outcome=REFUSED if objection is not None else CHOSEN if opinion.node == selected else NOT_NEEDED,
+            outcome=REJECTED if objection is not None else SELECTED if opinion.node == selected else NOT_NEEDED,
             before=opinion.pod_count,
             plugin=objection.plugin if objection is not None else "",
             reason=objection.reason.message if objection is not None else "",

@@ -17,7 +17,7 @@ def jq_to_json_path(expression: str) -> str:
     text = text.replace("[]", "[*]").replace(".[", "[")
     if not _JQ_PATH.match(text):
         raise InvalidJSONPath(
-            f"JQ expression error in {expression!r}: only paths with names, indexes and select are understood"
+            f"JQ expression error in {expression!r}: only paths with names, indexes and select are supported"
         )
     return text
 
@@ -25,7 +25,7 @@ def jq_to_json_path(expression: str) -> str:
 def pointer_locations(pointer: str, document: Any) -> Iterator[Location]:
     """The location that a JSON pointer names in the document, if it exists."""
     if not pointer.startswith("/"):
-        raise InvalidJSONPath(f"JSON Pointer error in {pointer!r}: it begins with /")
+        raise InvalidJSONPath(f"JSON Pointer error in {pointer!r}: it must start with /")
     location: list[str | int] = []
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")

@@ -59,7 +59,7 @@ class Interpreter:
         level = self._level_for(gvk, operation)
         if level is None:
             failure = InterpreterFailure("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
-            raise InterpreterError(failure, operation, "nobody")
+            raise InterpreterError(failure, operation, "no interpreter")
         return level.interpret(operation, arguments)
 
     def replicas(self, obj: Raw) -> tuple[int, Raw | None]:

@@ -72,7 +72,7 @@ class AvoidLists:
 
 def _list_full_event(node: Raw, forgotten: AvoidEntry) -> RecordEvent:
     whose = forgotten.pod_signature.pod_controller
-    message = f"{MAX_ENTRIES} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+    message = f"{MAX_ENTRIES} owners avoid this node; {whose.kind} {whose.name} was removed from the list"
     return RecordEvent(
         ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning"
     )

@@ -172,7 +172,7 @@ class NodeDrain:
         try:
             while await self._still_exists(pod):
                 if deadline is not None and self._now() >= deadline:
-                    self._record_step(pod, "Failed", "it has not ended in time")
+                    self._record_step(pod, "Failed", "it did not terminate in time")
                     return
                 await asyncio.sleep(POLL_SECONDS)
             self._record_step(pod, "Gone")
@@ -291,7 +291,7 @@ class NodeDrain:
             return False
         namespace, name = owner
         async with self._surge_locks.setdefault(f"{namespace}/{name}", asyncio.Lock()):
-            self._record_step(pod, "Surging", f"one more replica of Deployment {name} comes up first")
+            self._record_step(pod, "Surging", f"one more replica of Deployment {name} starts first")
             until = self._now() + timedelta(seconds=SURGE_SECONDS)
             try:
                 await self._scale_deployment(namespace, name, 1)
@@ -399,7 +399,7 @@ def drain_refusal(pod: Raw, options: DrainOptions) -> str | None:
         return None
     controller = _controller(pod)
     if controller is None and not options.force:
-        return "nothing would replace it (--force)"
+        return "no controller would replace it (--force)"
     if controller is not None and controller["kind"] == "DaemonSet":
         return "it belongs to a DaemonSet (--ignore-daemonsets)"
     volumes: list[Raw] = pod["spec"].get("volumes") or []

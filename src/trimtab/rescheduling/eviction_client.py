@@ -58,4 +58,4 @@ async def detailed_refusal_message(client: Client, pod: Raw, fault: ApiError) ->
     found = [cast("PodDisruptionBudget", kind_of(PodDisruptionBudget).decode(one)) for one in listed]
     guarded = cast("Pod", kind_of(Pod).decode(pod))
     names = sorted(budget.name for budget in found if selects(budget, guarded))
-    return f"BlockedByOverlap: the budgets {' and '.join(names)} guard it, and this API server judges only one"
+    return f"BlockedByOverlap: the budgets {' and '.join(names)} select it, and this API server supports only one"

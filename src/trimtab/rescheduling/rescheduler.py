@@ -265,7 +265,7 @@ class Rescheduler:
             self._config, self.config_error = read_config(raw.get("data") or {}), ""
         except InputError as fault:
             self.config_error = str(fault)
-            kept = "the one before stays in force" if self._config else "nothing is rescheduled"
+            kept = "the previous one stays in effect" if self._config else "nothing is rescheduled"
             self._record_event(raw, "InvalidConfiguration", f"{fault}; {kept}", warning=True)
 
     # moves
@@ -291,7 +291,7 @@ class Rescheduler:
         try:
             await evict(self._client, raw, eviction_body(raw, by="rescheduler", annotations=noted, grace=grace))
         except NotFound:
-            return "it is gone already"
+            return "it no longer exists"
         except ApiError as fault:
             if _is_evacuation_requested(pod, fault):
                 self._record_event(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
@@ -322,12 +322,12 @@ class Rescheduler:
             self._recorder.record(RecordEvent(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
     def _record_frozen_owners(self, snapshot: ReschedulingSnapshot) -> None:
-        """Record an event on owners that were moved in vain too often and are no longer moved."""
+        """Record an event on owners that had too many wasted moves and are no longer moved."""
         for one in (*snapshot.objects.deployments, *snapshot.objects.sets):
             uid = one.metadata.uid
             if snapshot.history.is_frozen(uid) and uid not in self._reported_frozen:
                 self._reported_frozen.add(uid)
-                message = "its pods were moved in vain three times in a row, and are not moved any more"
+                message = "its pods had three wasted moves in a row and are not moved any more"
                 self._record_event(kind_of(type(one)).encode(one), "ReschedulingSuspended", message, warning=True)
 
     def _record_event(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
@@ -380,8 +380,12 @@ class Rescheduler:
         """The conditions of the rescheduler for people and alerts: a ConfigMap has no status."""
         frozen = history.frozen_owners
         accepted = {"type": "ConfigurationAccepted", "status": "False" if self.config_error else "True"}
-        stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
-        limited = {"type": "Limited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
+        stuck = {"type": "OwnersSuspended", "status": "True" if frozen else "False"}
+        limited = {
+            "type": "RescheduleLimited",
+            "status": "True" if self._notes else "False",
+            "message": "; ".join(self._notes),
+        }
         return [{**accepted, "message": self.config_error}, {**stuck, "message": ", ".join(frozen)}, limited]
 
 
@@ -406,4 +410,4 @@ def summarize_history(history: ReschedulingHistory) -> str:
     wasted = sum(move.is_wasted for move in history.moves)
     frozen = history.frozen_owners
     text = f"{len(history.moves)} moves in a day, {done} arrived, {wasted} wasted"
-    return f"{text}; left alone for good: {', '.join(frozen)}" if frozen else text
+    return f"{text}; suspended: {', '.join(frozen)}" if frozen else text

@@ -115,7 +115,7 @@ class LuaWorker:
             return InterpreterFailure(*lost.args)
         except BrokenPipeError:
             self._kill()
-            return InterpreterFailure("ScriptCrashed", f"the worker ended while {hook} was handed in")
+            return InterpreterFailure("ScriptCrashed", f"the worker exited while it received {hook}")
         if outcome.reason:
             return InterpreterFailure(outcome.reason, outcome.message)
         return ScriptResult(tuple(outcome.values), tuple(outcome.printed))
@@ -145,7 +145,7 @@ class LuaWorker:
                 raise _WorkerLost("DeadlineExceeded", f"the script ran for more than {seconds:g} s and was killed")
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
-                raise _WorkerLost("ScriptCrashed", "the script brought its worker process down")
+                raise _WorkerLost("ScriptCrashed", "the script crashed its worker process")
             received += chunk
         return received[_LENGTH.size :]
 

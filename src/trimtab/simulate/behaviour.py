@@ -9,7 +9,6 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.simulate.fleet import Pace
 
 ANNOTATION_PREFIX = "simulate.trimtab.dev/"
-NOT_READY_LABEL = "fakelet/notready-on"
 
 
 class Behaviour(NamedTuple):
@@ -52,7 +51,7 @@ OUT_OF_MEMORY: Mapping[str, Any] = {"crash": 5.0, "reason": "OOMKilled", "exit_c
 NEVER_READY: Mapping[str, Any] = {"healthy": False}
 
 
-def default_behaviour(pod: Pod, pace: Pace, rng: random.Random, cluster: str) -> Behaviour:
+def default_behaviour(pod: Pod, pace: Pace, rng: random.Random) -> Behaviour:
     """The behaviour that the pace of the cluster and the annotations of the pod define."""
 
     def with_jitter(seconds: float) -> float:
@@ -66,7 +65,6 @@ def default_behaviour(pod: Pod, pace: Pace, rng: random.Random, cluster: str) ->
         with_jitter(pace.ready),
         with_jitter(pace.stop),
         with_jitter(pace.run) if ends else None,
-        healthy=pod.metadata.labels.get(NOT_READY_LABEL) != cluster,
     )
     return _with_annotations(pod, behaviour)
 

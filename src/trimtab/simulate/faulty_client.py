@@ -55,7 +55,7 @@ class FaultyMemberClient:
         return ConnectionRefusedError(f"the API server of {self._cluster} refuses connections")
 
     def _timeout_error(self) -> Exception:
-        return TimeoutError(f"the API server of {self._cluster} does not answer")
+        return TimeoutError(f"the API server of {self._cluster} does not respond")
 
     async def forward(self, request: Callable[[], Awaitable[T]]) -> T:
         """Forward the request, unless a fault is injected."""

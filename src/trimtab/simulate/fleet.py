@@ -107,7 +107,7 @@ class FleetPlan(Value, forbid_unknown_fields=True):
 
     members: tuple[MemberPlan, ...] = ()
     pace: str | Pace = "fast"
-    binder: Annotated[
+    scheduler: Annotated[
         str, Field("`pods`: schedule as kube-scheduler does; `first-fit`: the first node with enough capacity.")
     ] = "pods"
     heartbeat: Annotated[
@@ -151,7 +151,7 @@ def flows_fleet() -> FleetPlan:
             MemberPlan(name="member3", nodes=1, region="r2", zones=("z3",), provider="p2", labels={"tier": "b"}),
         ),
         pace="instant",
-        binder="first-fit",
+        scheduler="first-fit",
         heartbeat=0,
     )
 
@@ -204,8 +204,8 @@ def _errors_in(plan: FleetPlan) -> Iterator[str]:
         yield "the fleet has no members"
     if len(set(names)) != len(names):
         yield "two members of the fleet have the same name"
-    if plan.binder not in ("pods", "first-fit"):
-        yield f"binder is {plan.binder!r}; it must be pods or first-fit"
+    if plan.scheduler not in ("pods", "first-fit"):
+        yield f"scheduler is {plan.scheduler!r}; it must be pods or first-fit"
     for owner, pace in [("the fleet", plan.pace), *((member.name, member.pace) for member in plan.members)]:
         if isinstance(pace, str) and pace not in PACES:
             yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or durations"

@@ -276,7 +276,7 @@ class Kubelets:
                 self._queue.add(key)
 
     def _behaviour(self, pod: Pod) -> Behaviour:
-        behaviour = default_behaviour(pod, self._settings.pace, self._rng, self._settings.cluster)
+        behaviour = default_behaviour(pod, self._settings.pace, self._rng)
         for name in sorted(self.overrides):
             if self.overrides[name].applies_to(pod):
                 behaviour = behaviour._replace(**self.overrides[name].changes)

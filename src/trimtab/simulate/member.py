@@ -57,7 +57,7 @@ RETENTION = Retention(revisions=4_000, seconds=60.0, superseded_bytes=1024 * 102
 PRELOADED_TYPES = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
 """Types that controllers read without being triggered by them: their tables are filled before controllers start."""
 KUBELET_HEAD_START_SECONDS = 0.1
-FILLER_LABEL = "simulate.trimtab.dev/filler"
+PLACEHOLDER_LABEL = "simulate.trimtab.dev/placeholder"
 METRICS_RESOURCES = ("nodes.metrics.k8s.io", "pods.metrics.k8s.io")
 
 
@@ -140,7 +140,7 @@ class SimulatedMember:
             client=self._kubelet_client,
         )
         self.pod_scheduler = PodScheduler(
-            self.cache, clock=environment.clock, profile=environment.profile, first_fit=fleet.binder == "first-fit"
+            self.cache, clock=environment.clock, profile=environment.profile, first_fit=fleet.scheduler == "first-fit"
         )
         self.rescheduler = Rescheduler(
             self._internal,
@@ -238,16 +238,16 @@ class SimulatedMember:
         await self.kubelets.scale_reported_capacity(factor)
 
     async def fill_nodes(self, fraction: float = 1.0) -> None:
-        """Occupy this fraction of the free capacity of every node with filler pods."""
+        """Occupy this fraction of the free capacity of every node with placeholder pods."""
         for here in list(self.pod_scheduler.fleet.nodes):
             needs = {name: int(here.free_amount(name) * fraction) for name in ("cpu", "memory")}
             if any(amount > 0 for amount in needs.values()) and here.free_pods > 0:
                 with contextlib.suppress(AlreadyExists):
-                    await self.internal_client.create(PODS, filler_pod(here.name, needs), manager="filler")
+                    await self.internal_client.create(PODS, placeholder_pod(here.name, needs), manager="placeholder")
 
-    async def delete_fillers(self) -> None:
+    async def delete_placeholders(self) -> None:
         """Delete the pods that `fill_nodes` created."""
-        for pod in (await self.internal_client.list(PODS, "kube-system", labels=FILLER_LABEL)).items:
+        for pod in (await self.internal_client.list(PODS, "kube-system", labels=PLACEHOLDER_LABEL)).items:
             with contextlib.suppress(NotFound):
                 await self.internal_client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
 
@@ -323,16 +323,16 @@ def seeded_uids(rng: random.Random) -> Callable[[], str]:
     return lambda: str(UUID(bytes=rng.randbytes(16), version=4))
 
 
-def filler_pod(node: str, amounts: dict[str, int]) -> Raw:
+def placeholder_pod(node: str, amounts: dict[str, int]) -> Raw:
     """A pod without owner that occupies so much of a node."""
     requests = {"cpu": from_milli(amounts["cpu"]), "memory": str(amounts["memory"])}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"filler-{node}", "namespace": "kube-system", "labels": {FILLER_LABEL: "true"}},
+        "metadata": {"name": f"placeholder-{node}", "namespace": "kube-system", "labels": {PLACEHOLDER_LABEL: "true"}},
         "spec": {
             "nodeName": node,
-            "containers": [{"name": "filler", "image": "filler", "resources": {"requests": requests}}],
+            "containers": [{"name": "placeholder", "image": "placeholder", "resources": {"requests": requests}}],
             "tolerations": [{"operator": "Exists"}],
         },
     }

@@ -103,7 +103,7 @@ class Preemptor:
         if not victims:
             return
         first, *others = victims
-        annotations = {"trimtab.dev/requested-by": PREEMPTION_CAUSE.by, "reason": f"room for {'/'.join(pod.key)}"}
+        annotations = {"trimtab.dev/requested-by": PREEMPTION_CAUSE.by, "reason": f"capacity for {'/'.join(pod.key)}"}
         if others:
             annotations["trimtab.dev/evict-together-with"] = ",".join("/".join(one.key) for one in others)
         metadata = {"name": first.name, "namespace": first.namespace, "annotations": annotations}

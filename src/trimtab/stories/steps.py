@@ -175,7 +175,7 @@ class StepActions:
                 await world[name].fill_nodes(step.load.part)
                 self._write(f"{name} is loaded: {step.load.part:.0%} of its free capacity is used")
         for name in as_names(step.empty):
-            await world[name].delete_fillers()
+            await world[name].delete_placeholders()
             self._write(f"{name} is no longer loaded")
         if step.drain is not None:
             member = world[step.drain.cluster]

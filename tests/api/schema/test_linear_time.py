@@ -1,6 +1,9 @@
-"""Parsing long, maliciously crafted texts takes time linear in their length."""
+"""Long, maliciously crafted texts are parsed without quadratic or exponential work.
 
-import time
+The texts are so long that quadratic work takes minutes of CPU time, while linear work takes a fraction of a second.
+"""
+
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -11,8 +14,9 @@ from trimtab.api.quantity import InvalidQuantity, int_value, milli_value, parse_
 from trimtab.api.schema.formats import FORMATS
 from trimtab.api.schema.go_regexp import go_matcher
 from trimtab.api.selectors import InvalidSelector, parse_selector
+from watchdog import cpu_watchdog
 
-LENGTH = 100_000
+LENGTH = 200_000
 CRAFTED = ["1" * LENGTH + "!", "1a" * LENGTH + "!", "a." * LENGTH + "!", " " * LENGTH + "!!", "a=" + " " * LENGTH + "!"]
 PATTERNS = [
     "^(a+)+$",
@@ -24,10 +28,9 @@ PATTERNS = [
 
 
 @pytest.fixture(autouse=True)
-def _limit_cpu_time():
-    start = time.process_time()
-    yield
-    assert time.process_time() - start < 5
+def _stop_runaway_parsing() -> Iterator[None]:
+    with cpu_watchdog():
+        yield
 
 
 @pytest.mark.parametrize("text", CRAFTED)

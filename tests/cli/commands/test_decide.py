@@ -84,7 +84,7 @@ def decided(folder: Path, *objects: Any, options: tuple[str, ...] = ()) -> dict[
 
 
 def shares(decision: dict[str, Any]) -> dict[str, int]:
-    return {one["name"]: one.get("replicas", 0) for one in decision["targets"] if one["outcome"] == "Chosen"}
+    return {one["name"]: one.get("replicas", 0) for one in decision["targets"] if one["outcome"] == "Selected"}
 
 
 def target(decision: dict[str, Any], name: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_wide_output_shows_scores_strategy_and_validity(tmp_path: Path) -> None:
         tmp_path, cluster("m1"), deployment(), policy(replicaScheduling=BY_CAPACITY), options=("-o", "wide")
     )
     assert "ClusterLocality=0" in run.text
-    assert "Strategy: DynamicWeight, Steady; divided by the room of the clusters" in run.text
+    assert "Strategy: DynamicWeight, Steady; divided by the available capacity of the clusters" in run.text
     assert run.text.splitlines()[-1] == "Valid until: the input changes"
 
 
@@ -246,7 +246,7 @@ def test_placement_gets_clusters_of_its_sets(tmp_path: Path) -> None:
     )
     decision = decided(tmp_path, SET, SET_BINDING, managed("a", cloud="aws"), managed("b", cloud="ovh"), wanted)
     assert decision["placed"] is True
-    assert target(decision, "a")["outcome"] == "Chosen"
+    assert target(decision, "a")["outcome"] == "Selected"
     assert target(decision, "b")["plugin"] == "Predicate"
 
 
@@ -265,7 +265,7 @@ def test_policy_follows_the_placement_that_it_names(tmp_path: Path) -> None:
         policy(placementRef={"name": "web"}),
         options=("-o", "json"),
     )
-    workload = next(one for one in run.decisions if one["dialect"] == "karmada")
+    workload = next(one for one in run.decisions if one["api"] == "karmada")
     assert shares(workload) == {"m2": 6}
 
 
@@ -312,7 +312,7 @@ def test_pod_with_priority_shows_which_pods_it_would_preempt(tmp_path: Path) -> 
     running = pod("old", "1500m", nodeName="n1", priority=0)
     run = DecideRun(tmp_path, node("n1"), important, running, pod("new", "2", priorityClassName="gold"))
     assert run.code == 3
-    assert "On n1 it would preempt shop/old. (old: nothing replaces it)" in run.text
+    assert "On n1 it would preempt shop/old. (old: it has no controller and is not replaced)" in run.text
 
 
 # wrong input

@@ -48,7 +48,7 @@ def test_drain_reports_what_blocks_it_and_until_when(capsys) -> None:
 
     run_scenario(act)
     output = capsys.readouterr().out
-    assert "waiting: Drain: budget careful: its rate is spent until 2030-01-01 00:1" in output
+    assert "waiting: Drain: budget careful: its rate is exhausted until 2030-01-01 00:1" in output
     assert "not drained within 60 seconds" in output
 
 
@@ -102,4 +102,4 @@ def test_drain_without_another_cluster_reports_that_it_waits(capsys) -> None:
         assert await wait_until_drained(scene.client, "m1", 20) == 1
 
     run_scenario(act)
-    assert "waiting: cannot go on with Drain" in capsys.readouterr().out
+    assert "waiting: cannot continue Drain" in capsys.readouterr().out

@@ -58,15 +58,15 @@ def test_replicas_are_counted_over_all_clusters() -> None:
     conditions = {c.type: (c.status, c.message) for c in status.conditions}
     assert conditions["Ready"] == (
         "True",
-        "3 of 4 replicas are available; what moves must have its replacement ready first",
+        "3 of 4 replicas are available; a replacement must be ready before a replica moves",
     )
-    assert conditions["Allowing"] == ("True", "0 moves in flight")
+    assert conditions["DisruptionsAllowed"] == ("True", "0 moves in flight")
 
 
 def test_a_budget_with_too_few_available_replicas_reports_how_many_are_missing() -> None:
     status, _ = reconcile(workload_budget(max_unavailable=1), web({"m1": 2}))
     conditions = {c.type: (c.status, c.message) for c in status.conditions}
-    assert conditions["Allowing"] == ("False", "budget b: 1 replicas are missing already")
+    assert conditions["DisruptionsAllowed"] == ("False", "budget b: 1 replicas are already missing")
     assert (conditions["Ready"][0], conditions["Reconciling"][0], conditions["Stalled"][0]) == (
         "True",
         "False",

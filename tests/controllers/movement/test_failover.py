@@ -217,7 +217,7 @@ def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
     assert found is not None
     assert found.spec.graceful_eviction_tasks == ()
     (stalled,) = [c for c in found.status.conditions if c.type == "Stalled"]
-    assert "preserved as job-id" in stalled.message
+    assert "preserve as job-id" in stalled.message
     effects = reconcile(subject, profile=UPSTREAM)
     assert [effect for effect in effects if isinstance(effect, Binding) and effect.spec.graceful_eviction_tasks] == []
     assert any(isinstance(effect, RequeueAfter) for effect in effects)
@@ -274,7 +274,7 @@ def test_a_recent_rollout_that_is_unhealthy_everywhere_blocks_failover() -> None
     assert found is not None
     assert found.spec.graceful_eviction_tasks == ()
     (stalled,) = [c for c in found.status.conditions if c.type == "Stalled"]
-    assert (stalled.reason, "template changed lately" in stalled.message) == ("FailoverBlocked", True)
+    assert (stalled.reason, "template changed recently" in stalled.message) == ("FailoverBlocked", True)
     assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
 
 

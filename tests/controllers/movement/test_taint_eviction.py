@@ -180,7 +180,7 @@ def test_eviction_waits_until_the_state_to_preserve_is_known() -> None:
     without_state = binding(clusters={"m1": 3}, failover=behaviour)
     effects = reconcile(without_state, *fleet)
     assert evicted_binding(effects) is None
-    assert any("preserved as job" in effect.message for effect in effects if isinstance(effect, RecordEvent))
+    assert any("preserve as job" in effect.message for effect in effects if isinstance(effect, RecordEvent))
     assert evicted_binding(reconcile(without_state, *fleet, profile=UPSTREAM)) is None
     reported = status_item("m1", status={"jobs": [{"id": 7}, {"id": "b"}]})
     evicted = evicted_binding(

@@ -61,8 +61,8 @@ def test_well_known_values_of_jobs_and_pods() -> None:
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        ({"type": "WellKnownStatus"}, "is well known"),
-        ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".spec["}]}, "not closed"),
+        ({"type": "WellKnownStatus"}, "has no well-known status"),
+        ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".spec["}]}, "unclosed bracket"),
         ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": "..*"}]}, "longer than 1024"),
         ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".spec", "version": "v9"}]}, "not matched"),
     ],
@@ -101,7 +101,7 @@ def test_rule_may_set_type_and_message_of_a_well_known_condition() -> None:
         ({"celExpressions": ["object.spec"]}, "False", "ExpressionError", "expected bool"),
         ({"celExpressions": ["object."]}, "False", "ExpressionError", "Syntax error"),
         ({"celExpressions": ["true"], "messageExpression": "nosuch"}, "True", "Evaluated", "undeclared reference"),
-        ({"celExpressions": []}, "Unknown", "Invalid", "well known"),
+        ({"celExpressions": []}, "Unknown", "Invalid", "well-known"),
     ],
 )
 def test_cel_rules_produce_conditions(rule: dict[str, Any], status: str, reason: str, message: str) -> None:

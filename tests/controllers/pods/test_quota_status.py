@@ -51,7 +51,7 @@ def test_quotas_of_the_top_priority_beyond_the_nodes_are_reported(memory: str, s
     (condition,) = [c for c in after.status.conditions if c.type == "TopPriorityOvercommitted"]
     assert condition.status == status
     warnings = [effect.message for effect in effects if isinstance(effect, RecordEvent)]
-    assert warnings == (["9Gi memory are promised and 8Gi are there"] if status == "True" else [])
+    assert warnings == (["9Gi memory are reserved by quotas, the nodes have 8Gi"] if status == "True" else [])
 
 
 def test_the_warning_is_not_repeated() -> None:

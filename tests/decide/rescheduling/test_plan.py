@@ -72,7 +72,7 @@ def reasons(found: ReschedulingPlan) -> set[str]:
 def test_one_pod_of_an_owner_moves_at_a_time() -> None:
     found = plan_for(pods_on_one_node())
     assert [(move.source, move.expected) for move in found.moves] == [("a", "b")]
-    assert "1 of Deployment/web are on their way" in reasons(found)
+    assert "1 of Deployment/web are being moved" in reasons(found)
 
 
 def test_a_move_needs_the_configured_number_of_confirmations() -> None:
@@ -279,7 +279,7 @@ def test_overlapping_budgets_are_named_where_the_server_refuses_them() -> None:
     found = plan_moves(ReschedulingSnapshot(facts._replace(rejects_overlap=True), given, ReschedulingHistory(), NOON))
     assert found.moves == ()
     assert (
-        "BlockedByOverlap: the budgets twin and web both select it, which this API server refuses to judge"
+        "BlockedByOverlap: the budgets twin and web both select it, which this API server does not support"
         in reasons(found)
     )
 
@@ -317,15 +317,15 @@ def test_policy_moves_pass_the_same_checks_as_objectives() -> None:
         snapshot = ReschedulingSnapshot(
             ClusterObjects(NODES, pods, *owners(), **facts), given, history or ReschedulingHistory(), NOON
         )
-        spared = PlannedEviction(build_pod_info(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
+        spared = PlannedEviction(build_pod_info(pods[-1]), "a", "RemoveDuplicates", "it fits on no other node")
         return plan_policy_moves(snapshot, policy_cycle(pods[:-1], spared))
 
     found = obeyed(pods_on_one_node())
     assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
     assert {one.pod.name: one.reason for one in found.rejected} == {
-        "web-1": "1 of Deployment/web are on their way",
-        "web-2": "1 of Deployment/web are on their way",
-        "web-3": "no other node would take it",
+        "web-1": "1 of Deployment/web are being moved",
+        "web-2": "1 of Deployment/web are being moved",
+        "web-3": "it fits on no other node",
     }
     assert found.notes == ("something is off",)
     young = [one.but(status=one.status.but(start_time=NOON)) for one in pods_on_one_node()]
@@ -351,7 +351,7 @@ def test_nodes_with_protected_pods_do_not_hide_other_nodes() -> None:
     facts = ClusterObjects([hot, warm, node("idle", cpu="8")], pods)
     found = plan_moves(ReschedulingSnapshot(facts, read_settings(given, KNOWN), ReschedulingHistory(), NOON))
     assert [one.source for one in found.moves] == ["warm"]
-    assert "it asks not to be moved" in reasons(found)
+    assert "its annotation excludes it from eviction" in reasons(found)
 
 
 def test_a_custom_owner_moves_no_more_than_its_share_at_once() -> None:
@@ -520,11 +520,13 @@ def plan_for_many_owners(history: ReschedulingHistory | None = None, **facts: An
 def test_a_round_stops_at_the_quota_of_the_rescheduler() -> None:
     found = plan_for_many_owners(policy=policy())
     assert len(found.moves) == 2
-    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are going on" in reasons(found)
+    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are in progress" in reasons(
+        found
+    )
     recent = [{"object": f"x{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(2)]
     found = plan_for_many_owners(policy=policy(recent=recent))
     assert len(found.moves) == 1
-    assert any("is spent, the next in 60 s" in one for one in reasons(found))
+    assert any("is used up, the next is allowed in 60 s" in one for one in reasons(found))
 
 
 def test_without_a_stored_quota_the_history_is_charged() -> None:

@@ -81,7 +81,10 @@ def test_the_average_counts_and_pods_without_metrics_stay() -> None:
 
 
 def test_without_metrics_the_strategy_does_nothing_and_says_so() -> None:
-    for measures, why in ((None, "nothing tells that here"), (metrics({"a": 3600}, {}), "nothing tells what b uses")):
+    for measures, why in (
+        (None, "metrics.k8s.io is not available"),
+        (metrics({"a": 3600}, {}), "there are none of node b"),
+    ):
         cycle = DeschedulingCycle(ClusterView.of(PAIR, pods_on_a(7), now=NOON), UPSTREAM, metrics=measures)
         run_mover("LowNodeUtilization", USED, cycle)
         assert cycle.evictions == []

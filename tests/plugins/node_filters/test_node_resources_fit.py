@@ -16,7 +16,7 @@ def test_a_shortage_caused_by_other_pods_is_resolvable() -> None:
     reason = rejection("2", "1500m", "1")
     assert reason is not None
     assert reason.code == UNSCHEDULABLE
-    assert reason.message == "Insufficient cpu - asks for 2000m, 1500m of 4000m is free"
+    assert reason.message == "Insufficient cpu - requests 2000m, 1500m of 4000m is free"
 
 
 def test_a_request_larger_than_the_node_is_unresolvable() -> None:

@@ -31,7 +31,7 @@ def plan_for(nodes: list[Node], **more: Any) -> ReschedulingPlan:
 def test_a_pod_moves_to_a_node_it_prefers() -> None:
     found = plan_for([node("a"), node("b", labels={"ssd": "yes"})])
     assert [(one.expected, one.gain) for one in found.moves] == [("b", 100.0)]
-    assert found.moves[0].reason == "b grants more of what it prefers (NodeAffinity)"
+    assert found.moves[0].reason == "b satisfies more of its preferences (NodeAffinity)"
 
 
 def test_a_preference_is_not_met_at_the_cost_of_a_heavier_one() -> None:

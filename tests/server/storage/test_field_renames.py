@@ -76,6 +76,34 @@ def test_a_store_with_new_names_is_not_written() -> None:
     assert before == after
 
 
+def test_condition_types_reasons_and_drain_marks_are_renamed() -> None:
+    async def start(key: str, obj: dict[str, Any]) -> dict[str, Any]:
+        store = Store()
+        await store.create(key, orjson.dumps(obj))
+        server = ApiServer(store)
+        await server.start()
+        entry = store.get(key)
+        await server.stop()
+        assert entry is not None
+        return orjson.loads(entry.value)
+
+    def budget(*conditions: tuple[str, str]) -> dict[str, Any]:
+        listed = [{"type": type_, "status": "True", "reason": reason} for type_, reason in conditions]
+        return {"metadata": {"name": "web"}, "spec": {"reasons": ["Counted"]}, "status": {"conditions": listed}}
+
+    def cluster(mark: str) -> dict[str, Any]:
+        return {"metadata": {"name": "m1", "annotations": {"trimtab.dev/drain": mark}}}
+
+    budgets, clusters = (
+        "/registry/trimtab.dev/disruptionbudgets/default/web",
+        "/registry/cluster.karmada.io/clusters/m1",
+    )
+    old = budget(("Ready", "Counted"), ("Allowing", "Allowing"))
+    new = budget(("Ready", "BudgetEvaluated"), ("DisruptionsAllowed", "BudgetAvailable"))
+    assert asyncio.run(start(budgets, old)) == new
+    assert asyncio.run(start(clusters, cluster("T closed-before"))) == cluster("T cordoned-before")
+
+
 def test_annotations_are_renamed_on_objects_of_any_kind() -> None:
     async def start() -> dict[str, Any]:
         store = Store()

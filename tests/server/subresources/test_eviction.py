@@ -226,7 +226,7 @@ def test_full_avoid_list_drops_the_entry_that_expires_first() -> None:
             await evict(wire, f"web-{number}", prefer_avoid="true", prefer_avoid_ttl=f"{number + 30}m")
         entries = entries_of((await get_object(wire, NODE))["metadata"]["annotations"])
         assert [entry.pod_signature.pod_controller.name for entry in entries] == names[1:]
-        message = "32 owners avoid this node; ReplicaSet rs-0 no longer does, to make room"
+        message = "32 owners avoid this node; ReplicaSet rs-0 was removed from the list"
         assert await events_with_reason(wire, "AvoidListFull") == [("Node", "a", message)]
 
     with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
@@ -240,7 +240,7 @@ def test_default_component_quotas_apply_without_a_policy() -> None:
             assert (await evict(wire, f"web-{number}", requested_by="rescheduler")).status == 201
         refused = (await evict(wire, "web-10", requested_by="rescheduler")).json()
         assert refused["details"]["causes"][0]["reason"] == "ComponentQuota"
-        assert "allows 10 disruptions at once, and 10 are going on" in refused["details"]["causes"][0]["message"]
+        assert "allows 10 disruptions at once, and 10 are in progress" in refused["details"]["causes"][0]["message"]
         for number in range(10):
             await wire("DELETE", f"{PODS}/web-{number}?gracePeriodSeconds=0")
         for number in range(10, 20):

@@ -198,7 +198,7 @@ def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause
         return
     before = [bounds for _, bounds in indexed_objects(previous.get("ranges"))]
     if model.get("grade") == previous.get("grade"):
-        yield invalid(f"{field}.grade", model.get("grade"), "the grade must differ from the one before")
+        yield invalid(f"{field}.grade", model.get("grade"), "the grade must differ from the previous one")
     if [b.get("name") for b in before] != [b.get("name") for b in ranges]:
         yield invalid(
             f"{field}.ranges", model.get("ranges"), "every model must have the same resources in the same order"
@@ -206,4 +206,4 @@ def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause
         return
     for i, (bounds, earlier) in enumerate(zip(ranges, before, strict=True)):
         if _parse_bound(bounds, "min") != _parse_bound(earlier, "max"):
-            yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "min must be the max of the model before")
+            yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "min must be the max of the previous model")

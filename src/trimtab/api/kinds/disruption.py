@@ -226,7 +226,10 @@ class ComponentQuota(Value):
     component: Annotated[str, Field("The name of the component.", required=True)] = never_omit("")
     users: Annotated[
         tuple[str, ...],
-        Field("Users that count as this component, whatever component their evictions name.", list_type="set"),
+        Field(
+            "Users that count as this component, regardless of the component that their evictions name.",
+            list_type="set",
+        ),
     ] = ()
     scope: Annotated[
         str,
@@ -391,7 +394,7 @@ class MoveStatus(Value):
     outcome: Annotated[
         str,
         Field(
-            "The outcome; empty while the move goes on.",
+            "The outcome; empty while the move is in progress.",
             enum=("Done", "Reverted", "Stalled", "Cancelled", "Superseded"),
         ),
     ] = ""

@@ -107,7 +107,8 @@ class RebalancerStatus(Value):
     finish_time: Annotated[datetime | None, Field("When the last workload finished.")] = None
     last_schedule_time: Annotated[datetime | None, Field("The scheduled time of the current run.")] = None
     next_schedule_time: Annotated[
-        datetime | None, Field("The scheduled time of the next run; it is skipped while the current run goes on.")
+        datetime | None,
+        Field("The scheduled time of the next run; it is skipped while the current run is in progress."),
     ] = None
     conditions: Annotated[
         tuple[Condition, ...], Field("Conditions of the rebalancer.", list_type="map", map_keys=("type",))

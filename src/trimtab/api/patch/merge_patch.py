@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from trimtab.api.patch.json_patch import json_equal
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
@@ -27,16 +26,3 @@ def apply_merge_patch(document: Raw, patch: Any) -> Raw:
         raise BadRequest("error decoding patch: invalid JSON patch")
     merged: Raw = _merge(document, patch)
     return merged
-
-
-def create_merge_patch(old: Raw, new: Raw) -> Raw:
-    """The smallest merge patch that turns `old` into `new` (which has no nulls)."""
-    patch: Raw = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if inner := create_merge_patch(before, value):
-                patch[key] = inner
-        elif key not in old or not json_equal(before, value):
-            patch[key] = value
-    return patch

@@ -75,7 +75,7 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
             "maxItems": MAX_TAINTS,
             **_cel_rule(
                 "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
-                "a key may be there once with each effect",
+                "each key may be listed once per effect",
             ),
         },
         "spec.resourceModels": {
@@ -83,7 +83,7 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
             **_cel_rules(
                 (
                     "self.all(one, self.exists_one(other, other.grade == one.grade))",
-                    "each grade may be there once",
+                    "each grade may be listed once",
                 ),
                 (
                     "self.all(one, one.ranges.map(bounds, bounds.name) == self[0].ranges.map(bounds, bounds.name))",

@@ -70,14 +70,14 @@ def _decision_lines(decision: DryRunDecision, *, wide: bool) -> Iterator[str]:
     if decision.targets:
         yield from _target_table(decision, wide=wide).splitlines()
     for group in decision.groups:
-        noun = "Affinity group" if decision.dialect == "karmada" else "Decision group"
+        noun = "Affinity group" if decision.api == "karmada" else "Decision group"
         yield f"{noun} {group.name}: {group.message or 'selected'}."
     if wide:
         yield from _footer_lines(decision)
 
 
 def _target_table(decision: DryRunDecision, *, wide: bool) -> str:
-    noun = "NODE" if decision.dialect == "pods" else "CLUSTER"
+    noun = "NODE" if decision.api == "pods" else "CLUSTER"
     counted = any(target.replicas is not None for target in decision.targets)
     headings = [noun, "REPLICAS" if counted else "SELECTED", *(_WIDE_HEADINGS if wide else ()), "REASON"]
     rows = [
@@ -93,17 +93,17 @@ _WIDE_HEADINGS = ("BEFORE", "FITS", "TOTAL", "SCORES")
 def _share_text(target: TargetOutcome, counted: bool) -> str:
     if counted:
         return str(target.replicas or 0)
-    return "yes" if target.outcome == "Chosen" else "no"
+    return "yes" if target.outcome == "Selected" else "no"
 
 
 def _wide_cells(target: TargetOutcome) -> list[str]:
     scores = ",".join(f"{name}={score}" for name, score in sorted(target.scores.items()))
-    room, total = ("" if number is None else str(number) for number in (target.room, target.total))
-    return [str(target.before), room or "-", total or "-", scores or "-"]
+    fits, total = ("" if number is None else str(number) for number in (target.fits, target.total))
+    return [str(target.before), fits or "-", total or "-", scores or "-"]
 
 
 def _reason_text(target: TargetOutcome) -> str:
-    if target.outcome == "Refused":
+    if target.outcome == "Rejected":
         return f"{target.plugin}: {target.reason}" if target.plugin else target.reason
     if target.outcome == "NotNeeded":
         return target.reason or "feasible, but not needed"

@@ -21,7 +21,7 @@ from trimtab.controllers.well_known import DRAIN
 from trimtab.errors import Conflict, InputError, NotFound
 
 CORDON = "cluster.karmada.io/unschedulable"
-CORDONED_BEFORE = "closed-before"
+CORDONED_BEFORE = "cordoned-before"
 """In the drain annotation: the cluster was cordoned before, and stays cordoned when the drain is aborted."""
 POLL_SECONDS = 1.0
 INTERRUPTED = 130

@@ -163,16 +163,18 @@ def status_of(
 def conditions_of(
     subject: DisruptionBudget, status: DisruptionBudgetStatus, state: BudgetState, view: View
 ) -> tuple[Condition, ...]:
-    """Ready says whether the budget is in force; Allowing says whether it allows a move now.
+    """Ready says whether the budget is in effect; DisruptionsAllowed says whether it allows a move now.
 
     They are separate because roll-out tools wait for Ready, and a rate that is used up for now is not a failure.
     """
     refusal = state.refusal(view.now, replacement_first=True)
-    conditions = with_kstatus_conditions(subject.status.conditions, "Counted", format_availability(status, state), view)
+    conditions = with_kstatus_conditions(
+        subject.status.conditions, "BudgetEvaluated", format_availability(status, state), view
+    )
     allowing = Condition(
-        type="Allowing",
+        type="DisruptionsAllowed",
         status="False" if refusal else "True",
-        reason=refusal.code if refusal else "Allowing",
+        reason=refusal.code if refusal else "BudgetAvailable",
         message=refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
         last_transition_time=view.now.replace(microsecond=0),
     )
@@ -182,4 +184,4 @@ def conditions_of(
 def format_availability(status: DisruptionBudgetStatus, state: BudgetState) -> str:
     text = f"{status.available} of {status.desired} replicas are available"
     full = state.replicas == 0 and not state.missing
-    return f"{text}; what moves must have its replacement ready first" if full else text
+    return f"{text}; a replacement must be ready before a replica moves" if full else text

@@ -159,7 +159,7 @@ def trigger_failback(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.status.last_scheduled_time is not None:
         at = max(at, binding.status.last_scheduled_time + timedelta(seconds=1))
     yield binding_moves.with_reschedule_request(binding, at, "Failback")
-    text = "The better place has been healthy long enough; the workload returns."
+    text = "The preferred clusters have been healthy long enough; the workload moves back."
     yield RecordEvent(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
 
 

@@ -38,7 +38,7 @@ from trimtab.interpret.operations import Operation
 FAILOVER_BLOCKED = "FailoverBlocked"
 INACTIVE = "FailoverInactive"
 """Condition of a binding whose policy asks for a failover that cannot work."""
-BAD_ROLLOUT = "its template changed lately and it is ill in every cluster, so another cluster would be no better"
+BAD_ROLLOUT = "the template changed recently and is unhealthy in every cluster, so another cluster would not help"
 GRACE_SECONDS = 600
 BLOCK_SECONDS = 600
 ROLLOUT_SECONDS = 600
@@ -113,9 +113,9 @@ def inactive_message(binding: Binding, view: View) -> str:
     interpreter: Interpreter = view.part("interpreter")
     resource = binding.spec.resource
     if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
-        return f"nobody can tell whether a {resource.kind} of {resource.api_version} is healthy"
+        return f"the health of {resource.kind} of {resource.api_version} cannot be interpreted"
     if not binding.spec.propagate_deps and not well_known.is_cluster_scoped(binding):
-        return "propagateDeps is off, so what the workload needs would not move along"
+        return "propagateDeps is false, so the dependencies of the workload would not move with it"
     return ""
 
 

@@ -55,7 +55,7 @@ def move_log(move: Move, view: View) -> Iterator[Effect]:
     elif move.spec.object.kind == workset_budgets.KIND:
         yield from finish_workset_move(move, view)
     elif binding is None:
-        yield binding_moves.with_outcome(move, "Cancelled", "the workload is gone", view.now)
+        yield binding_moves.with_outcome(move, "Cancelled", "the workload no longer exists", view.now)
     else:
         yield from finish_binding_move(move, binding, view)
 
@@ -72,9 +72,9 @@ def finish_workset_move(move: Move, view: View) -> Iterator[Effect]:
     found = next((work for work in works if work.namespace == move.spec.from_), None)
     age = view.now - (move.status.started or view.now)
     if found is None:
-        yield binding_moves.with_outcome(move, "Done", "the work is gone", view.now)
+        yield binding_moves.with_outcome(move, "Done", "the work no longer exists", view.now)
     elif found.metadata.deletion_timestamp is None and age >= START_TIMEOUT:
-        yield binding_moves.with_outcome(move, "Cancelled", "it never began", view.now)
+        yield binding_moves.with_outcome(move, "Cancelled", "the move never started", view.now)
     else:
         yield RequeueAfter(START_TIMEOUT.total_seconds())
 
@@ -86,7 +86,7 @@ def finish_binding_move(move: Move, binding: Binding, view: View) -> Iterator[Ef
         if age < START_TIMEOUT:
             yield RequeueAfter((START_TIMEOUT - age).total_seconds())
         else:
-            yield binding_moves.with_outcome(move, "Cancelled", "it never began", view.now)
+            yield binding_moves.with_outcome(move, "Cancelled", "the move never started", view.now)
     elif any(other is not move and is_newer(other, move) for other in binding_moves.unfinished_moves(binding, view)):
         yield binding_moves.with_outcome(move, "Superseded", "a newer move leaves the same cluster", view.now)
     elif is_in_progress(move, binding):

@@ -67,7 +67,7 @@ def with_purge_conditions(binding: Binding, works: Sequence[Work], view: View) -
     overdue = [copy for copy in unpurged_copies(binding, works, view) if copy.is_overdue(view.now)]
     held = ", ".join(copy.cluster for copy in overdue if not copy.proceeds)
     if held:
-        text = f"the copy in {held} must be gone before a new one starts, and the cluster does not answer"
+        text = f"the copy in {held} must be deleted before a new one starts, but the cluster is not ready"
         binding = binding_moves.with_stalled_condition(binding, PURGE_HELD, text, view.now)
     else:
         binding = next(binding_moves.clear_stalled(binding, (PURGE_HELD,), view.now), binding)
@@ -83,12 +83,12 @@ def with_unconfirmed_condition(binding: Binding, clusters: Sequence[str], works:
     names = clusters or (going if known is not None and known.status == "True" else ())
     if not names and (known is None or known.status == "False"):
         return binding
-    text = f"started elsewhere although the copy in {', '.join(names)} may still run: the cluster does not answer"
+    text = f"started elsewhere although the copy in {', '.join(names)} may still run: the cluster is not ready"
     condition = Condition(
         type=UNCONFIRMED,
         status="True" if names else "False",
         reason="ClusterUnreachable" if names else "Purged",
-        message=text if names else "the old copies are gone",
+        message=text if names else "the old copies are deleted",
         last_transition_time=view.now.replace(microsecond=0),
     )
     return binding.but(status=binding.status.but(conditions=with_condition(binding.status.conditions, condition)))

@@ -224,7 +224,7 @@ def follow_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int,
         return begin_move(job, item, slots, binding, view)
     if job.spec.cancel and is_pending(item, binding):
         withdrawn = binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
-        return item.but(phase="Cancelled", message="cancelled before it began"), [withdrawn]
+        return item.but(phase="Cancelled", message="cancelled before it started"), [withdrawn]
     return with_progress(item, binding), []
 
 
@@ -232,9 +232,9 @@ def begin_move(
     job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: Binding, view: View
 ) -> WorkloadResult:
     if job.spec.cancel:
-        return item.but(phase="Cancelled", message="cancelled before it began"), []
+        return item.but(phase="Cancelled", message="cancelled before it started"), []
     if job.spec.suspend or slots <= 0:
-        why = "the rebalancer is suspended" if job.spec.suspend else "waits for its turn"
+        why = "the rebalancer is suspended" if job.spec.suspend else "waits for a free slot (maxParallel)"
         return item.but(phase="Pending", message=why), []
     at, last = requested_at(job, view), binding.status.last_scheduled_time
     if last is not None:
@@ -248,9 +248,9 @@ def begin_move(
         phase="Moving",
         before=binding.spec.clusters,
         triggered_at=at,
-        message="to be placed afresh",
+        message="rescheduling requested",
     )
-    text = f"WorkloadRebalancer {job.name} asks for a fresh placement."
+    text = f"WorkloadRebalancer {job.name} requests rescheduling."
     events = [
         RecordEvent(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
@@ -270,7 +270,7 @@ def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
     item = item.but(after=binding.spec.clusters, reason="")
     stalled = binding_moves.stalled_condition_of(binding)
     if binding.spec.placement is None:
-        return item.but(phase="NoChange", message="it has no placement of its own and follows others")
+        return item.but(phase="NoChange", message="it has no placement of its own")
     if is_pending(item, binding):
         if binding.spec.suspension is not None and binding.spec.suspension.scheduling:
             message = "scheduling of this workload is suspended"
@@ -280,7 +280,7 @@ def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
             return item.but(phase="Blocked", reason=unplaced.reason, message=unplaced.message)
         if stalled is not None:
             return item.but(phase="Blocked", reason=stalled.reason, message=stalled.message)
-        return item.but(phase="Moving", message="the move goes on in steps" if binding.status.holds else item.message)
+        return item.but(phase="Moving", message="the move continues in steps" if binding.status.holds else item.message)
     last = binding.status.last_scheduled_time
     if last is None or item.triggered_at is None or last < item.triggered_at:
         return item.but(phase="Moving")
@@ -290,7 +290,7 @@ def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
     if stalled is not None and stalled.reason == "MoveReverted":
         return item.but(phase="Failed", reason="MoveReverted", message=stalled.message)
     if binding.spec.clusters == item.before:
-        return item.but(phase="NoChange", message="a fresh decision is the same as before")
+        return item.but(phase="NoChange", message="rescheduling did not change the placement")
     if is_placement_healthy(binding):
         return item.but(phase="Done", message="")
     return item.but(phase="Moving", message="not every cluster is healthy yet")
@@ -397,7 +397,7 @@ def conditions_of(
 def stalled_reason(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
     """The reason and message of what does not make progress by itself; both empty if there is none."""
     if not results:
-        return "NoWorkloadSelected", "no workload that is propagated fits the selectors"
+        return "NoWorkloadSelected", "no propagated workload matches the selectors"
     if not bad:
         return "", ""
     first = bad[0]
@@ -418,7 +418,7 @@ def events_for(job: WorkloadRebalancer, status: RebalancerStatus, view: View) ->
         elif item.phase in ("Done", "NoChange"):
             yield RecordEvent(about, "RescheduleCompleted", f"{name}: {item.phase}. {item.message}".strip(), SOURCE)
         elif item.result and not before.get(item.workload, ("", ""))[0]:
-            yield RecordEvent(about, "RescheduleTriggered", f"{name} is to be placed afresh", SOURCE)
+            yield RecordEvent(about, "RescheduleTriggered", f"rescheduling of {name} requested", SOURCE)
     if status.finish_time is not None and job.status.finish_time is None:
         yield RecordEvent(
             about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE

@@ -69,7 +69,7 @@ def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
     elif any(binding_moves.is_cluster_ready(hold.cluster, view) for hold in holds):
         yield from revert_move(binding, replacement, view)
     else:
-        yield from release_holds(binding, "the cluster that kept it does not answer any more", view)
+        yield from release_holds(binding, "the cluster that held the replicas is no longer ready", view)
 
 
 def is_replacement_ready(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
@@ -104,7 +104,7 @@ def release_holds(binding: Binding, reason: str, view: View) -> Iterator[Effect]
     yield done
     names = ", ".join(sorted(held))
     yield RecordEvent(
-        well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {reason}.", SOURCE
+        well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} are released: {reason}.", SOURCE
     )
 
 
@@ -113,7 +113,7 @@ def revert_move(binding: Binding, replacement: StateBeforeMove, view: View) -> I
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}
     missing = sorted({t.name for t in binding.spec.clusters if t.replicas > shares.get(t.name, 0)})
-    why = f"the replacement in {', '.join(missing) or 'no cluster'} was not ready in time; the move is undone"
+    why = f"the replacement in {', '.join(missing) or 'no cluster'} was not ready in time; the move is reverted"
     for move in binding_moves.unfinished_moves(binding, view):
         if move.spec.from_ in held:
             yield binding_moves.with_outcome(move, "Reverted", why, view.now)

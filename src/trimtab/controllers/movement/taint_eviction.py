@@ -258,7 +258,7 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
     if view.recall("storm", cluster.name) == outage:
         return
     not_ready = sum(not is_ready(other) for other in view.all(Cluster))
-    consequence = "evictions slow down" if rate_factor else "nothing is evicted until some return"
+    consequence = "evictions slow down" if rate_factor else "nothing is evicted until some are ready again"
     text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
     yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
     yield RememberInProcess("storm", cluster.name, outage)
@@ -346,7 +346,7 @@ def missing_state_message(binding: Binding, cluster: str, rules: StatePreservati
     """Which state for the new copy is missing; empty when all of it is known."""
     known = preserved_state(binding, cluster, rules)
     missing = [rule.alias_label_name for rule in (rules.rules if rules else ()) if rule.alias_label_name not in known]
-    return f"its status does not say what is to be preserved as {', '.join(missing)}" if missing else ""
+    return f"its status has no value to preserve as {', '.join(missing)}" if missing else ""
 
 
 def format_state_value(value: object) -> str:

@@ -91,7 +91,7 @@ def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator
         return
     known = _WELL_KNOWN_VALUES.get((document["apiVersion"], document["kind"]))
     if known is None:
-        problems.append(f"no status of {document['apiVersion']} {document['kind']} is well known")
+        problems.append(f"{document['apiVersion']} {document['kind']} has no well-known status")
     for name, expression in (known or {}).items():
         yield JsonPath(name=name, path=expression)
 
@@ -140,7 +140,7 @@ def _evaluate_rule(rule: ManifestConditionRule, document: Raw, cel: Any) -> Cond
     if cel is None:
         return condition.but(message=CEL_MISSING_MESSAGE)
     if not rule.cel_expressions:
-        return condition.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
+        return condition.but(message=f"{document['apiVersion']} {document['kind']} has no well-known condition")
     try:
         holds = all(_is_true(text, document, cel) for text in rule.cel_expressions)
     except ExpressionError as fault:

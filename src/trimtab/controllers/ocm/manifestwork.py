@@ -296,14 +296,14 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
         type="Progressing",
         status="False" if settled else "True",
         reason="Completed" if settled else "Applying",
-        message="All resources are as they should be" if settled else "Some resources are not as they should be yet",
+        message="All resources are up to date" if settled else "Some resources are not up to date yet",
     )
     degraded = "Unhealthy" in health and has_been_healthy(subject)
     yield Condition(
         type="Degraded",
         status="True" if degraded else "False",
         reason="ResourcesUnhealthy" if degraded else "ResourcesHealthy",
-        message="Some resources do not do well" if degraded else "All resources do well",
+        message="Some resources are unhealthy" if degraded else "All resources are healthy",
     )
 
 

@@ -6,16 +6,7 @@ from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import (
-    BudgetUse,
-    DisruptionBudget,
-    InFlightDisruption,
-    Move,
-    MovedObject,
-    MoveSpec,
-    MoveStatus,
-    MoveTarget,
-)
+from trimtab.api.kinds.disruption import DisruptionBudget, InFlightDisruption, Move, MovedObject
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
@@ -114,9 +105,9 @@ def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> G
         names = ", ".join(work.namespace for work in blocked)
         until = min(leaving_since(work, view) for work in blocked) + replacement_timeout(view)
         return GateRefusal(
-            "WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until
+            "WaitingForReplacement", f"the works in {names} remain until their replacements serve", until
         )
-    return GateRefusal("WaitingForEarlierMoves", "the rest follows when these are gone") if waiting else None
+    return GateRefusal("WaitingForEarlierMoves", "other works are being removed") if waiting else None
 
 
 def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
@@ -156,26 +147,11 @@ def move_record(
         namespace=subject.namespace,
         name=subject.name,
     )
-    return Move(
-        metadata=Meta(
-            namespace=subject.namespace,
-            name=f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"[
-                : binding_moves.MAX_NAME_LENGTH
-            ],
-            labels={"trimtab.dev/cause": CAUSE},
-        ),
-        spec=MoveSpec(
-            object=about,
-            cause=CAUSE,
-            by=BY,
-            from_=work.namespace,
-            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in replacement_works(subject, view)),
-            replicas=1,
-            mode="ReplacementFirst",
-            budgets=tuple(BudgetUse(name=b.name, namespace=b.namespace, disruptions=1) for b in budgets),
-        ),
-        status=MoveStatus(started=view.now),
-    )
+    name = f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"
+    metadata = Meta(namespace=subject.namespace, name=name[: binding_moves.MAX_NAME_LENGTH])
+    to = tuple((one.namespace, 1) for one in replacement_works(subject, view))
+    cause = binding_moves.MoveCause(CAUSE, BY, "ReplacementFirst", budgets=tuple(budgets))
+    return binding_moves.new_move(about, metadata, Transfer(work.namespace, 1, to), cause, view.now)
 
 
 def replacement_works(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:

@@ -120,7 +120,7 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
         type=SUPERSEDED_CONDITION,
         status="True" if superseding else "False",
         reason="HasOtherBudget" if superseding else "NoOtherBudget",
-        message=f"{superseding} guards the same pods" if superseding else "",
+        message=f"{superseding} selects the same pods" if superseding else "",
         last_transition_time=view.now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
@@ -128,11 +128,11 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
 
 
 def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condition, ...]:
-    """A budget that allows nothing now is in force nevertheless; one whose pods cannot be counted is not."""
+    """A budget that allows nothing now is in effect nevertheless; one whose pods cannot be counted is not."""
     allowing = find_condition(conditions, ALLOWED_CONDITION)
     if allowing is not None and allowing.reason == SYNC_FAILED:
         return with_kstatus_conditions(conditions, SYNC_FAILED, allowing.message, view, fault=True)
-    return with_kstatus_conditions(conditions, "Counted", "", view)
+    return with_kstatus_conditions(conditions, "BudgetEvaluated", "", view)
 
 
 def user_budgets_beside(budget: DisruptionBudget, view: View) -> list[PodBudget]:

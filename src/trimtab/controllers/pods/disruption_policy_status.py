@@ -37,7 +37,7 @@ def with_priority_class_readiness(
     """Ready, if all priority classes that the object names exist."""
     unknown = [name for name in classes if view.get(PriorityClass, "", name) is None]
     message = f"there is no PriorityClass {', '.join(unknown)}" if unknown else ""
-    reason = "UnknownPriorityClass" if unknown else "InForce"
+    reason = "UnknownPriorityClass" if unknown else "Accepted"
     return with_kstatus_conditions(conditions, reason, message, view, fault=bool(unknown))
 
 

@@ -77,7 +77,7 @@ def overcommit_status(order: PriorityOrder, view: View) -> Iterator[Effect]:
         for name, amount in parse_amounts(node.status.allocatable).items():
             allocatable[name] = allocatable.get(name, 0) + amount
     over = [
-        f"{_format_amount(name, amount)} {name} are promised and {_format_amount(name, allocatable.get(name, 0))} are there"
+        f"{_format_amount(name, amount)} {name} are reserved by quotas, the nodes have {_format_amount(name, allocatable.get(name, 0))}"
         for name, amount in sorted(wanted.items())
         if amount > allocatable.get(name, 0)
     ]

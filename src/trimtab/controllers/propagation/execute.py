@@ -393,7 +393,7 @@ def read_only_delivery(
         memory = RememberInProcess("looked", (cluster.name, ref), view.now)
         return Delivery(ref, manifest, None, None, "", memory, Fetch(cluster.name, ref))
     if isinstance(seen, NotFetched) or seen is None:
-        problem = f"{ref.kind} {well_known.qualified_name(ref)} is only read here, and it does not exist"
+        problem = f"{ref.kind} {well_known.qualified_name(ref)} has update strategy ReadOnly but does not exist"
         return Delivery(ref, manifest, None, None, problem)
     return Delivery(ref, manifest, seen, None, "")
 

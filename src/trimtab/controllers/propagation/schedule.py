@@ -400,7 +400,7 @@ def effects_of_decision(
             yield from start_move(binding, decision, intent, view, busy)
             return
         if not decision.ok and intent.cause in CAUSES_THAT_KEEP_PLACEMENT:
-            why = f"cannot go on with {intent.cause}: {decision.condition[2]}"
+            why = f"cannot continue {intent.cause}: {decision.condition[2]}"
             yield from report_stalled(binding, "NoFeasibleCluster", why, view)
             yield RequeueAfter(BLOCKED_SECONDS * 2)
             return

@@ -136,7 +136,7 @@ class MoveSimulation:
         pod = one.candidate.pod
         found = self._best_move(pod)
         if found.node is None:
-            return "no other node would take it"
+            return "it fits on no other node"
         self._trial.move(pod, found.node)
         return _chain_step(pod, found.node)
 
@@ -217,7 +217,7 @@ class MoveSimulation:
             return in_flight
         found = MoveForecast(None, candidate.gain) if candidate.skips_fit_check else self._best_move(pod)
         if found.node is None and self._settings.require_fit:
-            return "no other node would take it"
+            return "it fits on no other node"
         if self._would_return(pod, found):
             return f"its scheduler would put it back on {source}"
         gain = candidate.gain
@@ -287,7 +287,7 @@ class MoveSimulation:
         most = self._settings.max_in_flight(owner.replicas)
         going = self._leaving_by_owner.get(owner.uid, 0) + snapshot.history.moves_in_flight(owner.uid)
         if going >= most:
-            return f"{going} of {owner.name} are on their way"
+            return f"{going} of {owner.name} are being moved"
         if snapshot.budgets_of(pod.pod):
             return None
         disruptions, leaving = snapshot.recent_disruptions(pod.pod), self._leaving_by_owner.get(owner.uid, 0)
@@ -314,7 +314,7 @@ class MoveSimulation:
 
 def overlap_message(budgets: Iterable[BudgetSnapshot]) -> str:
     names = " and ".join(sorted(one.name for one in budgets))
-    return f"BlockedByOverlap: the budgets {names} both select it, which this API server refuses to judge"
+    return f"BlockedByOverlap: the budgets {names} both select it, which this API server does not support"
 
 
 def _budget_shortage(
@@ -337,7 +337,7 @@ def _budget_shortage(
         rest = budget.rate.remaining(now) - charged - 1
         if rest < max(0.0, unused * budget.rate.disruptions):
             wait = (budget.rate.next_allowed_at(now) - now).total_seconds()
-            later = f", the next in {wait:.0f} s" if wait > 0 else ""
+            later = f", the next is allowed in {wait:.0f} s" if wait > 0 else ""
             return f"the rate of the budget {budget.name} would have too little left{later}"
     return None
 

@@ -12,7 +12,7 @@ from trimtab.decide.rescheduling.move_simulation import MoveProposal, MoveSimula
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objectives
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
-NO_METRICS = "nothing tells what pods use here (metrics.k8s.io): interference is not judged"
+NO_METRICS = "no pod metrics (metrics.k8s.io): interference is not evaluated"
 
 
 class ReschedulingPlan(NamedTuple):

@@ -21,13 +21,13 @@ def _pod_protection(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) ->
     if traits.is_static_pod or traits.is_daemon:
         return "it is bound to its node"
     if not traits.controller_uid and not traits.is_annotated_for_eviction:
-        return "nothing would replace it"
+        return "no controller would replace it"
     if pod.priority >= SYSTEM_CRITICAL:
         return "it is critical to the system"
     if traits.has_local_storage and not traits.is_annotated_for_eviction:
         return "it would lose its local data"
     if traits.prefers_no_eviction:
-        return "it asks not to be moved"
+        return "its annotation excludes it from eviction"
     if pod.namespace in settings.exclude.namespaces:
         return f"the namespace {pod.namespace} is excluded"
     if pod.is_terminating:

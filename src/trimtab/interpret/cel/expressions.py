@@ -125,7 +125,7 @@ class Evaluator:
     def value(self, text: str, known: Mapping[str, Any]) -> Any:
         """The value of an expression about an `object` (and, if known, a `result`); raises `ExpressionError`."""
         if estimate_cost(text, dict(known)) > COST_LIMIT:
-            raise ExpressionError("the expression would cost more than it may")
+            raise ExpressionError("the expression exceeds the cost limit")
         try:
             found = _compile_object_expression(text).eval(data={"object": None, "result": False, **known})
             if found.type() == cel.Type.ERROR:

@@ -67,7 +67,7 @@ def _compare(left: Raw, right: Raw) -> int:
 def _parse_ip(text: str) -> Raw:
     address = ip_address(text)
     if isinstance(address, IPv6Address) and (address.ipv4_mapped or address.scope_id):
-        raise ValueError(f"{text!r} is not an address that Kubernetes takes")
+        raise ValueError(f"{text!r} is not a valid IP address")
     return {"IP": str(address)}
 
 
@@ -78,7 +78,7 @@ def _address(value: Raw) -> IPv4Address | IPv6Address:
 def _parse_cidr(text: str) -> Raw:
     address, _, length = text.partition("/")
     if not length.isdigit() or "." in length:
-        raise ValueError(f"{text!r} is not a range of addresses")
+        raise ValueError(f"{text!r} is not a valid CIDR")
     ip_network(text, strict=False)
     return {"CIDR": f"{ip_address(address)}/{length}"}
 
@@ -136,7 +136,7 @@ def _address_text(value: Raw) -> str:
     """An address or a range as text; the other opaque types have none."""
     found = value.get("IP", value.get("CIDR"))
     if not isinstance(found, str):
-        raise TypeError("the value cannot be a text")
+        raise TypeError("the value cannot be converted to a string")
     return found
 
 
@@ -157,7 +157,7 @@ def _cel_equal(left: Any, right: Any) -> bool:
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     finder = go_finder(pattern)
     if finder is None:
-        raise ValueError(f"{pattern!r} cannot be read")
+        raise ValueError(f"cannot parse {pattern!r}")
     return finder.find_all(text, limit)
 
 

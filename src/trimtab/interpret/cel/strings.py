@@ -51,7 +51,7 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else _checked_index(end, len(text))
     if _checked_index(start, len(text)) > stop:
-        raise ValueError(f"the start {start} is behind the end {stop}")
+        raise ValueError(f"the start {start} is after the end {stop}")
     return text[start:stop]
 
 
@@ -71,7 +71,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def _join(parts: Sequence[Any], separator: str = "") -> str:
     if not all(isinstance(part, str) for part in parts):
-        raise ValueError("only texts can be joined")
+        raise ValueError("only strings can be joined")
     return separator.join(parts)
 
 

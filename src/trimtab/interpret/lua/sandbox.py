@@ -152,7 +152,7 @@ def _prelude() -> bytes:
 
 
 def _refuse_attribute(thing: object, name: object, is_setting: bool) -> object:
-    raise AttributeError(f"{name} is out of reach for scripts")
+    raise AttributeError(f"{name} is not available to scripts")
 
 
 def to_json_value(value: Any, depth: int = 0) -> Any:

@@ -5,7 +5,7 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
 from trimtab.decide.request import PlacementRequest
 
-NOT_DECIDED = Reason("NotDecided", "cluster(s) were not decided for by the referenced Placement")
+NOT_DECIDED = Reason("NotDecided", "cluster(s) were not selected by the referenced Placement")
 
 
 @filter_plugin("PlacementReference", reads=lambda request: request.candidates)

@@ -28,7 +28,7 @@ class HighNodeUtilizationArgs(MoverArgs):
             return wrong
         if unknown := set(self.eviction_modes) - {ONLY_THRESHOLDING}:
             return f"evictionModes: there is no {min(unknown)}"
-        return "evictableNamespaces: only exclude is known" if self.evictable_namespaces.include else ""
+        return "evictableNamespaces: only exclude is supported" if self.evictable_namespaces.include else ""
 
 
 @mover("HighNodeUtilization", args=HighNodeUtilizationArgs, balances=True)
@@ -53,7 +53,7 @@ def high_node_utilization(args: HighNodeUtilizationArgs, mover_run: MoverRun) ->
         available={r: int((measured.size[r] - measured.used[r])[targets_mask].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         max_pods_per_node=None,
-        reason="its node is hardly used and can be emptied",
+        reason="its node is underutilized and can be emptied",
         pod_filter=meant if limited else None,
     )
     total = measured.total()

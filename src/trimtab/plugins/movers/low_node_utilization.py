@@ -22,8 +22,8 @@ from trimtab.decide.pods.metrics.utilisation import (
     thresholds_error,
 )
 
-REQUESTS_REASON = "more of its node is requested than should be, and less of others"
-USAGE_REASON = "its node uses more than it should, by what is measured, and others less"
+REQUESTS_REASON = "the requests on its node are above the target thresholds, and other nodes are underutilized"
+USAGE_REASON = "the measured usage of its node is above the target thresholds, and other nodes are underutilized"
 
 
 class LowNodeUtilizationArgs(MoverArgs):
@@ -45,7 +45,7 @@ class LowNodeUtilizationArgs(MoverArgs):
         if above is not None and not self.use_deviation_thresholds:
             return f"the threshold of {above} is above its targetThreshold"
         if self.evictable_namespaces.include:
-            return "evictableNamespaces: only exclude is known"
+            return "evictableNamespaces: only exclude is supported"
         return metrics_error(self.metrics_utilization, low)
 
     @property

@@ -59,7 +59,7 @@ def pod_life_time(args: PodLifeTimeArgs, mover_run: MoverRun) -> None:
 
 
 def _eviction_reason(pod: PodInfo, now: datetime) -> str:
-    return f"lives for {age(pod.pod, now)} s, phase {pod.pod.status.phase}"
+    return f"is {age(pod.pod, now)} s old, phase {pod.pod.status.phase}"
 
 
 def age(pod: Pod, now: datetime) -> int:

@@ -17,7 +17,7 @@ def remove_repelled_pods(args: PodFilterArgs, mover_run: MoverRun) -> None:
                 continue
             if not mover_run.is_evictable(pod) or not mover_run.passes_pre_eviction_filter(pod):
                 continue
-            answer = mover_run.evict(pod, "must stay away from a pod that is near")
+            answer = mover_run.evict(pod, "its anti-affinity excludes a pod of the same topology domain")
             if answer is EvictionOutcome.TOTAL_LIMIT:
                 return
             if answer is EvictionOutcome.NODE_LIMIT:

@@ -54,7 +54,7 @@ def spread_pods(args: TopologySpreadArgs, mover_run: MoverRun) -> None:
             for group, counts in _spread_groups(pods, args.constraints).items():
                 domains = _domains(group, counts, pods, mover_run)
                 chosen |= {pod.key: pod for pod in _surplus(group, counts, domains, args, mover_run)}
-    evict_pods(((pod, "its topology domain has more pods than it should") for pod in chosen.values()), mover_run)
+    evict_pods(((pod, "its topology domain has more pods than maxSkew allows") for pod in chosen.values()), mover_run)
 
 
 def _by_namespace(args: TopologySpreadArgs, mover_run: MoverRun) -> dict[str, list[PodInfo]]:

@@ -88,13 +88,15 @@ def inter_pod_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[Nod
         column = nodes.index[node_info.name]
         if not found.has_required[column]:
             return unresolvable_reason(
-                "node(s) didn't match pod affinity rules", "a pod it must be near to is not near"
+                "node(s) didn't match pod affinity rules", "no pod that it requires is in the topology domain"
             )
         if not found.avoids_repelled[column]:
-            return unschedulable_reason("node(s) didn't match pod anti-affinity rules", "a pod it must avoid is near")
+            return unschedulable_reason(
+                "node(s) didn't match pod anti-affinity rules", "a pod that it must avoid is in the topology domain"
+            )
         if not found.is_not_repelled[column]:
             return unschedulable_reason(
-                "node(s) didn't satisfy existing pods anti-affinity rules", "a pod near must avoid it"
+                "node(s) didn't satisfy existing pods anti-affinity rules", "a pod in the topology domain must avoid it"
             )
         return None
 

@@ -18,6 +18,6 @@ def node_name(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     wanted = request.pod.spec.node_name
 
     def check(node_info: NodeInfo) -> Reason | None:
-        return None if wanted in {"", node_info.name} else unresolvable_reason(MESSAGE, f"it names {wanted}")
+        return None if wanted in {"", node_info.name} else unresolvable_reason(MESSAGE, f"the pod requests {wanted}")
 
     return check

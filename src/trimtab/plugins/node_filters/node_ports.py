@@ -21,7 +21,7 @@ def node_ports(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
         for one in node_info.pods:
             for taken in one.resources.ports:
                 if any(port.conflicts(taken) for port in wanted):
-                    return unschedulable_reason(MESSAGE, f"{taken.port} is taken by {one.namespace}/{one.name}")
+                    return unschedulable_reason(MESSAGE, f"{taken.port} is used by {one.namespace}/{one.name}")
         return None
 
     return check

@@ -58,7 +58,7 @@ def node_resources_fit(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[Nod
 def _shortage(node_info: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> Reason:
     parts, never = [], False
     if node_info.free_pods < 1:
-        parts.append(with_detail("Too many pods", f"all {node_info.allocatable.get('pods', 0)} places are taken"))
+        parts.append(with_detail("Too many pods", f"all {node_info.allocatable.get('pods', 0)} pod slots are used"))
     for resource, amount in wanted:
         if amount > node_info.free_amount(resource):
             never = never or amount > node_info.allocatable.get(resource, 0)
@@ -66,7 +66,7 @@ def _shortage(node_info: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> Reaso
             free, size = max(0, node_info.free_amount(resource)), node_info.allocatable.get(resource, 0)
             parts.append(
                 with_detail(
-                    f"Insufficient {resource}", f"asks for {amount}{unit}, {free}{unit} of {size}{unit} is free"
+                    f"Insufficient {resource}", f"requests {amount}{unit}, {free}{unit} of {size}{unit} is free"
                 )
             )
     return (unresolvable_reason if never else unschedulable_reason)(join_messages(parts))

@@ -72,12 +72,12 @@ def pod_topology_spread(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[No
         for gap in found:
             key = gap.constraint.topology_key
             if gap.codes[column] < 0:
-                return unresolvable_reason(f"{MESSAGE} (missing required label)", f"it has no {key}")
+                return unresolvable_reason(f"{MESSAGE} (missing required label)", f"the node has no label {key}")
             ahead = int(gap.skew()[column])
             if ahead > gap.constraint.max_skew:
                 return unschedulable_reason(
                     MESSAGE,
-                    f"{key} {node_info.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}",
+                    f"{key} {node_info.labels[key]} would have skew {ahead}, maxSkew is {gap.constraint.max_skew}",
                 )
         return None
 

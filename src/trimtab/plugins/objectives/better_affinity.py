@@ -25,7 +25,7 @@ def better_affinity(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[Mo
         found = alike[owner.uid, node]
         if (gain := preference_gain(found)) > 0:
             preferences = ", ".join(name for name in PREFERENCE_SCORES if found.gain_by_score.get(name, 0) > 0)
-            reason = f"{found.node} grants more of what it prefers ({preferences})"
+            reason = f"{found.node} satisfies more of its preferences ({preferences})"
             yield MoveCandidate(pod, gain, reason, reevaluate_gain)
 
 

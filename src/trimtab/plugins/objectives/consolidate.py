@@ -37,7 +37,7 @@ def consolidate(args: ConsolidateArgs, snapshot: ReschedulingSnapshot) -> Iterat
             return
         if not _try_to_empty(node_info, bench, snapshot, again):
             continue
-        reason = f"{node_info.name} is used little, and the other nodes have room for all its pods"
+        reason = f"{node_info.name} is underutilized, and all its pods fit on other nodes"
         candidates = [MoveCandidate(pod, FULL_GAIN, reason, partial(again, pod)) for pod in _movable_pods(node_info)]
         is_protected = any(protection_reason(one, snapshot) is not None for one in candidates)
         freed += not is_protected

@@ -33,7 +33,7 @@ def hard_violation(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[Mov
             continue
         objection = violation(pod, snapshot.fleet)
         if objection is not None:
-            reason = f"{node_info.name} would not take it any more: {objection.reason.message}"
+            reason = f"it no longer fits on {node_info.name}: {objection.reason.message}"
             yield MoveCandidate(pod, FULL_GAIN, reason, partial(reevaluate_violation, pod), urgent=True)
 
 

@@ -53,7 +53,7 @@ def _failing_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, p
         and kills >= args.kills
         and not any(snapshot.memory_kills(owner, other, hour) for other in others)
     ):
-        reason = f"it was killed for lack of memory {kills} times on {node}, its siblings elsewhere never"
+        reason = f"it ran out of memory {kills} times on {node}, its siblings elsewhere never"
         yield MoveCandidate(pod, FULL_GAIN, reason, urgent=True)
         return
     lately = timedelta(seconds=args.restarts_within)
@@ -69,16 +69,16 @@ def _rejected_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) 
     """Pods of an owner that a kubelet rejects repeatedly; the removed pods have failed already."""
     found: dict[tuple[str, str], list[Pod]] = {}
     for pod in snapshot.objects.pods:
-        turned_down = pod.status.reason.startswith("OutOf") or pod.status.reason in REJECTED
+        rejected = pod.status.reason.startswith("OutOf") or pod.status.reason in REJECTED
         since = pod.metadata.creation_timestamp
         recent = since is not None and snapshot.now - since <= timedelta(seconds=args.rejections_within)
         owned = pod.controller is not None and pod.spec.node_name
-        if pod.status.phase == "Failed" and turned_down and recent and owned:
+        if pod.status.phase == "Failed" and rejected and recent and owned:
             found.setdefault((snapshot.owner(pod).uid, pod.spec.node_name), []).append(pod)
     for (owner, node), pods in sorted(found.items()):
         times = len(pods) + _removed_before(args, snapshot, owner, node)
         if times >= args.rejections:
-            reason = f"the kubelet of {node} turned {times} pods of its owner away ({pods[0].status.reason})"
+            reason = f"the kubelet of {node} rejected {times} pods of its owner ({pods[0].status.reason})"
             yield from (MoveCandidate(build_pod_info(pod), FULL_GAIN, reason, urgent=True, free=True) for pod in pods)
 
 
@@ -108,7 +108,7 @@ def _cpu_pressure_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapsh
         used = measures.cpu_of(chosen.key)
         reason = (
             f"{pressure.node} has been short of CPU since {since:%H:%M}; "
-            f"it uses {used}m and asked for {chosen.resources.requests.get('cpu', 0)}m"
+            f"it uses {used}m and requests {chosen.resources.requests.get('cpu', 0)}m"
         )
         yield MoveCandidate(chosen, FULL_GAIN * (1.0 if pressure.told else INFERRED_CONFIDENCE), reason, urgent=True)
 

@@ -13,7 +13,7 @@ from trimtab.decide.ocm.selectors import Matcher, all_match, claim_rules, claims
 
 PLUGIN = "Predicate"
 CEL_MISSING = "CEL selectors need the extra `cel` of Trimtab: pip install 'trimtab[cel]'"
-NO_MATCH = Reason("NoPredicateMatched", "no predicate of the placement lets the cluster through")
+NO_MATCH = Reason("NoPredicateMatched", "no predicate of the placement selects the cluster")
 
 
 def cel_program(predicate: ClusterPredicate, request: OcmRequest) -> CelProgram | None:

@@ -1,7 +1,7 @@
-"""Converts stored objects whose fields were renamed before the first release.
+"""Converts stored objects whose fields, keys or values were renamed before the first release.
 
-A store written by an earlier build has the old names. They are unknown to the schema now, so the next write would prune
-them. The server therefore renames them once, before it serves.
+A store written by an earlier build has the old names. Old fields are unknown to the schema now, so the next write would
+prune them; an old condition type would stay beside the new one. The server therefore renames them once, before it serves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,6 +34,22 @@ RENAMED: Mapping[str, Renames] = {
 }
 """Old field paths (lists are passed through) to new names, by the prefix of the stored keys."""
 
+Texts = Mapping[tuple[str, ...], Mapping[str, str]]
+
+_ACCEPTED: Texts = {("status", "conditions", "reason"): {"InForce": "Accepted"}}
+RENAMED_TEXTS: Mapping[str, Texts] = {
+    "/registry/trimtab.dev/disruptionbudgets/": {
+        ("status", "conditions", "type"): {"Allowing": "DisruptionsAllowed"},
+        ("status", "conditions", "reason"): {"Allowing": "BudgetAvailable", "Counted": "BudgetEvaluated"},
+    },
+    "/registry/trimtab.dev/disruptionpolicies/": _ACCEPTED,
+    "/registry/trimtab.dev/priorityorders/": _ACCEPTED,
+    "/registry/cluster.karmada.io/clusters/": {
+        ("metadata", "annotations", "trimtab.dev/drain"): {"closed-before": "cordoned-before"},
+    },
+}
+"""Words of texts at these paths, by the prefix of the stored keys."""
+
 RENAMED_ANNOTATIONS = {
     "asked-by": "reschedule-request",
     "together": "evict-together-with",
@@ -44,17 +60,20 @@ RENAMED_ANNOTATIONS = {
     "leaving-since": "unselected-since",
 }
 """Annotations of `trimtab.dev/`, on objects of any kind."""
-_PREFIX = b"trimtab.dev/"
-_QUOTED_ANNOTATIONS = {
-    start + _PREFIX + old.encode() + b'":': start + _PREFIX + new.encode() + b'":'
-    for old, new in RENAMED_ANNOTATIONS.items()
+_DOMAIN = "trimtab.dev/"
+_RENAMED_KEYS = {_DOMAIN + old: _DOMAIN + new for old, new in RENAMED_ANNOTATIONS.items()} | {
+    "simulate.trimtab.dev/filler": "simulate.trimtab.dev/placeholder"
+}
+_QUOTED_KEYS = {
+    start + old.encode() + b'":': start + new.encode() + b'":'
+    for old, new in _RENAMED_KEYS.items()
     for start in (b'"', b'"f:')
 }
 """Keys of objects and of managedFields; a value with the same text is not an annotation and is kept."""
 
 
 async def convert_renamed_fields(store: Store) -> None:
-    """Rename the old fields of all stored objects in one transaction."""
+    """Rename the old fields, keys and texts of all stored objects in one transaction."""
     writes = list(_conversions(store))
     if writes:
         await store.commit(writes)
@@ -62,17 +81,20 @@ async def convert_renamed_fields(store: Store) -> None:
 
 def _conversions(store: Store) -> Iterator[PutKey]:
     for entry in store.list("/registry/").entries:
-        value = _with_renamed_annotations(entry.value)
+        value = _with_renamed_keys(entry.value)
         for prefix, renames in RENAMED.items():
             if entry.key.startswith(prefix):
                 value = _with_renamed_fields(value, renames)
+        for prefix, texts in RENAMED_TEXTS.items():
+            if entry.key.startswith(prefix):
+                value = _with_renamed_texts(value, texts)
         if value != entry.value:
             yield PutKey(entry.key, value, entry.mod_revision)
 
 
-def _with_renamed_annotations(value: bytes) -> bytes:
-    if _PREFIX in value:
-        for old, new in _QUOTED_ANNOTATIONS.items():
+def _with_renamed_keys(value: bytes) -> bytes:
+    if _DOMAIN.encode() in value:
+        for old, new in _QUOTED_KEYS.items():
             value = value.replace(old, new)
     return value
 
@@ -83,6 +105,25 @@ def _with_renamed_fields(value: bytes, renames: Renames) -> bytes:
     before: Raw = orjson.loads(value)
     after = rename_fields(before, renames)
     return value if after == before else orjson.dumps(after)
+
+
+def _with_renamed_texts(value: bytes, texts: Texts) -> bytes:
+    if not any(old.encode() in value for words in texts.values() for old in words):
+        return value
+    before: Raw = orjson.loads(value)
+    after = rename_texts(before, texts)
+    return value if after == before else orjson.dumps(after)
+
+
+def rename_texts(value: Any, texts: Texts, path: tuple[str, ...] = ()) -> Any:
+    """The value with the old words of the texts at these paths replaced."""
+    if isinstance(value, list):
+        return [rename_texts(item, texts, path) for item in value]
+    if isinstance(value, dict):
+        return {name: rename_texts(inner, texts, (*path, name)) for name, inner in value.items()}
+    if isinstance(value, str) and path in texts:
+        return " ".join(texts[path].get(word, word) for word in value.split(" "))
+    return value
 
 
 def rename_fields(value: Any, renames: Renames, path: tuple[str, ...] = ()) -> Any:

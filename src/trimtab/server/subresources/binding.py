@@ -78,7 +78,7 @@ def _generation_check(pod: str, node: str, body: Raw, caller: Caller) -> Proposa
         last_other = last.since if last.binder == binder else generation
         if seen is not None and last_other > seen:
             message = (
-                f"another pod was bound to node {node} since it was chosen (bind generation {last_other}, seen {seen})"
+                f"another pod was bound to node {node} since it was chosen (bind revision {last_other}, seen {seen})"
             )
             raise _conflict(pod, message)
         return [PutKey(f"{_LAST_BINDERS}{node}", orjson.dumps([binder, last_other]))]

@@ -269,7 +269,7 @@ class _PodEviction:
             reason = "; ".join(cause.message for cause in fault.causes) or fault.message
             verdict = f"an eviction would have been refused: {reason}"
         else:
-            verdict = f"an eviction would have been allowed ({'; '.join(self.costs) or 'no budget guards it'})"
+            verdict = f"an eviction would have been allowed ({'; '.join(self.costs) or 'no budget selects it'})"
         message = f"deleted directly by {who}; {verdict}"
         return build_event(self._subject, "DirectDelete", message, now, kind="Warning")
 
@@ -384,7 +384,7 @@ class _PodEviction:
         self._staged.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
         for lost in avoid_list.entries_dropped_for_space(before, after, now):
             dropped = lost.pod_signature.pod_controller
-            message = f"{avoid_list.MAX_ENTRIES} owners avoid this node; {dropped.kind} {dropped.name} no longer does, to make room"
+            message = f"{avoid_list.MAX_ENTRIES} owners avoid this node; {dropped.kind} {dropped.name} was removed from the list"
             self._staged.add_new(
                 *build_event(subject_of(obj, "v1", "Node"), "AvoidListFull", message, now, kind="Warning")
             )

@@ -46,7 +46,7 @@ def test_invalid_rate_is_none(text: str) -> None:
 def test_rate_annotation_is_parsed_and_an_invalid_one_closes_the_budget() -> None:
     assert rate_of(pdb("2/1h")) == RateWindow(2, timedelta(hours=1))
     assert budget_snapshot(GuardingBudget(pdb("2/1h")), NOON).closed_reason == ""
-    assert "cannot be read: often" in budget_snapshot(GuardingBudget(pdb("often")), NOON).closed_reason
+    assert "is invalid: often" in budget_snapshot(GuardingBudget(pdb("often")), NOON).closed_reason
 
 
 def test_budget_guards_only_its_reasons_and_targets() -> None:

@@ -121,7 +121,7 @@ def test_pods_below_the_minimum_age_or_never_started_are_protected() -> None:
 @pytest.mark.parametrize(
     ("plugin", "args", "error"),
     [
-        ("LowNodeUtilization", {}, "thresholds: no resource is named"),
+        ("LowNodeUtilization", {}, "thresholds: at least one resource is required"),
         ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 101}}, "between 0 and 100"),
         ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"memory": 50}}, "the same resources"),
         ("LowNodeUtilization", {"thresholds": {"cpu": 60}, "targetThresholds": {"cpu": 50}}, "above its target"),
@@ -177,7 +177,7 @@ def test_rejected_pods_have_a_reason() -> None:
     found = run_cycle(read_policy(meant), ClusterView.of(NODES, [stuck, daemon], now=NOON), UPSTREAM)
     assert {one.pod.name: one.reason for one in found.rejected} == {
         "daemon": "the policy protects it",
-        "stuck": "no other node would take it",
+        "stuck": "it fits on no other node",
     }
     few = run_cycle(
         read_policy({**policy_with_evictor({}), "maxNoOfPodsToEvictTotal": 1}),

@@ -98,11 +98,11 @@ def test_policy_may_use_metrics_of_metrics_k8s_io(metrics: dict[str, Any]) -> No
     [
         (
             metrics_policy([{"source": "Prometheus"}], source="Prometheus", prometheus={"query": "q"}),
-            "Prometheus is not asked",
+            "Prometheus is not supported",
         ),
         (metrics_policy([], source="KubernetesMetrics"), "needs an entry in metricsProviders"),
-        (metrics_policy(METRICS_PROVIDERS, source="Guess"), "there is no source Guess"),
-        (metrics_policy([{"source": "Guess"}]), "there is no source 'Guess'"),
+        (metrics_policy(METRICS_PROVIDERS, source="Guess"), "unknown source Guess"),
+        (metrics_policy([{"source": "Guess"}]), "unknown source 'Guess'"),
         (metrics_policy([*METRICS_PROVIDERS, *METRICS_PROVIDERS]), "twice"),
         (
             metrics_policy(METRICS_PROVIDERS, source="KubernetesMetrics", metricsServer=True),
@@ -114,7 +114,7 @@ def test_policy_may_use_metrics_of_metrics_k8s_io(metrics: dict[str, Any]) -> No
         ),
         (
             metrics_policy(METRICS_PROVIDERS, "nvidia.com/gpu", source="KubernetesMetrics"),
-            "nobody measures nvidia.com/gpu",
+            "there are no metrics of nvidia.com/gpu",
         ),
     ],
 )

@@ -446,9 +446,9 @@ def test_replacements_of_victims_are_predicted() -> None:
     asked = build_pod_info(pod("p", cpu="4", priority=9))
     outcomes = predict_replacements(asked, run_preempt(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
     assert [(one.name, outcome) for one, outcome in outcomes] == [
-        ("lone", "nothing replaces it"),
-        ("large", "no node would take its replacement"),
-        ("small", "b would take its replacement"),
+        ("lone", "it has no controller and is not replaced"),
+        ("large", "its replacement fits on no node"),
+        ("small", "its replacement fits on b"),
     ]
 
 

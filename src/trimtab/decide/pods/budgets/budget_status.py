@@ -229,7 +229,7 @@ def with_capped_condition(budget: PodBudget, effective: EffectiveBudget | None, 
         type=CAPPED_CONDITION,
         status="True",
         reason="StricterThanPolicy",
-        message=f"the floors of {effective.source} allow more than this budget does: {_format_limits(effective)}",
+        message=f"the floors of {effective.source} are more lenient than this budget; effective: {_format_limits(effective)}",
         last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )

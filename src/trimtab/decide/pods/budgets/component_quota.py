@@ -61,7 +61,7 @@ def _refusals(
     subject = f"The quota of the component {quota.component}"
     ongoing = sum(is_ongoing(entry.object) for entry in use.in_flight)
     if quota.max_in_flight is not None and ongoing >= quota.max_in_flight:
-        yield QuotaRefusal(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are going on")
+        yield QuotaRefusal(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are in progress")
     if quota.rate is not None:
         period = parse_duration(quota.rate.period)
         times = tuple(entry.at for entry in use.recent if entry.at is not None)
@@ -69,7 +69,7 @@ def _refusals(
         if rate.remaining(now) == 0:
             wait = ceil((rate.next_allowed_at(now) - now).total_seconds())
             yield QuotaRefusal(
-                f"{subject}, {quota.rate.disruptions} in {format_timedelta(period)}, is spent, the next in {wait} s",
+                f"{subject}, {quota.rate.disruptions} in {format_timedelta(period)}, is used up, the next is allowed in {wait} s",
                 wait,
             )
 

@@ -176,8 +176,8 @@ def _budget_refusal(budget: BudgetSnapshot, now: datetime) -> EvictionRefusal | 
         waits.append(_seconds_until(now, budget.opens_at))
     if budget.rate is not None and budget.rate.remaining(now) == 0:
         waits.append(_seconds_until(now, budget.rate.next_allowed_at(now)))
-        used_up = f"{budget.rate.disruptions} in {format_timedelta(budget.rate.period)} are spent"
-        causes.append(f"{not_allowed}: {used_up}, the next in {waits[-1]} s")
+        used_up = f"the rate of {budget.rate.disruptions} in {format_timedelta(budget.rate.period)} is used up"
+        causes.append(f"{not_allowed}: {used_up}, the next is allowed in {waits[-1]} s")
     return EvictionRefusal(429, "TooManyRequests", VIOLATES_BUDGET, tuple(causes), max(waits)) if causes else None
 
 

@@ -149,8 +149,8 @@ def _closed_reason(budget: PodBudget, now: datetime) -> tuple[str, datetime | No
         text = budget.metadata.annotations.get(RATE_ANNOTATION)
         if text is None or parse_rate(text) is not None:
             return "", None
-        error = f"The annotation {RATE_ANNOTATION} of the disruption budget {budget.name} cannot be read: {text}"
-        return f"{error}; write for example 1/1h", None
+        error = f"The annotation {RATE_ANNOTATION} of the disruption budget {budget.name} is invalid: {text}"
+        return f"{error}; use for example 1/1h", None
     state = budget_state(budget, Availability(), now)._replace(
         rate=None, replicas=None, missing=0
     )  # pods are counted in another way

@@ -123,7 +123,7 @@ class MoverRun:
     def passes_pre_eviction_filter(self, pod: PodInfo) -> bool:
         """The last check before eviction: whether the pod fits elsewhere, and whether its namespace is selected."""
         if self._checks_fit and not self.fits_elsewhere(pod):
-            self.reject(pod, "no other node would take it")
+            self.reject(pod, "it fits on no other node")
             return False
         selector = self.args.namespace_label_selector
         return selector is None or selector.matches(self.cluster_view.fleet.namespaces.get(pod.namespace, {}))
@@ -134,7 +134,7 @@ class MoverRun:
 
     def skip_mover(self, reason: str) -> None:
         """Record why this mover does nothing in this cycle."""
-        self.cycle.notes.append(f"{self.strategy} is off: {reason}")
+        self.cycle.notes.append(f"{self.strategy} is skipped: {reason}")
 
     def fits_elsewhere(self, pod: PodInfo) -> bool:
         return self.cycle.node_fit.fits(pod, other_than=pod.pod.spec.node_name, among=self._destinations)

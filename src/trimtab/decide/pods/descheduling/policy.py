@@ -77,9 +77,9 @@ class DeschedulerPolicy(Value):
         """Return what is wrong with its metrics providers; empty when they are valid."""
         sources = [one.source for one in self.metrics_providers]
         if unknown := set(sources) - {KUBERNETES_METRICS, PROMETHEUS}:
-            return f"metricsProviders: there is no source {min(unknown)!r}"
+            return f"metricsProviders: unknown source {min(unknown)!r}"
         if duplicate := next((one for one in sources if sources.count(one) > 1), ""):
-            return f"metricsProviders: {duplicate} is there twice"
+            return f"metricsProviders: {duplicate} is listed twice"
         if self.uses_metrics and KUBERNETES_METRICS not in sources and not self.metrics_collector.enabled:
             return f"metricsUtilization needs an entry in metricsProviders with the source {KUBERNETES_METRICS}"
         return ""

@@ -27,7 +27,7 @@ ResourceThresholds = dict[str, float]
 def thresholds_error(thresholds: ResourceThresholds, field: str) -> str:
     """Return what is wrong with thresholds in percent; empty when they are valid."""
     if not thresholds:
-        return f"{field}: no resource is named"
+        return f"{field}: at least one resource is required"
     wrong = next((name for name, percent in thresholds.items() if not 0 <= percent <= FULL_PERCENT), None)
     return f"{field}: {wrong} must be between 0 and 100" if wrong else ""
 
@@ -50,9 +50,9 @@ class MetricsUtilization(Value):
 
     def validation_error(self) -> str:
         if self.source == PROMETHEUS:
-            return "metricsUtilization: Prometheus is not asked; what metrics.k8s.io serves can be (source: KubernetesMetrics)"
+            return "metricsUtilization: the source Prometheus is not supported; use KubernetesMetrics"
         if self.source not in ("", KUBERNETES_METRICS):
-            return f"metricsUtilization: there is no source {self.source}"
+            return f"metricsUtilization: unknown source {self.source}"
         if self.source and self.metrics_server:
             return "metricsUtilization: give either the source or metricsServer"
         return "metricsUtilization: prometheus belongs to the source Prometheus" if self.prometheus else ""
@@ -64,7 +64,7 @@ def metrics_error(metrics: MetricsUtilization | None, thresholds: ResourceThresh
         return metrics.validation_error() if metrics is not None else ""
     unknown = next((name for name in thresholds if name not in BASIC_RESOURCES), None)
     if unknown is not None:
-        return f"metricsUtilization: nobody measures {unknown}, only {', '.join(BASIC_RESOURCES)}"
+        return f"metricsUtilization: there are no metrics of {unknown}, only of {', '.join(BASIC_RESOURCES)}"
     return metrics.validation_error()
 
 
@@ -106,7 +106,7 @@ def measured_usage(
 ) -> NodeUsage | str:
     """Return the measured usage of every node instead of its requests; or why it is unknown."""
     if metrics is None:
-        return "it counts what is really used, and nothing tells that here (metrics.k8s.io)"
+        return "it uses metrics, and metrics.k8s.io is not available"
     without_metrics = next(
         (
             node_info.name
@@ -116,7 +116,7 @@ def measured_usage(
         None,
     )
     if without_metrics is not None:
-        return f"it counts what is really used, and nothing tells what {without_metrics} uses"
+        return f"it uses metrics, and there are none of node {without_metrics}"
     requested = requested_usage(cluster_view, resources)
     smoothed = [metrics.smoothed_usage(node_info.name) or {} for node_info in cluster_view.nodes]
     used = {what: np.array([one[what] for one in smoothed], dtype=np.int64) for what in METRIC_RESOURCES}

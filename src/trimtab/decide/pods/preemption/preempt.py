@@ -175,7 +175,7 @@ def preempt(
         even = [shares.keeps_shares_fair(candidate.victims) for candidate in table.candidates_at(columns)]
         columns = columns[np.array(even, dtype=bool)]
     if not len(columns):
-        return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
+        return Reason("NoVictims", "evicting pods of lower priority frees enough capacity on no node")
     tied = table.cheapest(columns)
     return Preemption(table.candidates_at(tied[:1])[0], table.candidates_at(columns), tuple(fleet.nodes.names_at(tied)))
 
@@ -194,7 +194,9 @@ def ineligible_reason(
         return None
     leaving = [one for one in nominated_node.pods if one.priority < priority_bound and is_preempted(one.pod)]
     if leaving:
-        return Reason("VictimsTerminating", f"{len(leaving)} pods are still leaving {nominated_node.name} for it")
+        return Reason(
+            "VictimsTerminating", f"{len(leaving)} pods are still terminating on {nominated_node.name} for it"
+        )
     return None
 
 
@@ -509,10 +511,10 @@ def predict_replacements(
     outcomes = []
     for one in chosen.victims:
         if one.pod.controller is None:
-            outcomes.append((one, "nothing replaces it"))
+            outcomes.append((one, "it has no controller and is not replaced"))
             continue
         replacement = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
         decision = schedule(replacement, after, scheduler_profile)
         after = apply_decision(decision, after)
-        outcomes.append((one, f"{decision.node or 'no node'} would take its replacement"))
+        outcomes.append((one, f"its replacement fits on {decision.node or 'no node'}"))
     return outcomes
