@@ -126,7 +126,7 @@ class ApiServer:
         plugins: list[AdmissionPlugin] = [
             BuiltinDefaults(self.store),
             PriorityOrderCheck(self.store),
-            RbacEscalation(self.store, self.authorizer),
+            RbacEscalation(self.authorizer),
         ]
         if settings.check_all_budgets:
             plugins += [PdbRateHistory(), BudgetWarnings(self.store)]
