@@ -33,3 +33,40 @@ def test_secrets_survive_a_restart(tmp_path: Path) -> None:
         return (pki / "admin.token").read_text(), (pki / "service-account.key").read_bytes()
 
     assert asyncio.run(scenario()) == asyncio.run(scenario())
+
+
+def test_data_directory_and_secrets_are_readable_only_by_their_owner(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+
+    async def run_once() -> None:
+        daemon = Daemon(directory, "127.0.0.1", 0)
+        await daemon.start()
+        await daemon.stop()
+
+    def wide() -> list[Path]:
+        return [path for path in (directory, *directory.rglob("*")) if path.stat().st_mode & 0o077]
+
+    asyncio.run(run_once())
+    assert wide() == []
+    member = directory / "members" / "m1"
+    member.mkdir(parents=True)
+    for name in ("store.db", "service-account.key"):
+        (member / name).touch()
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    asyncio.run(run_once())
+    assert wide() == []
+
+
+def test_other_files_in_the_data_directory_keep_their_mode(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.touch()
+    other.chmod(0o644)
+
+    async def run_once() -> None:
+        daemon = Daemon(tmp_path, "127.0.0.1", 0)
+        await daemon.start()
+        await daemon.stop()
+
+    asyncio.run(run_once())
+    assert other.stat().st_mode & 0o777 == 0o644

@@ -7,11 +7,21 @@ from typing import Any
 
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.server.auth.certificates import ensure_authority, write_secret
+from trimtab.server.auth.certificates import ensure_authority, make_private, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
 from trimtab.store.store import Store
+
+_SECRET_FILES = (
+    "kubeconfig",
+    "store.db*",
+    "members",
+    "members/*",
+    "members/*/service-account.key",
+    "members/*/store.db*",
+)
+"""What holds secrets in the data directory; `pki` is made private by itself."""
 
 
 def _ensure_secret(path: Path, size: int = 32) -> bytes:
@@ -26,7 +36,7 @@ class Daemon:
 
     def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self.directory = directory.absolute()
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private(self.directory, *_SECRET_FILES)
         self.kubeconfig = self.directory / "kubeconfig"
         self._bind = bind
         self._port = port

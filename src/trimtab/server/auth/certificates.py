@@ -3,6 +3,7 @@
 import importlib
 import os
 import secrets
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,9 +39,21 @@ def write_secret(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
+def make_private(directory: Path, *patterns: str) -> None:
+    """Create a directory that only its owner can read, or take other users' rights from it and from these files."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in (directory, *(found for pattern in patterns for found in directory.glob(pattern))):
+        if path.is_symlink():
+            continue
+        found = path.stat()
+        shared = found.st_mode & stat.S_ISVTX or found.st_uid != os.geteuid()  # such as /tmp: not ours to change
+        if found.st_mode & 0o077 and not shared:
+            path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+
+
 def ensure_authority(directory: Path, addresses: Sequence[str]) -> CertificateAuthority:
     """The authority in `directory`, created on the first start, with a server certificate for these addresses."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(directory, "*")
     authority = CertificateAuthority(directory)
     wanted = "\n".join(sorted({*_SERVER_NAMES, "127.0.0.1", "::1", "10.96.0.1", *addresses}))
     names_file = directory / "server.names"

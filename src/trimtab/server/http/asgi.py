@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import orjson
 
@@ -33,6 +33,7 @@ _FLOW_CONTROL_HEADERS = (
     (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
     (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
 )
+_EXTRA_PREFIX = "impersonate-extra-"
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 
 
@@ -67,10 +68,10 @@ class AsgiApplication:
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
         if isinstance(response, StreamingResponse):
-            self.request_metrics.observe(request.method, 200, None)
+            self.request_metrics.observe(scope["method"], 200, None)
             await self._send_stream(response, request, scope, receive, send)
         else:
-            self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
+            self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
             await _send_response(response, request, send)
 
     async def _send_stream(
@@ -80,6 +81,9 @@ class AsgiApplication:
         await send(
             {"type": "http.response.start", "status": 200, "headers": _common_headers(streaming_response, request)}
         )
+        if request.without_body:
+            await send({"type": "http.response.body", "body": b""})
+            return
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         sender = asyncio.ensure_future(_send_chunks(streaming_response, send, scope.get("is_congested", lambda: True)))
         disconnect_listener = asyncio.ensure_future(_wait_for_disconnect(receive))
@@ -110,10 +114,13 @@ class _ClientDisconnected(Exception):
 def _parse_request(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     groups: list[str] = []
+    extra: list[tuple[str, str]] = []
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
         if key == "impersonate-group":
             groups.append(value.decode("latin-1"))
+        elif key.startswith(_EXTRA_PREFIX):
+            extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value.decode("latin-1")))
         elif key == "accept" and key in headers:
             headers[key] += "," + value.decode("latin-1")
         else:
@@ -121,12 +128,15 @@ def _parse_request(scope: Scope) -> Request:
     raw = scope["query_string"]
     query = dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
+    is_head = scope["method"] == "HEAD"
     return Request(
-        method=scope["method"],
+        method="GET" if is_head else scope["method"],
         path=path,
         query=query,
         headers=headers,
         impersonate_groups=groups,
+        impersonate_extra=extra,
+        without_body=is_head,
         certificate_user=scope.get("certificate_user"),
         server_address=_server_address(scope),
     )
@@ -215,7 +225,7 @@ async def _send_response(response: Response, request: Request, send: Send) -> No
     if response.code not in {204, 304}:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
+    await send({"type": "http.response.body", "body": b"" if request.without_body else body})
 
 
 async def _send_chunks(response: StreamingResponse, send: Send, is_congested: Callable[[], bool]) -> None:

@@ -115,6 +115,16 @@ def _parse_fields(text: str) -> list[FieldRequirement]:
     return rules
 
 
+def required_name(fields: str) -> str:
+    """The only name that can match a field selector; empty when it requires none or is not valid."""
+    try:
+        rules = _parse_fields(fields)
+    except BadRequest:
+        return ""
+    name = RequestSelector(ParsedSelector(), tuple(rules)).single_name
+    return "" if name in {".", ".."} or "/" in name or "%" in name else name
+
+
 def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     """A function that maps a field of the query to the stored one, or refuses it."""
     custom = served.kind.custom
