@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 import orjson
 
-from trimtab.errors import ApiError, InternalError, TooLarge
+from trimtab.errors import AddressTooLong, ApiError, HeadersTooLarge, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
@@ -33,6 +33,13 @@ _FLOW_CONTROL_HEADERS = (
     (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
     (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
 )
+_PATH_LIMIT = 8 * 1024
+_ADDRESS_LIMIT = 64 * 1024
+"""Bytes of path and query together: label selectors may be long."""
+_HEADERS_LIMIT = 64 * 1024
+_HEADER_COUNT_LIMIT = 1000
+_EMPTY_REQUEST = Request("GET", "/", {}, {})
+"""Stands for a request that was refused before it was parsed; never changed."""
 _EXTRA_PREFIX = "impersonate-extra-"
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 
@@ -53,9 +60,10 @@ class AsgiApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = _parse_request(scope)
-        started = time.perf_counter()
+        request, started = _EMPTY_REQUEST, time.perf_counter()
         try:
+            _check_size(scope)
+            request = _parse_request(scope)
             request.body = await _read_body(receive)
             response = await self._handler.handle(request)
         except ApiError as error:
@@ -105,6 +113,22 @@ class AsgiApplication:
     @property
     def watcher_count(self) -> int:
         return len(self._streams)
+
+
+def _check_size(scope: Scope) -> None:
+    """Refuse a request line or headers that are longer than any client needs, before anything is derived from them."""
+    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    path_length = len(path.partition(b"?")[0])
+    if path_length > _PATH_LIMIT or path_length + len(query) > _ADDRESS_LIMIT:
+        raise AddressTooLong(
+            f"the request line is too long: the path may have {_PATH_LIMIT} bytes, "
+            f"with the query {_ADDRESS_LIMIT} bytes",
+        )
+    headers = scope["headers"]
+    if len(headers) > _HEADER_COUNT_LIMIT or sum(len(name) + len(text) for name, text in headers) > _HEADERS_LIMIT:
+        raise HeadersTooLarge(
+            f"the headers are too large: a request may have {_HEADER_COUNT_LIMIT} headers of {_HEADERS_LIMIT} bytes"
+        )
 
 
 class _ClientDisconnected(Exception):

@@ -16,7 +16,8 @@ from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
-_HEADER_LIMIT = 1024 * 1024
+_HEADER_LIMIT = 384 * 1024
+"""Bytes received before the headers are complete: 64 KiB each of request line and headers, and a first part of the body."""
 _HEADER_SECONDS = 30.0
 """Seconds in which a client must send its request headers."""
 _BODY_SECONDS = 60.0

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
 from trimtab.api.selectors import InvalidSelector, ParsedSelector, parse_selector
+from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.resources import ServedResource
@@ -143,7 +143,7 @@ def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     return resolve
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def _parse_labels(text: str) -> ParsedSelector:
     try:
         return parse_selector(text)
