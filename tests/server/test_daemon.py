@@ -1,10 +1,17 @@
 """The API server with its data directory."""
 
 import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import yaml
 
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.server import daemon as daemon_module
 from trimtab.server.daemon import Daemon
 
 
@@ -70,3 +77,59 @@ def test_other_files_in_the_data_directory_keep_their_mode(tmp_path: Path) -> No
 
     asyncio.run(run_once())
     assert other.stat().st_mode & 0o777 == 0o644
+
+
+def test_running_server_renews_its_certificates_and_its_clients_follow(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        daemon = Daemon(tmp_path, "127.0.0.1", 0)
+        await daemon.start()
+        credentials = load(daemon.kubeconfig)
+        client = KubeClient(credentials, clock := _MovableClock())
+        try:
+            before = await _server_certificate(daemon)
+            assert (await client.fetch("/version")).code == 200
+            soon = datetime.now(UTC) + timedelta(days=300)
+            await daemon.renew_certificates(soon)
+            after = await _server_certificate(daemon)
+            assert after != before
+            assert load(daemon.kubeconfig).cert != credentials.cert
+            clock.ahead = timedelta(minutes=5)
+            assert (await client.fetch("/version")).code == 200
+            assert client._tokens._credentials.cert == load(daemon.kubeconfig).cert
+            await daemon.renew_certificates(soon)
+            assert await _server_certificate(daemon) == after
+        finally:
+            await client.close()
+            await daemon.stop()
+
+    asyncio.run(scenario())
+
+
+def test_certificates_are_checked_regularly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon_module, "_RENEWAL_CHECK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        daemon = Daemon(tmp_path, "127.0.0.1", 0)
+        await daemon.start()
+        try:
+            before = await _server_certificate(daemon)
+            (tmp_path / "pki" / "server.crt").unlink()
+            async with asyncio.timeout(60):
+                while await _server_certificate(daemon) == before:
+                    pass
+        finally:
+            await daemon.stop()
+
+    asyncio.run(scenario())
+
+
+class _MovableClock(WallClock):
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def _server_certificate(daemon: Daemon) -> str:
+    port = int(daemon.url.rpartition(":")[2])
+    return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
