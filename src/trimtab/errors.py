@@ -117,6 +117,14 @@ class TooLarge(ApiError):
     code, reason = 413, "RequestEntityTooLarge"
 
 
+class AddressTooLong(ApiError):
+    code, reason = 414, "RequestURITooLong"
+
+
+class HeadersTooLarge(ApiError):
+    code, reason = 431, "RequestHeaderFieldsTooLarge"
+
+
 class UnsupportedMedia(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -150,3 +151,51 @@ def test_relative_plugin_is_found_and_its_error_output_is_reported(tmp_path) -> 
 def test_repr_of_credentials_has_no_secrets(tmp_path) -> None:
     found = load(write(tmp_path / "config", token="hush", **{"client-key-data": base64.b64encode(b"key").decode()}))
     assert repr(found) == "Credentials('https://127.0.0.1:6443')"
+
+
+def test_changed_kubeconfig_is_read_again_after_a_minute(tmp_path) -> None:
+    path = write(tmp_path / "config", token="one")
+    source = TokenSource(load(path))
+    assert source.current(NOON) == "one"
+    write(path, token="two")
+    os.utime(path, ns=(0, 1))
+    assert source.current(NOON + timedelta(seconds=59)) == "one"
+    assert source.current(NOON + timedelta(seconds=61)) == "two"
+
+
+def test_kubeconfig_that_cannot_be_read_again_changes_nothing(tmp_path) -> None:
+    path = write(tmp_path / "config", token="one")
+    source = TokenSource(load(path))
+    path.write_text("{")
+    assert source.current(NOON) == "one"
+    path.unlink()
+    assert source.current(NOON + timedelta(minutes=2)) == "one"
+    os.utime(write(path, token="two"), ns=(0, 1))
+    assert source.current(NOON + timedelta(minutes=4)) == "two"
+
+
+def test_renewed_certificates_of_a_kubeconfig_are_passed_on(tmp_path) -> None:
+    def user(text: str) -> dict:
+        encoded = base64.b64encode(text.encode()).decode()
+        return {"client-certificate-data": encoded, "client-key-data": encoded}
+
+    path = write(tmp_path / "config", **user("old"))
+    source = TokenSource(load(path))
+    source.current(NOON)
+    assert source.cert is None
+    os.utime(write(path, **user("new")), ns=(0, 1))
+    source.current(NOON + timedelta(minutes=2))
+    assert source.cert == (b"new", b"new")
+
+
+def test_renewed_certificate_files_are_read_again(tmp_path) -> None:
+    files = [tmp_path / "me.crt", tmp_path / "me.key"]
+    for file in files:
+        file.write_bytes(b"old")
+    source = TokenSource(load(write(tmp_path / "config", **{"client-certificate": "me.crt", "client-key": "me.key"})))
+    source.current(NOON)
+    for file in files:
+        file.write_bytes(b"new")
+        os.utime(file, ns=(0, 1))
+    source.current(NOON + timedelta(minutes=2))
+    assert source.cert == (b"new", b"new")

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias
 
 import orjson
+
+from trimtab.api.text_cache import cache_short_texts
 
 Location: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead from the document to one value."""
@@ -50,7 +51,7 @@ def _apply_steps(steps: Sequence[PathStep], document: Any) -> list[tuple[Locatio
     return found
 
 
-@lru_cache(maxsize=2048)
+@cache_short_texts(2048)
 def parse_path(path: str) -> tuple[PathStep, ...]:
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):

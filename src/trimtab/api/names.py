@@ -1,7 +1,8 @@
 """Validation of names, label keys and label values, with the error messages of Kubernetes."""
 
 import re
-from functools import lru_cache
+
+from trimtab.api.text_cache import cache_short_texts
 
 _NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
@@ -69,7 +70,7 @@ def qualified_name_faults(key: str) -> list[str]:
     return list(_qualified_name_faults(key))
 
 
-@lru_cache(maxsize=4096)
+@cache_short_texts(4096)
 def _qualified_name_faults(key: str) -> list[str]:
     """Cached, because the same keys are checked over and over."""
     parts = key.split("/")

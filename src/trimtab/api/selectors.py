@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, NamedTuple
 
+from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import Field, Value
 
 
@@ -119,7 +119,7 @@ def _parse_rule(text: str) -> LabelSelectorRequirement:
     raise InvalidSelector(f"unable to parse requirement: {text.strip()!r}")
 
 
-@lru_cache(maxsize=1024)
+@cache_short_texts(1024)
 def parse_selector(text: str) -> ParsedSelector:
     """A selector as clients write it: `a=b,c!=d,e in (f,g),h,!i`."""
     if not text.strip():

@@ -1,6 +1,7 @@
 """A Client over HTTP, to any Kubernetes API server."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -108,10 +109,21 @@ class KubeClient:
         except InputError as error:
             # The plugin may succeed later: report it like any other refusal.
             raise Unauthorized(str(error)) from error
-        if self._tokens.cert and self._ssl is not None:
-            load_client_certificate(self._ssl, *self._tokens.cert)
-            self._tokens.cert = None
+        if self._ssl is not None and (self._tokens.cert or self._tokens.ca):
+            self._use_renewed_certificates(self._ssl)
         return {"Authorization": f"Bearer {' '.join(token.split())}"} if token else {}
+
+    def _use_renewed_certificates(self, context: ssl.SSLContext) -> None:
+        """Use renewed certificates for new connections."""
+        try:
+            if self._tokens.cert:
+                load_client_certificate(context, *self._tokens.cert)
+            if self._tokens.ca:
+                context.load_verify_locations(cadata=self._tokens.ca.decode())
+        except (ssl.SSLError, ValueError) as error:
+            raise Unauthorized(f"the renewed certificates cannot be used: {error}") from error
+        finally:
+            self._tokens.cert, self._tokens.ca = None, b""
 
     def _token(self) -> str:
         return self._tokens.current(self._clock.now())

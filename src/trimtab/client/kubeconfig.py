@@ -18,6 +18,7 @@ from trimtab.errors import InputError
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_SECONDS = 60
 TOKEN_FILE_SECONDS = 60
+KUBECONFIG_SECONDS = 60
 
 
 class ExecPlugin(NamedTuple):
@@ -43,6 +44,11 @@ class Credentials(NamedTuple):
     token_file: str = ""
     exec: ExecPlugin | None = None
     namespace: str = "default"
+    files: tuple[Path, ...] = ()
+    """The kubeconfig files that these were read from; they are read again when they change."""
+    context: str = ""
+    certificate_files: tuple[Path, ...] = ()
+    """The files of certificates and keys that the kubeconfig names."""
 
     def __repr__(self) -> str:
         """Omits secrets: what is printed ends up in logs."""
@@ -86,7 +92,7 @@ def load(path: str | os.PathLike[str] | None = None, context: str = "") -> Crede
         files = [Path.home() / ".kube" / "config"]
         if not files[0].exists() and (IN_CLUSTER / "token").exists():
             return in_cluster()
-    return _resolve(_merge(files), context)
+    return _resolve(_merge(files), context)._replace(files=tuple(files), context=context)
 
 
 def in_cluster() -> Credentials:
@@ -174,7 +180,15 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
         token_file=str(user_folder / user["tokenFile"]) if user.get("tokenFile") else "",
         exec=_exec_plugin(user["exec"], user_folder) if user.get("exec") else None,
         namespace=names.get("namespace") or "default",
+        certificate_files=(
+            *_named_files(cluster, cluster_folder, "certificate-authority"),
+            *_named_files(user, user_folder, "client-certificate", "client-key"),
+        ),
     )
+
+
+def _named_files(section: Mapping[str, Any], folder: Path, *names: str) -> Iterator[Path]:
+    return (folder / str(section[name]) for name in names if section.get(name) and not section.get(f"{name}-data"))
 
 
 def _read_bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
@@ -214,8 +228,34 @@ class TokenSource:
         self._token = ""
         self._valid_until: datetime | None = None
         self.cert: tuple[bytes, bytes] | None = None
+        """A new client certificate and its key, to be used from now on."""
+        self.ca = b""
+        """A new certificate of the authority, to be trusted from now on."""
+        self._changed_at = _change_times(credentials)
+        self._next_look: datetime | None = None
+
+    def _reread_changed_files(self, now: datetime) -> None:
+        """Take renewed certificates and tokens from the kubeconfig; keep the old ones while it cannot be read."""
+        if not self._credentials.files or (self._next_look is not None and now < self._next_look):
+            return
+        self._next_look = now + timedelta(seconds=KUBECONFIG_SECONDS)
+        changed_at = _change_times(self._credentials)
+        if changed_at == self._changed_at:
+            return
+        old = self._credentials
+        try:
+            new = _resolve(_merge(list(old.files)), old.context)._replace(files=old.files, context=old.context)
+        except InputError:
+            return
+        self._changed_at = _change_times(new)
+        if new.server != old.server:  # another server needs another client
+            return
+        self._credentials, self._valid_until = new, None
+        self.cert = (new.cert, new.key) if new.cert and (new.cert, new.key) != (old.cert, old.key) else None
+        self.ca = new.ca if new.ca != old.ca else b""
 
     def current(self, now: datetime) -> str:
+        self._reread_changed_files(now)
         credentials = self._credentials
         if credentials.exec is None and not credentials.token_file:
             return credentials.token
@@ -255,6 +295,16 @@ class TokenSource:
         self._token = status.get("token", "")
         if status.get("clientCertificateData"):
             self.cert = (status["clientCertificateData"].encode(), status.get("clientKeyData", "").encode())
+
+
+def _change_times(credentials: Credentials) -> list[int]:
+    times = []
+    for file in (*credentials.files, *credentials.certificate_files):
+        try:
+            times.append(file.stat().st_mtime_ns)
+        except OSError:
+            times.append(0)
+    return times
 
 
 def _read_token_file(file: str) -> str:

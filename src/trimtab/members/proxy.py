@@ -35,6 +35,7 @@ class MemberProxy:
         headers = {name: text for name, text in request.headers.items() if not name.startswith(_CREDENTIAL_HEADERS)}
         if not isinstance(server, KubeClient):
             request.path, request.headers, request.certificate_user = path, headers, request.caller.user
+            request.impersonate_groups, request.impersonate_extra = [], []
             return await server(request)
         return await _forward_over_http(server, request, path, headers)
 

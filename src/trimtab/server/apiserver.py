@@ -21,6 +21,7 @@ from trimtab.registry import discover
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
 from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin
+from trimtab.server.admission.create_authorization import CreateAuthorization
 from trimtab.server.admission.pdb_rate_history import PdbRateHistory
 from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
@@ -124,9 +125,10 @@ class ApiServer:
     def _admission_plugins(self, settings: ApiServerSettings) -> list[AdmissionPlugin]:
         """All admission plugins in the order in which they run; webhooks come last."""
         plugins: list[AdmissionPlugin] = [
+            CreateAuthorization(self.authorizer),
             BuiltinDefaults(self.store),
             PriorityOrderCheck(self.store),
-            RbacEscalation(self.store, self.authorizer),
+            RbacEscalation(self.authorizer),
         ]
         if settings.check_all_budgets:
             plugins += [PdbRateHistory(), BudgetWarnings(self.store)]

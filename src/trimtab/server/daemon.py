@@ -1,17 +1,33 @@
 """An API server with its data directory: certificates, store, TLS listener and kubeconfig."""
 
+import asyncio
+import logging
 import secrets
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trimtab.errors import InputError
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.server.auth.certificates import ensure_authority, write_secret
+from trimtab.server.auth.certificates import ensure_authority, make_private, renew_certificates, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
 from trimtab.store.store import Store
+
+log = logging.getLogger("trimtab.server")
+_RENEWAL_CHECK_SECONDS = 3600.0
+_SECRET_FILES = (
+    "kubeconfig",
+    "store.db*",
+    "members",
+    "members/*",
+    "members/*/service-account.key",
+    "members/*/store.db*",
+)
+"""What holds secrets in the data directory; `pki` is made private by itself."""
 
 
 def _ensure_secret(path: Path, size: int = 32) -> bytes:
@@ -26,12 +42,13 @@ class Daemon:
 
     def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self.directory = directory.absolute()
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private(self.directory, *_SECRET_FILES)
         self.kubeconfig = self.directory / "kubeconfig"
         self._bind = bind
         self._port = port
         store = Store.open(self.directory)
-        self._authority = ensure_authority(self.directory / "pki", [] if bind in {"0.0.0.0", "::"} else [bind])  # noqa: S104 - compared, not bound
+        self._addresses = [] if bind in {"0.0.0.0", "::"} else [bind]  # noqa: S104 - compared, not bound
+        self._authority = ensure_authority(self.directory / "pki", self._addresses)
         pki = self._authority.directory
         token = _ensure_secret(pki / "admin.token").decode()
         settings = ApiServerSettings(
@@ -45,6 +62,7 @@ class Daemon:
         self.mounted_servers: dict[str, str] = {}
         """Path prefixes of further API servers on the same listener, by name."""
         self._listener: Listener | None = None
+        self._renewal: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -56,10 +74,32 @@ class Daemon:
         await self.api.start()
         self._listener = Listener(self.app, self._bind, self._port, self._authority)
         await self._listener.start()
+        self._write_kubeconfig()
+        self._renewal = asyncio.get_running_loop().create_task(self._renew_regularly())
+
+    def _write_kubeconfig(self) -> None:
         others = {name: self.url + path for name, path in self.mounted_servers.items()}
         write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
 
+    async def _renew_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEWAL_CHECK_SECONDS)
+            try:
+                await self.renew_certificates(datetime.now(UTC))
+            except (OSError, InputError) as error:
+                log.warning("certificates cannot be renewed; trying again in an hour: %s", error)
+
+    async def renew_certificates(self, now: datetime) -> None:
+        """Renew the certificates that are near their end; new connections and the kubeconfig use the new ones."""
+        renewed = await asyncio.to_thread(renew_certificates, self._authority, self._addresses, now)
+        if renewed and self._listener is not None:
+            self._listener.reload_certificates(self._authority)
+            self._write_kubeconfig()
+            log.info("renewed certificates: %s", ", ".join(renewed))
+
     async def stop(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
         self.api.app.end_streams()
         if self._listener is not None:
             await self._listener.stop()

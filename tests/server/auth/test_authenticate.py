@@ -2,9 +2,35 @@
 
 import asyncio
 
+import orjson
+import pytest
+
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.auth.authenticate import user_of_certificate
+from trimtab.server.auth.authenticate import ISSUER, user_of_certificate
 from trimtab.server.auth.user import AUTHENTICATED, User
+
+DEFAULT = "/api/v1/namespaces/default"
+ACCOUNTS = f"{DEFAULT}/serviceaccounts"
+POD = {"spec": {"serviceAccountName": "bot", "containers": [{"name": "c", "image": "i"}]}}
+MERGE = "application/merge-patch+json"
+
+
+async def request_token(client: AsgiClient, **spec: object) -> str:
+    """A token of the account `bot`, which is created if necessary."""
+    await client("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
+    response = await client("POST", f"{ACCOUNTS}/bot/token", {"spec": spec})
+    assert response.status == 201, response.body
+    return response.json()["status"]["token"]
+
+
+async def status_with(client: AsgiClient, token: str) -> int:
+    return (await client("GET", "/version", user=None, authorization=f"Bearer {token}")).status
+
+
+async def review(client: AsgiClient, token: str, **spec: object) -> dict:
+    body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token, **spec}}
+    response = await client("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body)
+    return response.json()["status"]
 
 
 def test_certificate_gives_user_and_groups() -> None:
@@ -16,33 +42,142 @@ def test_certificate_gives_user_and_groups() -> None:
 def test_invalid_token_is_rejected_even_for_public_paths() -> None:
     async def scenario(client: AsgiClient) -> None:
         assert (await client("GET", "/readyz", user=None, authorization="Bearer nonsense")).status == 401
+        assert await review(client, "nonsense") == {"user": {}, "error": "invalid bearer token"}
 
     with_asgi_client(scenario)
 
 
 def test_service_account_token_is_valid_while_the_account_exists() -> None:
     async def scenario(client: AsgiClient) -> None:
-        accounts = "/api/v1/namespaces/default/serviceaccounts"
-        await client("POST", accounts, {"metadata": {"name": "bot"}})
-        request = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
-        token = (await client("POST", f"{accounts}/bot/token", request)).json()["status"]["token"]
-        review = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+        token = await request_token(client)
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        response = await client("POST", path, review, user=None, authorization=f"Bearer {token}")
+        body = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+        response = await client("POST", path, body, user=None, authorization=f"Bearer {token}")
         assert response.json()["status"]["userInfo"]["username"] == "system:serviceaccount:default:bot"
-        await client("DELETE", f"{accounts}/bot")
-        assert (await client("GET", "/version", user=None, authorization=f"Bearer {token}")).status == 401
+        assert (await review(client, token))["authenticated"] is True
+        await client("DELETE", f"{ACCOUNTS}/bot")
+        assert await status_with(client, token) == 401
+        assert await review(client, token) == {
+            "user": {},
+            "error": "[invalid bearer token, service account token has been invalidated]",
+        }
+
+    with_asgi_client(scenario)
+
+
+def test_token_stays_invalid_when_a_new_account_mentions_the_old_uid() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        token = await request_token(client)
+        uid = (await client("GET", f"{ACCOUNTS}/bot")).json()["metadata"]["uid"]
+        await client("DELETE", f"{ACCOUNTS}/bot")
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": uid}
+        for metadata in (
+            {"ownerReferences": [owner]},
+            {"annotations": {"a": f'"uid":"{uid}"', "uid": uid}},
+            {"labels": {"uid": uid}},
+            {"uid": uid},
+        ):
+            body = {"metadata": {"name": "bot", **metadata}, "secrets": [{"name": "s", "uid": uid}]}
+            assert (await client("POST", ACCOUNTS, body)).status == 201
+            assert await status_with(client, token) == 401
+            await client("DELETE", f"{ACCOUNTS}/bot")
+
+    with_asgi_client(scenario, garbage_collection=False)
+
+
+def test_token_is_invalid_while_its_account_waits_for_finalizers() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        token = await request_token(client)
+        body = orjson.dumps({"metadata": {"finalizers": ["example.com/wait"]}})
+        await client("PATCH", f"{ACCOUNTS}/bot", body, content_type=MERGE)
+        assert await status_with(client, token) == 200
+        await client("DELETE", f"{ACCOUNTS}/bot")
+        assert (await client("GET", f"{ACCOUNTS}/bot")).status == 200
+        assert await status_with(client, token) == 401
 
     with_asgi_client(scenario)
 
 
 def test_service_account_token_expires() -> None:
     async def scenario(client: AsgiClient) -> None:
-        accounts = "/api/v1/namespaces/default/serviceaccounts"
-        await client("POST", accounts, {"metadata": {"name": "bot"}})
-        request = {"spec": {"expirationSeconds": 600}}
-        token = (await client("POST", f"{accounts}/bot/token", request)).json()["status"]["token"]
+        token = await request_token(client, expirationSeconds=600)
         await asyncio.sleep(601)
-        assert (await client("GET", "/version", user=None, authorization=f"Bearer {token}")).status == 401
+        assert await status_with(client, token) == 401
+        assert "service account token has expired" in (await review(client, token))["error"]
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body"),
+    [
+        ("Pod", f"{DEFAULT}/pods", POD),
+        ("Secret", f"{DEFAULT}/secrets", {}),
+        ("Node", "/api/v1/nodes", {}),
+    ],
+)
+def test_bound_token_is_valid_while_its_object_exists(kind: str, path: str, body: dict) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        obj = {**body, "metadata": {"name": "one"}}
+        assert (await client("POST", path, obj)).status == 201
+        token = await request_token(client, boundObjectRef={"kind": kind, "apiVersion": "v1", "name": "one"})
+        found = await review(client, token)
+        assert found["user"]["extra"][f"authentication.kubernetes.io/{kind.lower()}-name"] == ["one"]
+        await client("DELETE", f"{path}/one?gracePeriodSeconds=0")
+        assert await status_with(client, token) == 401
+        await client("POST", path, obj)
+        assert await status_with(client, token) == 401
+        assert "error" in await review(client, token)
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("reference", "status"),
+    [
+        ({"kind": "Pod", "name": "other"}, 400),
+        ({"kind": "Pod", "name": "absent"}, 404),
+        ({"kind": "Pod", "name": "mine", "uid": "not-this-one"}, 409),
+        ({"kind": "Pod", "name": "mine"}, 201),
+        ({"kind": "ConfigMap", "name": "mine"}, 400),
+    ],
+)
+def test_token_is_bound_only_to_objects_of_the_account(reference: dict, status: int) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await request_token(client)
+        other = {**POD, "spec": {**POD["spec"], "serviceAccountName": "default"}}
+        await client("POST", f"{DEFAULT}/pods", {**POD, "metadata": {"name": "mine"}})
+        await client("POST", f"{DEFAULT}/pods", {**other, "metadata": {"name": "other"}})
+        response = await client("POST", f"{ACCOUNTS}/bot/token", {"spec": {"boundObjectRef": reference}})
+        assert response.status == status
+
+    with_asgi_client(scenario)
+
+
+def test_token_is_valid_only_for_its_audiences() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        token = await request_token(client, audiences=["vault", "other"])
+        assert await status_with(client, token) == 401
+        assert (await review(client, token, audiences=["vault", "more"]))["audiences"] == ["vault"]
+        assert "error" in await review(client, token)
+        assert (await review(client, await request_token(client)))["audiences"] == [ISSUER]
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize("audiences", ["text", 5, {"a": 1}, [1], [""]])
+def test_malformed_audiences_are_refused(audiences: object) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await request_token(client)
+        assert (await client("POST", f"{ACCOUNTS}/bot/token", {"spec": {"audiences": audiences}})).status == 400
+
+    with_asgi_client(scenario)
+
+
+def test_claims_cannot_be_changed() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        head, body, signature = (await request_token(client)).split(".")
+        for forged in (f"{head}.{body}.", f"{head}.{body[:-4]}AAAA.{signature}", f"{body}.{head}.{signature}", ".."):
+            assert await status_with(client, forged) == 401
 
     with_asgi_client(scenario)

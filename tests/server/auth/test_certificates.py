@@ -2,9 +2,19 @@
 
 import ssl
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trimtab.server.auth.certificates import ensure_authority, write_secret
+import pytest
+from cryptography import x509
+
+from trimtab.errors import InputError
+from trimtab.server.auth.certificates import (
+    CertificateAuthority,
+    ensure_authority,
+    renew_certificates,
+    write_secret,
+)
 
 
 def test_secret_is_readable_only_by_its_owner(tmp_path: Path) -> None:
@@ -34,3 +44,68 @@ def test_new_address_renews_only_the_server_certificate(tmp_path: Path) -> None:
 def test_certificate_and_key_belong_together(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*ensure_authority(tmp_path, []).certificate_and_key("server"))
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def contents(authority: CertificateAuthority) -> dict[str, bytes]:
+    return {name: authority.certificate_and_key(name)[0].read_bytes() for name in ("ca", "admin", "server")}
+
+
+def test_certificates_are_renewed_before_they_expire(tmp_path: Path) -> None:
+    authority = ensure_authority(tmp_path, [], NOW)
+    first, key = contents(authority), authority.certificate_and_key("ca")[1].read_bytes()
+    assert renew_certificates(authority, [], NOW + timedelta(days=200)) == []
+    soon = NOW + timedelta(days=300)
+    assert renew_certificates(authority, [], soon) == ["admin", "server"]
+    second = contents(authority)
+    assert second["ca"] == first["ca"]
+    assert not {second["admin"], second["server"]} & {first["admin"], first["server"]}
+    late = NOW + timedelta(days=3000)
+    assert renew_certificates(authority, [], late) == ["ca", "admin", "server"]
+    assert contents(authority)["ca"] != first["ca"]
+    assert authority.certificate_and_key("ca")[1].read_bytes() == key
+    assert renew_certificates(authority, [], late) == []
+
+
+def test_what_the_authority_signed_before_its_renewal_stays_valid(tmp_path: Path) -> None:
+    authority = ensure_authority(tmp_path, [], NOW)
+    old_authority, old_client = (x509.load_pem_x509_certificate(contents(authority)[name]) for name in ("ca", "admin"))
+    renew_certificates(authority, [], NOW + timedelta(days=3000))
+    new_authority, new_client = (x509.load_pem_x509_certificate(contents(authority)[name]) for name in ("ca", "admin"))
+    old_client.verify_directly_issued_by(new_authority)
+    new_client.verify_directly_issued_by(old_authority)
+
+
+@pytest.mark.parametrize("file", ["server.key", "server.crt", "admin.key", "admin.crt", "ca.crt"])
+@pytest.mark.parametrize("damage", ["removed", "emptied", "swapped"])
+def test_damaged_or_half_written_pair_is_made_again(tmp_path: Path, file: str, damage: str) -> None:
+    authority = ensure_authority(tmp_path / "a", [], NOW)
+    path = tmp_path / "a" / file
+    if damage == "removed":
+        path.unlink()
+    elif damage == "emptied":
+        path.write_bytes(b"")
+    elif file != "ca.crt":
+        ensure_authority(tmp_path / "b", [], NOW)
+        path.write_bytes((tmp_path / "b" / file).read_bytes())
+    ensure_authority(tmp_path / "a", [], NOW)
+    for name in ("admin", "server"):
+        certificate, key = authority.certificate_and_key(name)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        issuer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+        x509.load_pem_x509_certificate(certificate.read_bytes()).verify_directly_issued_by(issuer)
+
+
+def test_authority_without_its_key_serves_until_its_certificates_expire(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = ensure_authority(tmp_path, [], NOW)
+    before = contents(authority)
+    authority.certificate_and_key("ca")[1].unlink()
+    ensure_authority(tmp_path, [], NOW + timedelta(days=300))
+    assert "cannot be renewed" in caplog.text
+    assert contents(authority) == before
+    with pytest.raises(InputError, match="restore"):
+        ensure_authority(tmp_path, [], NOW + timedelta(days=400))

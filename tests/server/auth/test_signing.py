@@ -1,5 +1,6 @@
 """Signing of certificates."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.signing import issue, make_authority
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
 
 @pytest.fixture
 def authority(tmp_path: Path) -> CertificateAuthority:
     made = CertificateAuthority(tmp_path)
-    make_authority(made)
+    make_authority(made, NOW)
     return made
 
 
@@ -22,7 +25,7 @@ def load(authority: CertificateAuthority, name: str) -> x509.Certificate:
 
 
 def test_client_certificate_carries_user_and_groups(authority: CertificateAuthority) -> None:
-    issue(authority, "admin", "alice", ["system:masters"])
+    issue(authority, "admin", "alice", ["system:masters"], now=NOW)
     certificate = load(authority, "admin")
     certificate.verify_directly_issued_by(load(authority, "ca"))
     subject = certificate.subject
@@ -33,7 +36,7 @@ def test_client_certificate_carries_user_and_groups(authority: CertificateAuthor
 
 
 def test_server_certificate_carries_names_and_addresses(authority: CertificateAuthority) -> None:
-    issue(authority, "server", "api", [], ["localhost", "::1"])
+    issue(authority, "server", "api", [], ["localhost", "::1"], now=NOW)
     names = load(authority, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["::1"]

@@ -1,7 +1,11 @@
 """The ASGI application: slow watchers, shutdown, response formats."""
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
+
+import pytest
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
 
@@ -88,5 +92,58 @@ def test_large_response_is_compressed_when_client_accepts_gzip() -> None:
         compressed = await client("GET", CONFIG_MAPS, accept_encoding="gzip")
         assert compressed.headers["content-encoding"] == "gzip"
         assert len(compressed.body) < len(plain.body) / 5
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/" + "x" * 8_191, 403),
+        ("/" + "x" * 8_192, 414),
+        ("/" + "x" * 900_000, 414),
+        ("/api/v1/pods?labelSelector=" + "x" * 20_000, 403),
+        ("/api/v1/pods?labelSelector=" + "x" * 70_000, 414),
+    ],
+)
+def test_request_line_is_bounded(path: str, code: int) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        response = await client("GET", path, user=None)
+        assert (response.status, response.json()["code"]) == (code, code)
+        assert len(response.body) < 10_000 or code == 403
+
+    with_asgi_client(scenario)
+
+
+def test_headers_are_bounded() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        response = await client("GET", "/version", user=None, accept="x" * 70_000)
+        assert (response.status, response.json()["reason"]) == (431, "RequestHeaderFieldsTooLarge")
+        many = {f"x_{number}": "" for number in range(1_001)}
+        assert (await client("GET", "/version", user=None, **many)).status == 431
+        assert (await client("GET", "/version", user=None, accept="application/json," * 1_000)).status == 200
+
+    with_asgi_client(scenario)
+
+
+def test_distinct_long_paths_of_anonymous_callers_do_not_stay_in_memory() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        async def send(numbers: range) -> None:
+            for number in numbers:
+                await client("GET", f"/{number}/" + "x" * 8_000, user=None)
+                await client(
+                    "GET",
+                    f"/api/v1/namespaces/{number}{'x' * 5_000}/pods?labelSelector=a{number}" + "x" * 20_000,
+                    user=None,
+                )
+
+        await send(range(10))
+        tracemalloc.start()
+        try:
+            await send(range(10, 200))
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < 2_000_000
+        finally:
+            tracemalloc.stop()
 
     with_asgi_client(scenario)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from trimtab.store.records import StoredEntry
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+_REFUSED = "invalid bearer token"
 ANONYMOUS_USER = User(ANONYMOUS, (UNAUTHENTICATED,))
 GetEntry = Callable[[str], StoredEntry | None]
 
@@ -72,39 +74,62 @@ class ServiceAccountTokens:
         text = f"{head}.{_base64_encode(orjson.dumps(body))}"
         return f"{text}.{self._signature(text)}"
 
-    def verify(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> User | None:
-        """The user of a token with a valid signature, lifetime and audience whose bound objects exist; else None."""
+    def verify(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> "VerifiedToken | str":
+        """The user of a token whose signature, lifetime, audience and bound objects are valid; else why it is not."""
         text, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(text).encode()):
-            return None
+            return _REFUSED
         try:
             body = orjson.loads(_base64_decode(text.partition(".")[2]))
         except (ValueError, binascii.Error):
-            return None
-        claims = body["kubernetes.io"]
-        if body["exp"] <= now.timestamp() or not set(audiences) & set(body["aud"]):
-            return None
-        if not self._bound_objects_exist(claims):
-            return None
-        namespace, account = claims["namespace"], claims["serviceaccount"]
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-        extra: list[tuple[str, tuple[str, ...]]] = []
-        for kind in ("pod", "node", "secret"):
-            if bound_object := claims.get(kind):
-                extra += [
-                    (f"authentication.kubernetes.io/{kind}-{key}", (bound_object[key],)) for key in ("name", "uid")
-                ]
-        return User(body["sub"], groups, account["uid"], tuple(extra))
+            return _REFUSED
+        claims, moment = body["kubernetes.io"], now.timestamp()
+        if body["exp"] <= moment:
+            return f"[{_REFUSED}, service account token has expired]"
+        if body["nbf"] > moment:
+            return f"[{_REFUSED}, service account token is not valid yet]"
+        accepted = tuple(audience for audience in audiences if audience in body["aud"])
+        if not accepted:
+            return f"[{_REFUSED}, token audiences {body['aud']} is invalid for the target audiences {list(audiences)}]"
+        if not self._bound_objects_exist(claims, now):
+            return f"[{_REFUSED}, service account token has been invalidated]"
+        return VerifiedToken(_token_user(body["sub"], claims), accepted)
 
-    def _bound_objects_exist(self, claims: Raw) -> bool:
+    def _bound_objects_exist(self, claims: Raw, now: datetime) -> bool:
         namespace = claims["namespace"]
-        wanted = [("serviceaccounts", claims["serviceaccount"])]
-        wanted += [(f"{kind}s", claims[kind]) for kind in ("pod", "secret") if kind in claims]
-        for resource, reference in wanted:
-            entry = self._get_entry(f"/registry/core/{resource}/{namespace}/{reference['name']}")
-            if entry is None or f'"uid":"{reference["uid"]}"'.encode() not in entry.value:
-                return False
-        return True
+        wanted = [("serviceaccounts", namespace, claims["serviceaccount"])]
+        wanted += [(f"{kind}s", namespace, claims[kind]) for kind in ("pod", "secret") if kind in claims]
+        wanted += [("nodes", "", claims["node"])] if "node" in claims and "pod" not in claims else []
+        return all(
+            self._exists("/".join(filter(None, ("/registry/core", resource, place, reference["name"]))), reference, now)
+            for resource, place, reference in wanted
+        )
+
+    def _exists(self, key: str, reference: Raw, now: datetime) -> bool:
+        """Whether the very object still exists and its deletion is not due."""
+        entry = self._get_entry(key)
+        if entry is None:
+            return False
+        metadata = orjson.loads(entry.value)["metadata"]
+        deleted_at = metadata.get("deletionTimestamp")
+        return metadata.get("uid") == reference["uid"] and (not deleted_at or deleted_at > timestamp(now))
+
+
+class VerifiedToken(NamedTuple):
+    """The user of a valid token, and those of the wanted audiences for which it is valid."""
+
+    user: User
+    audiences: tuple[str, ...]
+
+
+def _token_user(name: str, claims: Raw) -> User:
+    namespace, account = claims["namespace"], claims["serviceaccount"]
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    extra: list[tuple[str, tuple[str, ...]]] = []
+    for kind in ("pod", "node", "secret"):
+        if bound_object := claims.get(kind):
+            extra += [(f"authentication.kubernetes.io/{kind}-{key}", (bound_object[key],)) for key in ("name", "uid")]
+    return User(name, groups, account["uid"], tuple(extra))
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
@@ -127,16 +152,19 @@ class Authenticator:
         self._static_tokens = {hashlib.sha256(token.encode()).digest(): user for token, user in static_tokens.items()}
         self._now = now
 
-    def user_of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:
+    def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
+        """The user of a token; or why it is not valid."""
         known = self._static_tokens.get(hashlib.sha256(token.encode()).digest())
-        return known or self.tokens.verify(token, self._now(), audiences)
+        if known is not None:
+            return VerifiedToken(known, (ISSUER,)) if ISSUER in audiences else _REFUSED
+        return self.tokens.verify(token, self._now(), audiences)
 
     def authenticate(self, authorization: str, certificate_user: User | None) -> User:
         """The user of a request; an invalid token is rejected even where anonymous requests are allowed."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and token.strip():
-            user = self.user_of_token(token.strip())
-            if user is None:
+            found = self.verify(token.strip())
+            if isinstance(found, str):
                 raise Unauthorized("Unauthorized")
-            return user
+            return found.user
         return certificate_user or ANONYMOUS_USER

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import orjson
 
-from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
+from trimtab.server.auth.decision_cache import DecisionCache
+from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
 from trimtab.store.store import Store
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC_PREFIX = f"/registry/{GROUP}/"
-_CACHE_LIMIT = 20_000
 
 
 class Action(NamedTuple):
@@ -48,7 +48,10 @@ def _covers_path(patterns: Iterable[str], path: str) -> bool:
 
 
 def rule_allows(rule: Raw, action: Action) -> bool:
-    if not _covers(rule.get("verbs") or (), action.verb):
+    verbs = rule.get("verbs") or ()
+    if action.path and action.verb == "head" and "get" in verbs:  # HEAD is a GET without a body
+        return _covers_path(rule.get("nonResourceURLs") or (), action.path)
+    if not _covers(verbs, action.verb):
         return False
     if action.path:
         return _covers_path(rule.get("nonResourceURLs") or (), action.path)
@@ -65,7 +68,7 @@ def _is_subject(subject: Raw, user: User, namespace: str) -> bool:
     if kind == "Group":
         return name in user.groups
     place = subject.get("namespace") or namespace
-    return kind == "ServiceAccount" and user.name == f"system:serviceaccount:{place}:{name}"
+    return kind == "ServiceAccount" and bool(place) and user.name == f"system:serviceaccount:{place}:{name}"
 
 
 class Authorizer:
@@ -73,64 +76,69 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._decisions: dict[tuple[User, Action], bool] = {}
+        self._decisions = DecisionCache()
+        self._cluster_roles: dict[str, Raw] | None = None
+        self._cluster_bindings: list[Raw] | None = None
+        self._resulting_rules: dict[str, list[Raw]] = {}
 
     def invalidate(self) -> None:
-        """Clear the cache after a role or binding changed."""
+        """Clear the caches after a role or binding changed."""
         self._decisions.clear()
+        self._cluster_roles = self._cluster_bindings = None
+        self._resulting_rules.clear()
+
+    @property
+    def cached_bytes(self) -> int:
+        """An upper bound of the bytes of all cached decisions."""
+        return self._decisions.size
 
     def allows(self, user: User, action: Action) -> bool:
         if MASTERS in user.groups:
             return True
-        key = (user, action)
-        allowed = self._decisions.get(key)
+        allowed = self._decisions.get(user, action)
         if allowed is None:
-            if len(self._decisions) > _CACHE_LIMIT:
-                self._decisions.clear()
-            rules = self.rules_for(user, action.namespace)
-            allowed = self._decisions[key] = any(rule_allows(rule, action) for rule in rules)
+            allowed = any(rule_allows(rule, action) for rule in self.rules_for(user, action.namespace))
+            self._decisions.add(user, action, allowed)
         return allowed
 
     def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""
-        yield from self._rules_from_bindings(user, "clusterrolebindings", "")
+        if self._cluster_bindings is None:
+            self._cluster_bindings = self._read_bindings(f"{RBAC_PREFIX}clusterrolebindings/")
+        bindings = self._cluster_bindings
+        yield from self._rules_from_bindings(bindings, user, "")
         if namespace:
-            yield from self._rules_from_bindings(user, "rolebindings", namespace)
+            bindings = self._read_bindings(f"{RBAC_PREFIX}rolebindings/{namespace}/")
+            yield from self._rules_from_bindings(bindings, user, namespace)
 
-    def _rules_from_bindings(self, user: User, resource: str, namespace: str) -> Iterator[Raw]:
-        prefix = f"{RBAC_PREFIX}{resource}/{namespace}/" if namespace else f"{RBAC_PREFIX}{resource}/"
-        for entry in self._store.list(prefix).entries:
-            binding = orjson.loads(entry.value)
+    def _read_bindings(self, prefix: str) -> list[Raw]:
+        return [orjson.loads(entry.value) for entry in self._store.list(prefix).entries]
+
+    def _rules_from_bindings(self, bindings: Iterable[Raw], user: User, namespace: str) -> Iterator[Raw]:
+        for binding in bindings:
             if any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ()):
-                yield from self._role_rules(binding["roleRef"], namespace)
+                yield from self.rules_of(binding["roleRef"], namespace) or ()
 
-    def _role_rules(self, reference: Raw, namespace: str) -> Iterator[Raw]:
-        if reference["kind"] == "ClusterRole":
-            key = f"{RBAC_PREFIX}clusterroles/{reference['name']}"
-        else:
-            key = f"{RBAC_PREFIX}roles/{namespace}/{reference['name']}"
-        entry = self._store.get(key)
-        if entry is None:
-            return
-        role = orjson.loads(entry.value)
-        yield from role.get("rules") or ()
-        for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-            yield from self._aggregated_rules(selector, key)
+    def cluster_roles(self) -> dict[str, Raw]:
+        """All stored ClusterRoles by name; not to be changed."""
+        if self._cluster_roles is None:
+            prefix = f"{RBAC_PREFIX}clusterroles/"
+            entries = self._store.list(prefix).entries
+            self._cluster_roles = {entry.key.removeprefix(prefix): orjson.loads(entry.value) for entry in entries}
+        return self._cluster_roles
 
-    def _aggregated_rules(self, selector: Raw, own_key: str) -> Iterator[Raw]:
-        wanted = LabelSelector(
-            match_labels=selector.get("matchLabels") or {},
-            match_expressions=tuple(
-                LabelSelectorRequirement(
-                    key=rule["key"], operator=rule["operator"], values=tuple(rule.get("values") or ())
-                )
-                for rule in selector.get("matchExpressions") or ()
-            ),
-        )
-        for entry in self._store.list(f"{RBAC_PREFIX}clusterroles/").entries:
-            role = orjson.loads(entry.value)
-            if entry.key != own_key and wanted.matches(role["metadata"].get("labels") or {}):
-                yield from role.get("rules") or ()
+    def rules_of(self, reference: Raw, namespace: str) -> Sequence[Raw] | None:
+        """The rules that a roleRef results in, aggregated ones included; None when the role does not exist."""
+        name = reference.get("name", "")
+        if reference.get("kind") == "ClusterRole":
+            roles = self.cluster_roles()
+            if name not in roles:
+                return None
+            if name not in self._resulting_rules:
+                self._resulting_rules[name] = resulting_rules(name, roles)
+            return self._resulting_rules[name]
+        entry = self._store.get(f"{RBAC_PREFIX}roles/{namespace}/{name}")
+        return orjson.loads(entry.value).get("rules") or [] if entry else None
 
 
 def denial_message(user: User, action: Action) -> str:

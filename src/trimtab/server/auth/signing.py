@@ -2,24 +2,33 @@
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from trimtab.errors import InputError
 from trimtab.server.auth.certificates import CertificateAuthority, write_secret
 
-_VALIDITY = timedelta(days=3650)
+_AUTHORITY_VALIDITY = timedelta(days=3650)
+_VALIDITY = timedelta(days=365)
 
 
-def make_authority(authority: CertificateAuthority) -> None:
-    """Create the key and the self-signed certificate of the authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make_authority(authority: CertificateAuthority, now: datetime) -> None:
+    """Sign the authority's own certificate, with the key it has or, on the first start, with a new one."""
+    certificate_path, key_path = authority.certificate_and_key("ca")
+    if certificate_path.exists() and not key_path.exists():
+        raise InputError(
+            f"{certificate_path} must be renewed, but its key {key_path.name} is missing: restore the key, or remove "
+            f"{authority.directory} to make a new authority (then every kubeconfig must be replaced)"
+        )
+    key = _read_key(key_path) if key_path.exists() else ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
     certificate = (
-        _builder(name, name, key)
+        _builder(name, name, key, now, _AUTHORITY_VALIDITY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(authority=True), critical=True)
         .sign(key, hashes.SHA256())
@@ -27,21 +36,35 @@ def make_authority(authority: CertificateAuthority) -> None:
     _save(authority, "ca", certificate, key)
 
 
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a key: {error}; restore it from a backup") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{path} does not hold an elliptic curve key; restore it from a backup")
+    return key
+
+
 def issue(
-    authority: CertificateAuthority, file: str, common_name: str, groups: Sequence[str], names: Sequence[str] = ()
+    authority: CertificateAuthority,
+    file: str,
+    common_name: str,
+    groups: Sequence[str],
+    names: Sequence[str] = (),
+    *,
+    now: datetime,
 ) -> None:
     """Sign a certificate and save it with its key; for a server when it has `names`, else for a client."""
     signer_certificate, signer_key = authority.certificate_and_key("ca")
     issuer = x509.load_pem_x509_certificate(signer_certificate.read_bytes())
-    signer = serialization.load_pem_private_key(signer_key.read_bytes(), None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise TypeError(f"{signer_key} does not hold an elliptic curve key")
+    signer = _read_key(signer_key)
     key = ec.generate_private_key(ec.SECP256R1())
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        _builder(subject, issuer.subject, key)
+        _builder(subject, issuer.subject, key, now, _VALIDITY)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -58,8 +81,9 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, validity: timedelta
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -67,7 +91,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + _VALIDITY)
+        .not_valid_after(now + validity)
     )
 
 

@@ -40,6 +40,8 @@ class Caller(msgspec.Struct):
     user_agent: str = "trimtab"
     """The field manager when the request names none."""
     warnings: list[str] = []
+    verb: str = ""
+    """The verb that RBAC allowed; empty for callers in this process, which RBAC does not restrict."""
 
     def warn(self, text: str) -> None:
         if text not in self.warnings:

@@ -73,10 +73,10 @@ class AccessReviews:
             cause = Cause("FieldValueRequired", "Required value", "spec.token")
             raise api_errors.invalid("TokenReview", "authentication.k8s.io", "", [cause])
         audiences = spec.get("audiences") or [ISSUER]
-        user = self._authenticator.user_of_token(spec["token"], audiences)
-        if user is None:
-            return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": user.user_info(), "audiences": audiences}
+        found = self._authenticator.verify(spec["token"], audiences)
+        if isinstance(found, str):
+            return {"user": {}, "error": found}
+        return {"authenticated": True, "user": found.user.user_info(), "audiences": list(found.audiences)}
 
     def _rules_status(self, user: User, spec: Raw) -> Raw:
         namespace = spec.get("namespace") or ""

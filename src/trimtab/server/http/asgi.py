@@ -5,11 +5,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import orjson
 
-from trimtab.errors import ApiError, InternalError, TooLarge
+from trimtab.errors import AddressTooLong, ApiError, HeadersTooLarge, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
@@ -33,6 +33,14 @@ _FLOW_CONTROL_HEADERS = (
     (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
     (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
 )
+_PATH_LIMIT = 8 * 1024
+_ADDRESS_LIMIT = 64 * 1024
+"""Bytes of path and query together: label selectors may be long."""
+_HEADERS_LIMIT = 64 * 1024
+_HEADER_COUNT_LIMIT = 1000
+_EMPTY_REQUEST = Request("GET", "/", {}, {})
+"""Stands for a request that was refused before it was parsed; never changed."""
+_EXTRA_PREFIX = "impersonate-extra-"
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 
 
@@ -52,9 +60,10 @@ class AsgiApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = _parse_request(scope)
-        started = time.perf_counter()
+        request, started = _EMPTY_REQUEST, time.perf_counter()
         try:
+            _check_size(scope)
+            request = _parse_request(scope)
             request.body = await _read_body(receive)
             response = await self._handler.handle(request)
         except ApiError as error:
@@ -67,10 +76,10 @@ class AsgiApplication:
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
         if isinstance(response, StreamingResponse):
-            self.request_metrics.observe(request.method, 200, None)
+            self.request_metrics.observe(scope["method"], 200, None)
             await self._send_stream(response, request, scope, receive, send)
         else:
-            self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
+            self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
             await _send_response(response, request, send)
 
     async def _send_stream(
@@ -80,6 +89,9 @@ class AsgiApplication:
         await send(
             {"type": "http.response.start", "status": 200, "headers": _common_headers(streaming_response, request)}
         )
+        if request.without_body:
+            await send({"type": "http.response.body", "body": b""})
+            return
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         sender = asyncio.ensure_future(_send_chunks(streaming_response, send, scope.get("is_congested", lambda: True)))
         disconnect_listener = asyncio.ensure_future(_wait_for_disconnect(receive))
@@ -103,6 +115,22 @@ class AsgiApplication:
         return len(self._streams)
 
 
+def _check_size(scope: Scope) -> None:
+    """Refuse a request line or headers that are longer than any client needs, before anything is derived from them."""
+    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    path_length = len(path.partition(b"?")[0])
+    if path_length > _PATH_LIMIT or path_length + len(query) > _ADDRESS_LIMIT:
+        raise AddressTooLong(
+            f"the request line is too long: the path may have {_PATH_LIMIT} bytes, "
+            f"with the query {_ADDRESS_LIMIT} bytes",
+        )
+    headers = scope["headers"]
+    if len(headers) > _HEADER_COUNT_LIMIT or sum(len(name) + len(text) for name, text in headers) > _HEADERS_LIMIT:
+        raise HeadersTooLarge(
+            f"the headers are too large: a request may have {_HEADER_COUNT_LIMIT} headers of {_HEADERS_LIMIT} bytes"
+        )
+
+
 class _ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
@@ -110,10 +138,13 @@ class _ClientDisconnected(Exception):
 def _parse_request(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     groups: list[str] = []
+    extra: list[tuple[str, str]] = []
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
         if key == "impersonate-group":
             groups.append(value.decode("latin-1"))
+        elif key.startswith(_EXTRA_PREFIX):
+            extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value.decode("latin-1")))
         elif key == "accept" and key in headers:
             headers[key] += "," + value.decode("latin-1")
         else:
@@ -121,12 +152,15 @@ def _parse_request(scope: Scope) -> Request:
     raw = scope["query_string"]
     query = dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
+    is_head = scope["method"] == "HEAD"
     return Request(
-        method=scope["method"],
+        method="GET" if is_head else scope["method"],
         path=path,
         query=query,
         headers=headers,
         impersonate_groups=groups,
+        impersonate_extra=extra,
+        without_body=is_head,
         certificate_user=scope.get("certificate_user"),
         server_address=_server_address(scope),
     )
@@ -215,7 +249,7 @@ async def _send_response(response: Response, request: Request, send: Send) -> No
     if response.code not in {204, 304}:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
+    await send({"type": "http.response.body", "body": b"" if request.without_body else body})
 
 
 async def _send_chunks(response: StreamingResponse, send: Send, is_congested: Callable[[], bool]) -> None:

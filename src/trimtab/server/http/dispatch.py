@@ -1,6 +1,6 @@
 """Authenticates and authorizes a request and dispatches it to the module that handles it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 from trimtab.api.value import Raw
@@ -8,8 +8,9 @@ from trimtab.errors import Forbidden
 from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer, denial_message
-from trimtab.server.auth.user import AUTHENTICATED, Caller, User
+from trimtab.server.auth.user import Caller, User
 from trimtab.server.http.access_reviews import AccessReviews
+from trimtab.server.http.impersonation import impersonated_user, may_impersonate, wants_impersonation
 from trimtab.server.http.nonresource_paths import NonResourcePaths
 from trimtab.server.printers.responses import (
     list_response,
@@ -22,6 +23,7 @@ from trimtab.server.registry.deletion import RETURNS_OBJECT
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
+from trimtab.server.registry.selector_matching import required_name
 from trimtab.server.request.body_decoding import DecodedBody, decode_body
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
@@ -31,6 +33,8 @@ from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
 ExternalHandler = Callable[[Request, str], Awaitable[Response | StreamingResponse]]
+
+_COLLECTION_VERBS = {"list", "watch", "deletecollection"}
 
 
 class RequestHandler:
@@ -63,36 +67,23 @@ class RequestHandler:
         agent = request.headers.get("user-agent", "").partition("/")[0] or "unknown"
         target = parse_path(request.path)
         request.caller = Caller(user, agent)
-        if "impersonate-user" in request.headers:
+        if wants_impersonation(request):
             request.caller.user = self._impersonated_user(request, user, target)
         if target is None or not target.resource:
             return self._handle_nonresource(request, target)
         return await self._handle_resource(request, target)
 
     def _impersonated_user(self, request: Request, user: User, target: RequestInfo | None) -> User:
-        name = request.headers["impersonate-user"]
-        wanted = [Action("impersonate", "", *_impersonation_subject(name))]
-        wanted += [Action("impersonate", "", "groups", name=group) for group in request.impersonate_groups]
-        if not all(self._authorizer.allows(user, action) for action in wanted):
+        if not may_impersonate(self._authorizer, user, request):
             raise self._impersonation_error(request, user, target)
-        groups = list(request.impersonate_groups)
-        if name.startswith("system:serviceaccount:") and not groups:
-            groups = ["system:serviceaccounts", f"system:serviceaccounts:{name.split(':')[2]}"]
-        if AUTHENTICATED not in groups and name != "system:anonymous":
-            groups.append(AUTHENTICATED)
-        extra = tuple(
-            (key.removeprefix("impersonate-extra-"), (value,))
-            for key, value in request.headers.items()
-            if key.startswith("impersonate-extra-")
-        )
-        return User(name, tuple(groups), request.headers.get("impersonate-uid", ""), extra)
+        return impersonated_user(request)
 
     def _impersonation_error(self, request: Request, user: User, target: RequestInfo | None) -> Forbidden:
         if target is None or not target.resource:
             action = Action(f"impersonate-on:user-info:{request.method.lower()}", path=request.path)
             return Forbidden(f"forbidden: {denial_message(user, action)}")
         verb = f"impersonate-on:user-info:{verb_of(request.method, target, request.query)}"
-        return self._forbidden_error(user, _action_for(verb, target))
+        return self._forbidden_error(user, _action_for(verb, target, request.query))
 
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
@@ -114,9 +105,10 @@ class RequestHandler:
             served is not None and not served.json_only and prefers_protobuf(request.headers.get("accept", ""))
         )
         verb = verb_of(request.method, target, request.query)
-        action = _action_for(verb or request.method.lower(), target)
+        action = _action_for(verb or request.method.lower(), target, request.query)
         if not self._authorizer.allows(request.caller.user, action):
             raise self._forbidden_error(request.caller.user, action)
+        request.caller.verb = verb
         if served is None:
             return self._nonresource_paths.not_served_response(target)
         if target.subresource:
@@ -222,14 +214,9 @@ class RequestHandler:
         )
 
 
-def _impersonation_subject(name: str) -> tuple[str, str, str, str]:
-    """Resource, subresource, namespace and name of the `impersonate` action for `name`."""
-    if name.startswith("system:serviceaccount:") and name.count(":") == 3:
-        _, _, namespace, account = name.split(":")
-        return "serviceaccounts", "", namespace, account
-    return "users", "", "", name
-
-
-def _action_for(verb: str, target: RequestInfo) -> Action:
+def _action_for(verb: str, target: RequestInfo, query: Mapping[str, str]) -> Action:
     subresource = target.subresource.partition("/")[0]  # the rest of a proxy path is not part of the RBAC check
-    return Action(verb, target.group, target.resource, subresource, target.namespace, target.name)
+    name = target.name
+    if not name and verb in _COLLECTION_VERBS:
+        name = required_name(query.get("fieldSelector", ""))  # for rules with resourceNames
+    return Action(verb, target.group, target.resource, subresource, target.namespace, name)

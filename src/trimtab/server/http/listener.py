@@ -16,7 +16,8 @@ from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
-_HEADER_LIMIT = 1024 * 1024
+_HEADER_LIMIT = 384 * 1024
+"""Bytes received before the headers are complete: 64 KiB each of request line and headers, and a first part of the body."""
 _HEADER_SECONDS = 30.0
 """Seconds in which a client must send its request headers."""
 _BODY_SECONDS = 60.0
@@ -124,8 +125,7 @@ class Listener:
             proxy_headers=False,
         )
         config.load()
-        if authority is not None:
-            config.ssl = make_tls_context(authority)
+        self._tls = config.ssl = make_tls_context(authority) if authority is not None else None
         self._server = _SignalFreeServer(config)
         self._task: asyncio.Task[None] | None = None
 
@@ -136,6 +136,11 @@ class Listener:
                 self._task.result()
             await asyncio.sleep(0.001)
 
+    def reload_certificates(self, authority: CertificateAuthority) -> None:
+        """Use renewed certificates for new connections."""
+        if self._tls is not None:
+            _load_certificates(self._tls, authority)
+
     async def stop(self) -> None:
         self._server.should_exit = True
         if self._task is not None:
@@ -145,9 +150,13 @@ class Listener:
 def make_tls_context(authority: CertificateAuthority) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    certificate, key = authority.certificate_and_key("server")
-    context.load_cert_chain(certificate, key)
-    context.load_verify_locations(authority.certificate)
+    _load_certificates(context, authority)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _load_certificates(context: ssl.SSLContext, authority: CertificateAuthority) -> None:
+    certificate, key = authority.certificate_and_key("server")
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(authority.certificate)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
 from trimtab.api.selectors import InvalidSelector, ParsedSelector, parse_selector
+from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.resources import ServedResource
@@ -115,6 +115,16 @@ def _parse_fields(text: str) -> list[FieldRequirement]:
     return rules
 
 
+def required_name(fields: str) -> str:
+    """The only name that can match a field selector; empty when it requires none or is not valid."""
+    try:
+        rules = _parse_fields(fields)
+    except BadRequest:
+        return ""
+    name = RequestSelector(ParsedSelector(), tuple(rules)).single_name
+    return "" if name in {".", ".."} or "/" in name or "%" in name else name
+
+
 def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     """A function that maps a field of the query to the stored one, or refuses it."""
     custom = served.kind.custom
@@ -133,7 +143,7 @@ def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     return resolve
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def _parse_labels(text: str) -> ParsedSelector:
     try:
         return parse_selector(text)

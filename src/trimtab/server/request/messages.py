@@ -17,6 +17,10 @@ class Request(msgspec.Struct):
     headers: dict[str, str]
     impersonate_groups: list[str] = []
     """Every `Impersonate-Group` header."""
+    impersonate_extra: list[tuple[str, str]] = []
+    """Key and value of every `Impersonate-Extra-` header."""
+    without_body: bool = False
+    """Whether this was a HEAD request, which is a GET whose response has no body."""
     body: bytes = b""
     protobuf_errors: bool = False
     """Whether an error is encoded as protobuf."""

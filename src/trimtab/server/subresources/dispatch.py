@@ -23,6 +23,8 @@ from trimtab.server.subresources.eviction import EvictionSubresource
 from trimtab.server.subresources.scale import ScaleSubresource
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
+_BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+"""Resources of the kinds to which a token can be bound."""
 SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response]]
 
 
@@ -135,7 +137,7 @@ class Subresources:
         spec = body.get("spec") or {}
         seconds = _token_seconds(spec.get("expirationSeconds"))
         now = self._resource_store.clock.now()
-        audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
+        audiences = _token_audiences(spec.get("audiences"))
         issued = int(now.timestamp())
         bound = spec.get("boundObjectRef")
         claims = TokenClaims(
@@ -145,7 +147,7 @@ class Subresources:
             tuple(audiences),
             issued,
             issued + seconds,
-            self._bound_object_reference(where.namespace, bound) if isinstance(bound, dict) else None,
+            self._bound_object_reference(where, bound) if isinstance(bound, dict) else None,
         )
         expires = timestamp(now + timedelta(seconds=seconds))
         metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
@@ -162,16 +164,26 @@ class Subresources:
         }
         return raw_response(201, response, ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat())
 
-    def _bound_object_reference(self, namespace: str, bound: Raw) -> Raw:
-        kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
-        resource = {"Pod": "pods", "Secret": "secrets"}.get(kind)
-        if resource is None:
+    def _bound_object_reference(self, account: ObjectPath, bound: Raw) -> Raw:
+        """Kind, name and uid of the object to which a token is bound, which must exist and belong to the account."""
+        kind, name, uid = (str(bound.get(key) or "") for key in ("kind", "name", "uid"))
+        resource = _BINDABLE_KINDS.get(kind)
+        served = self._catalogue.find_preferred("", resource) if resource else None
+        if resource is None or served is None:
             raise BadRequest(f'cannot bind token for serviceaccount to kind "{kind}"')
-        served = self._catalogue.find_preferred("", resource)
-        if served is None:
-            raise api_errors.not_found(resource, "", name)
-        uid = self._resource_store.get(ObjectPath(served, namespace, name)).raw()["metadata"]["uid"]
-        return {"kind": kind, "name": name, "uid": uid}
+        namespace = account.namespace if served.kind.namespaced else ""
+        found = self._resource_store.get(ObjectPath(served, namespace, name)).raw()
+        if kind == "Pod" and ((found.get("spec") or {}).get("serviceAccountName") or "default") != account.name:
+            raise BadRequest(
+                f'cannot bind token for serviceaccount "{account.name}" to pod running with different serviceaccount name.'
+            )
+        if uid and uid != found["metadata"]["uid"]:
+            message = (
+                f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise api_errors.conflict(resource, "", name, message)
+        return {"kind": kind, "name": name, "uid": found["metadata"]["uid"]}
 
     async def _read_log(self, request: Request, where: ObjectPath) -> Response:
         pod = self._resource_store.get(where).raw()
@@ -207,6 +219,13 @@ class Subresources:
     async def _proxy(self, request: Request, where: ObjectPath) -> Response:
         self._resource_store.get(where)
         raise Unavailable(f'no endpoints available for "{where.name}"')
+
+
+def _token_audiences(requested: Any) -> list[str]:
+    audiences = requested or [ISSUER]
+    if not isinstance(audiences, list) or not all(isinstance(audience, str) and audience for audience in audiences):
+        raise BadRequest("spec.audiences of a TokenRequest must be a list of names")
+    return audiences
 
 
 def _token_seconds(requested: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from trimtab.api import quantity
 from trimtab.api.kinds.native.fields import SCALARS, Message, NativeField, message
+from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
@@ -183,7 +184,7 @@ def _time_parse_error(value: str, layout: str) -> str:
     return f'cannot parse "{value[19:]}" as "{".000000" if "." in layout else "Z07:00"}"'
 
 
-@lru_cache(maxsize=4096)
+@cache_short_texts(4096)
 def _read_time_cached(value: str) -> Any:
     """Cached, because objects written at about the same time contain the same few timestamps."""
     return _read_time(value, _RFC3339, micro=False)

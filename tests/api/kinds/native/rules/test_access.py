@@ -44,6 +44,15 @@ def test_aggregated_cluster_role_needs_a_selector() -> None:
     )
 
 
+def test_selector_of_an_aggregated_cluster_role_is_checked() -> None:
+    selector = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
+    role = {**ROLE, "aggregationRule": {"clusterRoleSelectors": [{}, selector]}}
+    assert validation_error(GROUP, "ClusterRole", role) == (
+        "aggregationRule.clusterRoleSelectors[1].matchExpressions[0].operator: "
+        'Invalid value: "Gt": not a valid selector operator'
+    )
+
+
 def test_role_of_a_binding_is_immutable() -> None:
     changed = with_change(BINDING, "roleRef", "name", to="other")
     assert validation_error(GROUP, "RoleBinding", changed, BINDING) == (

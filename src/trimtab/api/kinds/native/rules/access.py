@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import invalid, not_supported, required
+from trimtab.api.kinds.native.rules.common import check_selector
 from trimtab.api.names import subdomain_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
@@ -50,6 +51,8 @@ def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
                 "at least one clusterRoleSelector required if aggregationRule is non-nil",
             )
         )
+    for index, selector in enumerate((aggregation or {}).get("clusterRoleSelectors") or ()):
+        found += check_selector(selector, f"aggregationRule.clusterRoleSelectors[{index}]")
     return found
 
 
