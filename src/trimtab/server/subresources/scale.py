@@ -82,7 +82,7 @@ class ScaleSubresource:
         media = self._patcher.check_media(request, where.served)
         if media == APPLY:
             config = decode_apply_body(request.body)
-            spec = read_typed({"spec": config.get("spec")}, _API, "Scale").get("spec") or {}
+            spec = read_typed(config, _API, "Scale").get("spec") or {}
             return lambda old: {**old, "spec": {**old["spec"], **spec}}
         return self._patcher.decode_patch(media, request.body, where.served)
 
