@@ -10,6 +10,7 @@ What every request must keep:
 - after a server has stopped, the memory is back at its level.
 """
 
+import asyncio
 import gc
 import logging
 import os
@@ -27,8 +28,11 @@ import orjson
 from properties.hypothesis_settings import EFFORT
 from properties.request_generator import FuzzRequest, RequestGenerator, resources_of
 from server.asgi import ADMIN, AsgiClient, ReceivedResponse, with_asgi_client
+from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from trimtab.server.http.listener import Listener
 from trimtab.server.request.routes import parse_path
+from trimtab.store.store import Store
 
 REQUESTS = 500 if EFFORT == 1 else 10_000 * EFFORT
 REQUESTS_PER_SERVER = 2500
@@ -169,3 +173,62 @@ def test_random_requests_keep_every_promise() -> None:
     if len(levels) > 2:
         assert levels[-1] - levels[1] < MAX_GROWTH_BYTES, [level >> 20 for level in levels]
     print(orjson.dumps({"seed": SEED, "requests": REQUESTS, "MiB": [level >> 20 for level in levels]}).decode())
+
+
+SOCKET_REQUESTS = 60 if EFFORT == 1 else 200 * EFFORT
+
+
+def raw_bytes(generator: RequestGenerator) -> bytes:
+    """A request as bytes on the wire; some have a wrong length, a cut end or stray bytes."""
+    rng = generator.rng
+    request = generator.request()
+    length = len(request.body) + rng.choice([0, 0, 0, 0, 0, -1, 1, 100])
+    target = re.sub(r"watch(=|(?=[&/?]|\Z))", "w=", request.path) or "/"  # a watch would keep the connection
+    headers = {**request.headers, "host": "x", "content-length": str(length), "connection": "close"}
+    lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    raw = "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + request.body
+    return generator.damage(raw, 0.3)
+
+
+async def exchange(port: int, raw: bytes, rng: random.Random) -> bytes:
+    """The first line of the response; empty when the server closes the connection without one."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    cut = rng.randint(0, len(raw))
+    for part in (raw[:cut], raw[cut:]):
+        writer.write(part)
+        await asyncio.sleep(0)
+    if rng.random() < 0.2:
+        writer.transport.abort()
+        return b""
+    writer.write_eof()
+    line = await asyncio.wait_for(reader.readline(), 60)
+    writer.close()
+    return line
+
+
+def test_random_bytes_on_a_socket_keep_the_server_alive() -> None:
+    rng = random.Random(SEED)
+
+    async def run(log: list[logging.LogRecord]) -> None:
+        server = ApiServer(Store())
+        await server.start()
+        listener = Listener(server.app, "127.0.0.1", 0, None)
+        await listener.start()
+        try:
+            generator = RequestGenerator(rng, resources_of(await discovered_lists(AsgiClient(server))))
+            for _ in range(SOCKET_REQUESTS):
+                raw = raw_bytes(generator)
+                try:
+                    line = await exchange(listener.port, raw, rng)
+                except ConnectionError:
+                    line = b""
+                assert re.match(rb"HTTP/1.1 [1-4]|\Z", line), (line, raw[:2000])
+                assert not [r.getMessage() for r in log if r.exc_info or r.levelno >= logging.ERROR], raw[:2000]
+            alive = await exchange(listener.port, b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n", random.Random(3))
+            assert b"200" in alive
+        finally:
+            await listener.stop()
+            await server.stop()
+
+    with recorded_log() as log:
+        asyncio.run(run(log))

@@ -243,6 +243,29 @@ def test_deep_crd_is_served_or_refused(levels: int, caplog: pytest.LogCaptureFix
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.parametrize("levels", [200, 240, 300, 500, 600])
+@pytest.mark.parametrize(
+    "media", ["merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml", "json-patch+json"]
+)
+def test_deep_patch_is_refused(media: str, levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    patch = f'{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"labels":{deep}}},"data":{{"a":{deep}}}}}'
+    if media == "json-patch+json":
+        patch = (
+            f'[{{"op":"add","path":"/data","value":{deep}}},{{"op":"copy","from":"/data","path":"/data{"/0" * 200}"}}]'
+        )
+
+    async def scenario(client: AsgiClient) -> None:
+        await client("POST", CONFIG_MAPS, CONFIG_MAP)
+        path = f"{CONFIG_MAPS}/m1?fieldManager=m"
+        response = await client("PATCH", path, patch.encode(), content_type=f"application/{media}")
+        assert response.status in {400, 422, 500}
+        assert b"unexpected server failure" not in response.body
+        assert "data" not in (await client("GET", f"{CONFIG_MAPS}/m1")).json()
+
+    with_asgi_client(scenario)
+
+
 @pytest.mark.parametrize("target", ["*", "", "x", "api", "?", "/%", "/%00", "//", "/../.."])
 @pytest.mark.parametrize("method", ["OPTIONS", "GET", "TRACE", "FOO"])
 def test_odd_request_targets_are_no_server_errors(method: str, target: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.errors import ApiError, Cause
+from trimtab.errors import ApiError, BadRequest, Cause
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.webhook_calls import CallFailed
 from trimtab.server.storage.uids import random_uid
@@ -102,7 +102,10 @@ def admission_review(attributes: Attributes, obj: Raw | None, old: Raw | None, v
 
 
 def encode_review(review: Raw) -> bytes:
-    return orjson.dumps(review)
+    try:
+        return orjson.dumps(review)
+    except TypeError as error:  # such an object could not be stored either
+        raise BadRequest(f"the object cannot be sent to an admission webhook: {error}") from None
 
 
 def read_answer(body: bytes, review: Raw, *, mutating: bool) -> Answer:

@@ -5,6 +5,7 @@ import importlib
 import ssl
 import zlib
 from collections.abc import AsyncIterable
+from functools import lru_cache
 
 from trimtab.api.value import Raw
 
@@ -19,7 +20,11 @@ class CallFailed(Exception):
 
 def tls_context(client_config: Raw) -> ssl.SSLContext:
     """The context that verifies the webhook with its `caBundle`, or with the certificates of the system."""
-    bundle = client_config.get("caBundle")
+    return _context_for(client_config.get("caBundle") or "")
+
+
+@lru_cache(maxsize=32)  # reading the certificates of the system takes 30 ms of CPU
+def _context_for(bundle: str) -> ssl.SSLContext:
     try:
         text = base64.b64decode(bundle).decode() if bundle else None
         return ssl.create_default_context(cadata=text)
