@@ -4,7 +4,7 @@ A refusal is not an exception: a filter that rejects a cluster returns a `Reason
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Cause(NamedTuple):
@@ -18,8 +18,8 @@ class Cause(NamedTuple):
 class ApiError(Exception):
     """A request failed; has all fields of a Kubernetes `Status`."""
 
-    code: ClassVar[int] = 500
-    reason: ClassVar[str] = "InternalError"
+    code: int = 500
+    reason: str = "InternalError"
 
     def __init__(
         self,

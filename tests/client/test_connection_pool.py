@@ -106,6 +106,14 @@ def test_chunked_and_compressed_responses_are_decoded() -> None:
     assert [reply.body for reply in run_with_server(server, three_requests)] == [b"aaa", b"b" * 5000, b""]
 
 
+def test_incomplete_gzip_stream_is_a_connection_error() -> None:
+    cut = gzip.compress(b"[" + b"1," * 500)[:-9]
+    with pytest.raises(ConnectionBroken, match="not a complete gzip stream"):
+        run_with_server(
+            ScriptedServer(http_response(cut, "Content-Encoding: gzip")), lambda pool: pool.request("GET", "/", {})
+        )
+
+
 def test_server_url_with_a_path_prefixes_requests() -> None:
     server = ScriptedServer(http_response(b"a"), http_response(b"b"), http_response(b"c"))
     run_with_server(server, three_requests, "/k8s/clusters/c-1/")

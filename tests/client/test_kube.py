@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from trimtab.client.client import Resource, WatchEvent
 from trimtab.client.kube import MAX_SESSION_CONNECTIONS, KubeClient
 from trimtab.client.kubeconfig import Credentials, ExecPlugin
-from trimtab.errors import Conflict, Expired, NotFound, TooManyRequests, Unauthorized
+from trimtab.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests, Unauthorized
 
 PODS = Resource("", "v1", "pods", "Pod")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -294,3 +294,85 @@ def test_server_without_aggregated_discovery_is_queried_per_group_version() -> N
         return web.json_response(pieces[request.path])
 
     assert run_with_server(handle, discover_twice) == (ALL_RESOURCES, 8)
+
+
+MALFORMED_STATUSES: list[Any] = [
+    {"reason": ["Conflict"], "message": {"a": 1}},
+    {"reason": "Conflict", "details": "x"},
+    {"details": {"causes": "x", "retryAfterSeconds": "soon", "name": 1, "group": [], "kind": {}}},
+    {"details": {"causes": [1, None, {"reason": 1, "message": [], "field": {}}], "retryAfterSeconds": True}},
+    {"details": ["x"], "code": "409"},
+    ["x"],
+    "x",
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED_STATUSES)
+def test_malformed_status_is_an_api_error(body: Any) -> None:
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=409, headers={"Retry-After": "\xb2"})
+
+    with pytest.raises(ApiError):
+        run_with_server(handle, get)
+
+    with pytest.raises(ApiError):
+        run_with_server(stream({"type": "ERROR", "object": body}), watch_events)
+
+
+@pytest.mark.parametrize(
+    "line", [{}, {"type": 1}, {"type": "ADDED"}, {"type": "ADDED", "object": []}, {"type": "ADDED", "object": {}}]
+)
+def test_malformed_watch_event_is_an_api_error(line: dict[str, Any]) -> None:
+    with pytest.raises(ApiError):
+        run_with_server(stream(line), watch_events)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {},
+        {"metadata": "x"},
+        {"metadata": {"resourceVersion": 1}},
+        {"metadata": {"resourceVersion": "1"}, "items": "x"},
+        {"metadata": {"resourceVersion": "1"}, "items": [1]},
+        {"metadata": {"resourceVersion": "1"}, "items": [{}]},
+    ],
+)
+def test_malformed_list_is_an_api_error(page: dict[str, Any]) -> None:
+    with pytest.raises(ApiError):
+        run_with_server(ResponseSequence(page).handle, lambda client: client.list(PODS))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"kind": "APIGroupDiscoveryList", "items": [1]},
+        {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [{"resources": [{}, 1]}]}]},
+        {"versions": "x", "groups": [{}]},
+        {"versions": [], "groups": [{"name": "a", "versions": [], "preferredVersion": 1}]},
+    ],
+)
+def test_malformed_discovery_is_an_api_error(document: dict[str, Any]) -> None:
+    with pytest.raises(ApiError):
+        run_with_server(ResponseSequence(document).handle, lambda client: client.resources())
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_redirect_is_an_error_and_not_followed(proxied: bool) -> None:
+    paths: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        paths.append(request.path)
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async def scenario(client: KubeClient) -> None:
+        if proxied:
+            client._credentials = client._credentials._replace(proxy=client._credentials.server)
+        for send in (get(client), client.delete(PODS, "shop", "web"), watch_events(client)):
+            with pytest.raises(ApiError, match="redirects are not followed"):
+                await send
+
+    run_with_server(handle, scenario)
+    assert "/elsewhere" not in paths
+    assert len(paths) == 3

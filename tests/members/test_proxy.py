@@ -1,11 +1,15 @@
 """The proxy forwards requests to members with the identity of the caller and without the caller's credentials."""
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
+import aiohttp
 import pytest
 
 from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import Unavailable
 from trimtab.members.proxy import MemberProxy
 from trimtab.server.auth.user import AUTHENTICATED, Caller, User
@@ -30,9 +34,6 @@ class FakeResponse:
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing to release."""
-
-    async def read(self) -> bytes:
-        return b"whole"
 
     @property
     def content(self) -> "FakeResponse":
@@ -74,7 +75,7 @@ def test_remote_server_gets_impersonation_headers_instead_of_credentials() -> No
     client = FakeKubeClient()
     answer = asyncio.run(MemberProxy(lambda _: client).forward(new_request("/api"), "east"))
     assert isinstance(answer, Response)
-    assert (answer.body, answer.verbatim) == (b"whole", True)
+    assert (answer.body, answer.verbatim) == (b"onetwo", True)
     ((method, path, _, headers, _),) = client.forwarded
     assert (method, path) == ("GET", "/api")
     assert headers == [("accept", "application/json"), ("Impersonate-User", "alice"), ("Impersonate-Group", "devs")]
@@ -98,3 +99,82 @@ def test_watch_is_streamed() -> None:
 def test_cluster_that_cannot_be_reached_is_unavailable(server: KubeClient | None, message: str) -> None:
     with pytest.raises(Unavailable, match=message):
         asyncio.run(MemberProxy(lambda _: server).forward(new_request("/api"), "east"))
+
+
+def with_member(answer: bytes, scenario: Callable[[MemberProxy], Awaitable[Any]], prefix: str = "") -> list[str]:
+    """Run a scenario against a member on a socket that sends these bytes to everyone; returns the requested paths."""
+    paths: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        paths.append((await reader.readuntil(b"\r\n\r\n")).decode().split()[1])
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async def run() -> None:
+        listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = KubeClient(Credentials(server=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}{prefix}"))
+        try:
+            await scenario(MemberProxy(lambda _: client))
+        finally:
+            await client.close()
+            listener.close()
+
+    asyncio.run(run())
+    return paths
+
+
+def test_redirect_of_a_member_is_not_followed() -> None:
+    async def scenario(proxy: MemberProxy) -> None:
+        answer = await proxy.forward(new_request("/api"), "east")
+        assert isinstance(answer, Response)
+        assert answer.code == 307
+
+    assert with_member(b"HTTP/1.1 307 Moved\r\nLocation: /secret\r\nContent-Length: 0\r\n\r\n", scenario) == ["/api"]
+
+
+def test_dots_in_a_path_do_not_leave_the_path_of_the_member() -> None:
+    async def scenario(proxy: MemberProxy) -> None:
+        await proxy.forward(new_request("/../../apis"), "east")
+
+    good = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    assert with_member(good, scenario, "/k8s/clusters/c-1") == ["/k8s/clusters/c-1/../../apis"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"hello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 777 Lucky\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_broken_response_of_a_member_is_unavailable(answer: bytes) -> None:
+    async def scenario(proxy: MemberProxy) -> None:
+        with pytest.raises(Unavailable):
+            await proxy.forward(new_request("/api"), "east")
+
+    with_member(answer, scenario)
+
+
+def test_stream_that_breaks_ends_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Breaking(FakeResponse):
+        async def iter_any(self) -> Any:
+            yield b"one"
+            raise aiohttp.ClientPayloadError("broken")
+
+    class Client(FakeKubeClient):
+        async def forward(self, *arguments: Any) -> Any:
+            return Breaking()
+
+    async def run() -> list[bytes]:
+        answer = await MemberProxy(lambda _: Client()).forward(new_request("/api/v1/pods", watch="1"), "east")
+        assert isinstance(answer, StreamingResponse)
+        return [chunk async for chunk in answer.chunks]
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(run()) == [b"one"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

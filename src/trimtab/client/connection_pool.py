@@ -137,6 +137,10 @@ class PooledConnection(asyncio.Protocol):
             if decompressor.unconsumed_tail:
                 self._fail_too_large()
                 return
+            if not decompressor.eof:
+                self._fail("the response is not a complete gzip stream")
+                self.close()
+                return
         self._response.set_result(Reply(status, body, self._headers.get(b"retry-after", "")))
 
 

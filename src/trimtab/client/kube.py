@@ -15,7 +15,7 @@ from yarl import URL
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
-from trimtab.client.connection_pool import ConnectionPool, Reply
+from trimtab.client.connection_pool import MAX_RESPONSE_BYTES, ConnectionPool, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.clock import Clock, WallClock
 from trimtab.errors import ApiError, Cause, InputError, Unauthorized
@@ -46,18 +46,29 @@ _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
 
 def fault_from_status(status: Raw, code: int) -> ApiError:
-    """The fault that a `Status` object describes."""
-    details = status.get("details") or {}
-    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiError)
-    causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
+    """The fault that a `Status` object describes; fields with the wrong type count as absent."""
+    details = status.get("details")
+    details = details if isinstance(details, dict) else {}
+    kind = _BY_REASON.get(_text(status, "reason")) or _BY_CODE.get(code, ApiError)
+    causes = details.get("causes")
+    wait = details.get("retryAfterSeconds")
     return kind(
-        status.get("message") or f"the server responded with status {code}",
-        group=details.get("group", ""),
-        kind=details.get("kind", ""),
-        name=details.get("name", ""),
-        causes=causes,
-        retry_after=details.get("retryAfterSeconds"),
+        _text(status, "message") or f"the server responded with status {code}",
+        group=_text(details, "group"),
+        kind=_text(details, "kind"),
+        name=_text(details, "name"),
+        causes=[
+            Cause(_text(cause, "reason"), _text(cause, "message"), _text(cause, "field"))
+            for cause in (causes if isinstance(causes, list) else ())
+            if isinstance(cause, dict)
+        ],
+        retry_after=wait if type(wait) is int and wait >= 0 else None,
     )
+
+
+def _text(obj: Raw, key: str) -> str:
+    value = obj.get(key)
+    return value if isinstance(value, str) else ""
 
 
 class KubeClient:
@@ -133,7 +144,8 @@ class KubeClient:
         return self._credentials.exec is not None
 
     def _request_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {}
+        """Redirects are not followed: they would send our credentials and objects to another server."""
+        options: dict[str, Any] = {"allow_redirects": False}
         if self._credentials.server_name:
             options["server_hostname"] = self._credentials.server_name
         if self._credentials.proxy:
@@ -162,7 +174,7 @@ class KubeClient:
             if accept:
                 headers["Accept"] = accept
             reply = await self._send(method, target, headers, encoded)
-            if reply.status < 400:
+            if reply.status < 300:
                 return reply.body
             if reply.status == 401 and attempt == 0 and self._tokens.invalidate():
                 continue
@@ -181,7 +193,7 @@ class KubeClient:
             async with self._session_for_requests.request(
                 method, url, data=body, headers=headers, **self._request_options()
             ) as response:
-                return Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
+                return await _read_reply(response)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         return _decode_object(await self._request("GET", resource.path(namespace, name)))
@@ -191,11 +203,11 @@ class KubeClient:
         token = ""
         while True:
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE_SIZE, "continue": token}
-            page = _decode_object(await self._request("GET", resource.path(namespace), query))
+            page = _decode_list(await self._request("GET", resource.path(namespace), query))
             # List items lack apiVersion and kind; callers get complete objects.
             type_of = {"apiVersion": resource.api_version, "kind": resource.kind}
             items.extend(type_of | item for item in page.get("items") or [])
-            token = page["metadata"].get("continue", "")
+            token = _text(page["metadata"], "continue")
             if not token:
                 return Listing(items, page["metadata"]["resourceVersion"])
 
@@ -219,12 +231,10 @@ class KubeClient:
                 timeout=timeout,
                 **self._request_options(),
             ) as response:
-                if response.status >= 400:
+                if response.status >= 300:
                     if response.status == 401:
                         self._tokens.invalidate()
-                    raise _fault_from_reply(
-                        Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
-                    )
+                    raise _fault_from_reply(await _read_reply(response))
                 rest = b""
                 async for chunk in response.content.iter_any():
                     lines = (rest + chunk).split(b"\n")
@@ -310,11 +320,12 @@ class KubeClient:
         if responses == self._last_discovery[0]:
             return self._last_discovery[1]
         core, others = map(_decode_object, responses)
-        if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
-            groups = [*(core.get("items") or []), *(others.get("items") or [])]
-            self._last_discovery = responses, list(chain.from_iterable(map(_resources_in_group, groups)))
-            return self._last_discovery[1]
-        return await self._discover_each_version(core["versions"], others["groups"])
+        with _as_malformed_discovery():
+            if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
+                groups = [*(core.get("items") or []), *(others.get("items") or [])]
+                self._last_discovery = responses, list(chain.from_iterable(map(_resources_in_group, groups)))
+                return self._last_discovery[1]
+            return await self._discover_each_version(core["versions"], others["groups"])
 
     async def _discover_each_version(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
         """Discovery for servers without aggregated discovery."""
@@ -353,7 +364,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
         return await self._session_for_requests.request(
             method,
-            self._url(path, query),
+            URL(self._url(path, query), encoded=True),  # dots in the path must not leave the path of the server
             data=body or None,
             headers=[*headers, *(await self._headers()).items()],
             timeout=timeout,
@@ -377,6 +388,31 @@ def _as_connection_errors() -> Iterator[None]:
         if isinstance(error, OSError):
             raise
         raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+@contextmanager
+def _as_malformed_discovery() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ApiError(f"the server's discovery documents are not valid: {error!r}") from error
+
+
+async def _read_reply(response: aiohttp.ClientResponse) -> Reply:
+    return Reply(response.status, await read_body(response), response.headers.get("Retry-After", ""))
+
+
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body; ConnectionError when it is too large or ends early."""
+    parts: list[bytes] = []
+    size = 0
+    with _as_connection_errors():
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > MAX_RESPONSE_BYTES:
+                raise ConnectionError(f"the response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+            parts.append(chunk)
+    return b"".join(parts)
 
 
 def _resources_in_group(group: Raw) -> Iterator[Resource]:
@@ -403,11 +439,31 @@ def _decode_object(text: bytes) -> Raw:
     return decoded
 
 
+def _decode_list(text: bytes) -> Raw:
+    page = _decode_object(text)
+    metadata, items = page.get("metadata"), page.get("items") or []
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
+        raise ApiError("the server responded with a list without a resourceVersion")
+    if not isinstance(items, list) or not all(_is_object(item) for item in items):
+        raise ApiError("the server responded with a list whose items are not objects")
+    return page
+
+
+def _is_object(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("metadata"), dict)
+
+
 def _decode_event(line: bytes) -> WatchEvent:
     event = _decode_object(line)
-    if event["type"] == "ERROR":
-        raise fault_from_status(event["object"], event["object"].get("code", 500))
-    return WatchEvent(event["type"], event["object"])
+    kind, obj = event.get("type"), event.get("object")
+    if not isinstance(kind, str) or not isinstance(obj, dict):
+        raise ApiError("the server sent a watch event without a type or an object")
+    if kind == "ERROR":
+        code = obj.get("code")
+        raise fault_from_status(obj, code if type(code) is int else 500)
+    if not _is_object(obj):
+        raise ApiError("the server sent a watch event whose object has no metadata")
+    return WatchEvent(kind, obj)
 
 
 def _query_string(parameters: Mapping[str, str | int]) -> str:
@@ -423,15 +479,22 @@ def _request_target(path: str, query: Mapping[str, str | int]) -> str:
 def _retry_seconds(reply: Reply) -> int | None:
     """How many seconds an overloaded server asks us to wait before a retry."""
     overloaded = reply.status == 429 or reply.status >= 500
-    return min(MAX_RETRY_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
+    wait = _parse_seconds(reply.retry_after)
+    return min(MAX_RETRY_SECONDS, wait) if overloaded and wait is not None else None
+
+
+def _parse_seconds(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def _fault_from_reply(reply: Reply) -> ApiError:
+    if reply.status < 400:
+        return ApiError(f"the server responded with status {reply.status}; redirects are not followed")
     try:
         status = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         status = {"message": reply.body.decode(errors="replace").strip()[:500]}
     fault = fault_from_status(status if isinstance(status, dict) else {}, reply.status)
-    if fault.retry_after is None and reply.retry_after.isdigit():
-        fault.retry_after = int(reply.retry_after)
+    if fault.retry_after is None:
+        fault.retry_after = _parse_seconds(reply.retry_after)
     return fault

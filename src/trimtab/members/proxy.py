@@ -1,14 +1,17 @@
 """Forwards `clusters/{name}/proxy` requests to members, with the identity of the caller."""
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 
-from trimtab.client.kube import KubeClient
+from trimtab.client.kube import KubeClient, read_body
 from trimtab.errors import Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.routes import is_true
+
+log = logging.getLogger("trimtab.members")
 
 ServeRequest = Callable[[Request], Awaitable[Response | StreamingResponse]]
 FindServer = Callable[[str], ServeRequest | KubeClient | None]
@@ -50,16 +53,27 @@ async def _forward_over_http(
     sent += [("Impersonate-Group", group) for group in user.groups if group not in (AUTHENTICATED, UNAUTHENTICATED)]
     try:
         response = await client.forward(request.method, path, request.query, sent, request.body)
-    except (aiohttp.ClientError, OSError) as fault:
-        raise Unavailable(f"the cluster does not respond: {fault}") from fault
-    media = response.headers.get("Content-Type", "")
-    if response.status == 200 and (is_true(request.query.get("watch", "")) or is_true(request.query.get("follow", ""))):
-        return StreamingResponse(_chunks(response), media)
-    async with response:
-        return Response(response.status, await response.read(), media, verbatim=True)
+        if not 200 <= response.status < 600:
+            response.close()
+            raise Unavailable(f"the cluster responded with status {response.status}, which cannot be forwarded")
+        media = response.headers.get("Content-Type", "")
+        if response.status == 200 and _is_streamed(request):
+            return StreamingResponse(_chunks(response), media)
+        async with response:
+            return Response(response.status, await read_body(response), media, verbatim=True)
+    except (aiohttp.ClientError, OSError, ValueError) as fault:
+        raise Unavailable(f"the cluster does not respond: {fault or type(fault).__name__}") from fault
+
+
+def _is_streamed(request: Request) -> bool:
+    return any(is_true(request.query.get(parameter, "")) for parameter in ("watch", "follow"))
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The chunks until the member ends the stream; a broken connection ends it as well, and clients watch again."""
     async with response:
-        async for chunk in response.content.iter_any():
-            yield chunk
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as fault:
+            log.warning("the stream of a member ended early", extra={"error": str(fault)})

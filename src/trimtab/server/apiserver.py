@@ -44,6 +44,7 @@ from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_caus
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
+from trimtab.server.registry.webhook_changes import WebhookChanges
 from trimtab.server.resources import ResourceCatalogue, ServedResource
 from trimtab.server.storage.field_renames import convert_renamed_fields
 from trimtab.server.storage.uids import random_uid
@@ -89,7 +90,7 @@ class ApiServer:
         self.catalogue = ResourceCatalogue()
         self.object_schema = ObjectSchema(new_rule_evaluator(), {CRD: schema_causes})
         self.authorizer = Authorizer(store)
-        self.webhooks = WebhookAdmission(store)
+        self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = ResourceStore(
             store, self.catalogue, settings.clock, self.admission, self.object_schema, new_uid=settings.new_uid

@@ -98,8 +98,8 @@ class ServedResource:
 
     @cached_property
     def json_only(self) -> bool:
-        """Whether there is no protobuf form: custom resources have none, and metrics need none."""
-        return self.kind.custom or self.kind.group == METRICS_GROUP
+        """Whether there is no protobuf form: custom resources and kinds of ours have none, and metrics need none."""
+        return not self.message or self.kind.group == METRICS_GROUP
 
     @cached_property
     def object_head(self) -> bytes:

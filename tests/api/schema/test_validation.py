@@ -74,6 +74,7 @@ def test_remembered_valid_texts_do_not_hide_invalid_ones() -> None:
         ({"maxProperties": 1}, {"a": 1, "b": 2}, "Too many: 2: must have at most 1 items"),
         ({"minProperties": 1}, {}, "Invalid value: 0:  in body should have at least 1 properties"),
         ({"multipleOf": 3}, 4, "Invalid value: 4:  in body should be a multiple of 3"),
+        ({"multipleOf": 0}, 4, 'Invalid value: "": factor MultipleOf declared for  must be positive: 0'),
         ({"exclusiveMaximum": True, "maximum": 4}, 4, "Invalid value: 4:  in body should be less than 4"),
         ({"uniqueItems": True}, [1, 1], 'Invalid value: "":  in body shouldn\'t contain duplicates'),
     ],

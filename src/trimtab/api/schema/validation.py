@@ -291,7 +291,10 @@ def _number_check(schema: Raw) -> Check | None:
             text = f"Checked value must be of type {first_type} with format {format_} in {format_path(path)}"
             problems.append(_problem_without_field(text, path))
         bound = int if type(value) is int else float  # an integer is compared with the integer part of a bound
-        if step is not None and value % step:
+        if step is not None and step <= 0:
+            text = f"factor MultipleOf declared for {format_path(path)} must be positive: {format_go_number(step)}"
+            problems.append(_problem_without_field(text, path))
+        elif step is not None and value % step:
             report(f"a multiple of {format_go_number(step)}")
         if least is not None and (value <= bound(least) if open_below else value < bound(least)):
             report(f"greater than {'' if open_below else 'or equal to '}{format_go_number(bound(least))}")

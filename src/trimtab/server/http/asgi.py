@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 import orjson
 
-from trimtab.errors import AddressTooLong, ApiError, HeadersTooLarge, InternalError, TooLarge
+from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
@@ -68,8 +68,10 @@ class AsgiApplication:
             response = await self._handler.handle(request)
         except ApiError as error:
             response = error_response(error, protobuf=request.protobuf_errors)
-        except (asyncio.CancelledError, _ClientDisconnected):
-            raise
+        except RecursionError:
+            response = error_response(BadRequest("the request nests too deeply"), protobuf=request.protobuf_errors)
+        except _ClientDisconnected:
+            return  # nobody is left to respond to
         except Exception:
             log.exception("request failed unexpectedly", extra={"path": request.path})
             response = error_response(

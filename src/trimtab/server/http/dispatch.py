@@ -13,6 +13,7 @@ from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.impersonation import impersonated_user, may_impersonate, wants_impersonation
 from trimtab.server.http.nonresource_paths import NonResourcePaths
 from trimtab.server.printers.responses import (
+    check_response_format,
     list_response,
     object_response,
     raw_response,
@@ -29,6 +30,7 @@ from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
+from trimtab.server.request.typed_bodies import read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
@@ -152,6 +154,8 @@ class RequestHandler:
         self, request: Request, target: RequestInfo, served: ServedResource, verb: str
     ) -> Response | StreamingResponse:
         resource_store, where = self._resource_store, ObjectPath(served, target.namespace, target.name)
+        if verb != "watch":
+            check_response_format(request, served, single=verb not in {"list", "deletecollection"})
         if verb == "get":
             found = resource_store.get(where, request.query.get("resourceVersion", ""))
             return object_response(request, found, 200, self._now())
@@ -189,9 +193,11 @@ class RequestHandler:
     def _delete_options_body(self, request: Request) -> Raw | None:
         if not request.body.strip():
             return None
-        return decode_body(
-            media_type_of(request.headers.get("content-type", "")), request.body, "v1", "DeleteOptions"
-        ).obj
+        media = media_type_of(request.headers.get("content-type", ""))
+        options = decode_body(media, request.body, "v1", "DeleteOptions").obj
+        if options.get("kind") not in (None, "", "DeleteOptions"):
+            return options  # refused with its own message
+        return read_typed(options, "v1", "DeleteOptions")
 
     async def _delete(self, request: Request, where: ObjectPath) -> Response:
         options = parse_delete_options(self._delete_options_body(request), request.query)

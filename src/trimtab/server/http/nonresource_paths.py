@@ -60,7 +60,7 @@ class NonResourcePaths:
 
     def handle(self, request: Request, target: RequestInfo | None) -> Response:
         path = request.path.rstrip("/")
-        first = path.split("/")[1] if path else ""
+        first = path.split("/")[1] if path.startswith("/") else path  # `OPTIONS *` has a target without a slash
         if first in _HEALTH and request.method in {"GET", "HEAD"}:
             return self._health_response(request, path)
         if page := self.pages.get(first):

@@ -38,6 +38,12 @@ def response_format(request: Request, served: ServedResource, *, single: bool, w
     return negotiate_format(accept, single=single, watch=watch, custom=served.json_only)
 
 
+def check_response_format(request: Request, served: ServedResource, *, single: bool) -> None:
+    """Refuse what the client cannot be sent; called before a write, which must not happen unseen."""
+    if response_format(request, served, single=single).transform == "Table":
+        validate_include_object(request.query.get("includeObject", ""))
+
+
 def raw_response(code: int, raw: Raw, form: ResponseFormat = ResponseFormat()) -> Response:  # noqa: B008 - a frozen value
     """A response whose body is not a stored object: a Status, a Scale, a review."""
     return protobuf_response(code, raw) if form.media_type == PROTOBUF else Response(code, orjson.dumps(raw))

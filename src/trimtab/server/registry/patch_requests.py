@@ -1,9 +1,8 @@
 """PATCH requests: JSON patch, merge patch, strategic merge patch and server-side apply."""
 
+import json
 from collections.abc import Callable
 from typing import Any
-
-import orjson
 
 from trimtab.api.kinds.native import codec
 from trimtab.api.patch.apply import apply
@@ -189,7 +188,7 @@ def _invalid_patch(new: Any, reason: str) -> Invalid:
     if isinstance(new, dict) and isinstance(new.get("metadata"), dict):
         metadata = new["metadata"]
         ordered = {key: metadata[key] for key in (*_METADATA_ORDER, *metadata) if key in metadata}
-        rest = orjson.loads(orjson.dumps(new, option=orjson.OPT_SORT_KEYS))
+        rest = json.loads(json.dumps(new, sort_keys=True))
         new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
     text = api_errors.quote_value(api_errors.quote_value(new))
     return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {reason}", "patch")])

@@ -31,12 +31,16 @@ _STATUS_ON_CREATE = {"nodes", "persistentvolumes", "services"}
 _ANNOTATIONS_BUMP_GENERATION = {"deployments.apps"}
 
 
+def keeps_status_on_create(served: ServedResource) -> bool:
+    return served.kind.id in _STATUS_ON_CREATE
+
+
 def prepare_create(served: ServedResource, obj: Raw, initial_status: Raw | None) -> None:
     """Drop fields that a client may not set on creation; `obj` and its metadata are the caller's own copies."""
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
-    if served.kind.status and served.kind.id not in _STATUS_ON_CREATE:
+    if served.kind.status and not keeps_status_on_create(served):
         obj.pop("status", None)
         if initial_status is not None:
             obj["status"] = initial_status
@@ -63,8 +67,8 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
         updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
             for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-                _copy_member(updated["metadata"], after, key)
-        _copy_member(updated, new, "status")
+                copy_member(updated["metadata"], after, key)
+        copy_member(updated, new, "status")
         return updated
     if subresource == "finalize":
         finalizers = (new.get("spec") or {}).get("finalizers") or []
@@ -72,11 +76,11 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
     updated = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
     metadata = updated["metadata"] = {**after}
     for key in (*_IDENTITY, *_LIFECYCLE):
-        _copy_member(metadata, before, key)
+        copy_member(metadata, before, key)
     if subresource == "binding":
         return updated  # a binding sets the node and the status of a pod in one step
     if served.kind.status and subresource != "approval" and not whole:
-        _copy_member(updated, old, "status")
+        copy_member(updated, old, "status")
     if served.kind.id == "namespaces":
         updated["spec"] = old.get("spec", {})
     if "generation" in metadata and _bumps_generation(served, updated, old):
@@ -84,7 +88,7 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
     return updated
 
 
-def _copy_member(target: Raw, source: Raw, key: str) -> None:
+def copy_member(target: Raw, source: Raw, key: str) -> None:
     if key in source:
         target[key] = source[key]
     else:

@@ -13,11 +13,16 @@ import orjson
 from msgspec import Struct
 
 from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
 from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
 _MAX_RECENT = 512
+_SPARE_LEVELS = 20
+"""orjson encodes 254 levels. An object is stored only if this many more fit: lists, watch events, tables, OpenAPI
+documents and AdmissionReviews add some, and must not fail after the write."""
+_SPOKEN_ERRORS = {"Recursion limit reached": f"it nests more than {254 - _SPARE_LEVELS} levels deep"}
 _OMITTED_FIELDS = ("apiVersion", "kind")
 
 
@@ -40,8 +45,12 @@ def pack(obj: Raw) -> bytes:
     stored["metadata"] = metadata  # keeps its first position
     for key in _OMITTED_FIELDS:
         stored.pop(key, None)
+    try:
+        text = orjson.dumps([[[[[[[[[[[[[[[[[[[[stored]]]]]]]]]]]]]]]]]]]])
+    except TypeError as error:  # too deep, or a value that JSON or 64 bits cannot hold
+        raise BadRequest(f"the object cannot be stored: {_SPOKEN_ERRORS.get(str(error), error)}") from None
     # a copy of its own size: orjson's result keeps the whole output buffer alive
-    return bytes(memoryview(orjson.dumps(stored)))
+    return bytes(memoryview(text)[_SPARE_LEVELS:-_SPARE_LEVELS])
 
 
 def unpack(served: ServedResource, value: bytes, revision: int) -> Raw:

@@ -9,7 +9,7 @@ from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Unavailable
 from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
-from trimtab.server.printers.responses import object_response, raw_response
+from trimtab.server.printers.responses import check_response_format, object_response, raw_response
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.body_decoding import decode_body
@@ -17,6 +17,7 @@ from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
+from trimtab.server.request.typed_bodies import decode_typed_body
 from trimtab.server.resources import ObjectPath, ResourceCatalogue
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
@@ -25,6 +26,8 @@ from trimtab.server.subresources.scale import ScaleSubresource
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
 _BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 """Resources of the kinds to which a token can be bound."""
+_CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
+"""Subresources that respond with a stream or a text, whatever the client accepts."""
 SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response]]
 
 
@@ -73,6 +76,8 @@ class Subresources:
 
     async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
         name = where.subresource.partition("/")[0]
+        if name not in _CONNECTED:
+            check_response_format(request, where.served, single=True)
         if name == "scale":
             return await self._scale.handle(request, where, verb)
         if handler := self._handlers.get(name):
@@ -81,7 +86,7 @@ class Subresources:
 
     async def bind(self, request: Request, namespace: str) -> Response:
         """The older way to bind a pod: POST of a Binding that names the pod."""
-        body = self._read_object(request, "v1", "Binding")
+        body = decode_typed_body(request, "v1", "Binding")
         pods = self._catalogue.find_preferred("", "pods")
         name = body.get("metadata", {}).get("name")
         if pods is None or not isinstance(name, str) or not name:
@@ -105,34 +110,20 @@ class Subresources:
         outcome = await self._resource_store.update(where, obj, options, request.caller)
         return object_response(request, outcome.stored, 200, now)
 
-    def _read_object(self, request: Request, api_version: str, kind: str) -> Raw:
-        """The body of a request whose kind is not that of the resource."""
-        obj = decode_body(media_type_of(request.headers.get("content-type", "")), request.body, api_version, kind).obj
-        if obj.get("kind", kind) != kind:
-            group = (api_version.rpartition("/")[0] or "core").split(".")[0]
-            version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-            raise BadRequest(
-                f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
-                f"converting ({version}.{obj['kind']}) to ({group}.{kind}): unknown conversion"
-            )
-        if not isinstance(obj.get("metadata", {}), dict) or not isinstance(obj.get("spec", {}), dict):
-            raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
-        return obj
-
     async def _evict(self, request: Request, where: ObjectPath) -> Response:
-        body = self._read_object(request, "policy/v1", "Eviction")
+        body = decode_typed_body(request, "policy/v1", "Eviction")
         options = parse_write_options("CreateOptions", request.query)
         cost = await self.evictions.evict(where, body, request.caller, dry_run=options.dry_run)
         return success_response(request, 201, cost)
 
     async def _bind(self, request: Request, where: ObjectPath) -> Response:
-        body = self._read_object(request, "v1", "Binding")
+        body = decode_typed_body(request, "v1", "Binding")
         options = parse_write_options("CreateOptions", request.query)
         await self._bindings.bind(where, body, options, request.caller)
         return success_response(request, 201)
 
     async def _create_token(self, request: Request, where: ObjectPath) -> Response:
-        body = self._read_object(request, "authentication.k8s.io/v1", "TokenRequest")
+        body = decode_typed_body(request, "authentication.k8s.io/v1", "TokenRequest")
         account = self._resource_store.get(where).raw()["metadata"]
         spec = body.get("spec") or {}
         seconds = _token_seconds(spec.get("expirationSeconds"))

@@ -11,10 +11,10 @@ from trimtab.server.printers.responses import raw_response
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import APPLY, Patcher, PatchFunction, decode_apply_body
 from trimtab.server.registry.resource_store import ResourceStore
-from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
+from trimtab.server.request.typed_bodies import decode_typed_body, read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
 
 _API = "autoscaling/v1"
@@ -28,6 +28,12 @@ def _get_path(obj: Any, path: str) -> Any:
     for part in path.strip(".").split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
+
+
+def _get_number(obj: Any, path: str) -> int | None:
+    """The replicas at `path`; a schema may declare another type there, which does not count."""
+    found = _get_path(obj, path)
+    return found if type(found) is int and abs(found) < 1 << 31 else None
 
 
 def _set_path(obj: Raw, path: list[str], value: Any) -> Raw:
@@ -64,10 +70,9 @@ class ScaleSubresource:
         options = parse_write_options(
             "UpdateOptions" if verb == "update" else "PatchOptions", request.query, apply=self._is_apply(request, verb)
         )
-        media = media_type_of(request.headers.get("content-type", ""))
         if verb == "patch":
             return await self._write(request, where, self._patch_function(request, where), options)
-        body = decode_body(media, request.body, _API, "Scale").obj
+        body = decode_typed_body(request, _API, "Scale")
         return await self._write(request, where, lambda _: body, options)
 
     def _is_apply(self, request: Request, verb: str) -> bool:
@@ -77,7 +82,8 @@ class ScaleSubresource:
         media = self._patcher.check_media(request, where.served)
         if media == APPLY:
             config = decode_apply_body(request.body)
-            return lambda old: {**old, "spec": {**old["spec"], **(config.get("spec") or {})}}
+            spec = read_typed(config, _API, "Scale").get("spec") or {}
+            return lambda old: {**old, "spec": {**old["spec"], **spec}}
         return self._patcher.decode_patch(media, request.body, where.served)
 
     async def _write(
@@ -94,11 +100,11 @@ class ScaleSubresource:
         scale = where.served.kind.scale
         if scale is None:
             raise api_errors.not_found(where.served.resource, where.served.group, where.name)
-        replicas = _get_path(obj, scale.spec_path)
+        replicas = _get_number(obj, scale.spec_path)
         if replicas is None and strict and where.served.kind.custom:
             raise api_errors.internal_error(f'the spec replicas field "{scale.spec_path}" does not exist')
         keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        status: Raw = {"replicas": _get_path(obj, scale.status_path) or 0}
+        status: Raw = {"replicas": _get_number(obj, scale.status_path) or 0}
         if selector := _selector_string(where.served, obj):
             status["selector"] = selector
         return {
@@ -111,8 +117,7 @@ class ScaleSubresource:
 
     def _with_replicas(self, where: ObjectPath, old: Raw, scale: Any) -> Raw:
         """The object with the replicas of a changed Scale."""
-        if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
-            raise BadRequest("the Scale cannot be read: spec must be an object")
+        scale = read_typed(scale, _API, "Scale")
         metadata = scale.get("metadata") or {}
         if metadata.get("name", where.name) != where.name:
             raise BadRequest(
