@@ -2,8 +2,9 @@
 
 import pytest
 
+from trimtab.api.limits import MAX_DEPTH
 from trimtab.errors import BadRequest
-from trimtab.server.request.body_decoding import MAX_DEPTH, decode_body
+from trimtab.server.request.body_decoding import decode_body
 
 
 @pytest.mark.parametrize(

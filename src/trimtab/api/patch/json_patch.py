@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trimtab.api.limits import MAX_JSON_PATCH_COPIED_BYTES, MAX_JSON_PATCH_OPERATIONS
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Invalid, TooLarge
 
-MAX_OPERATIONS = 10_000
-MAX_COPIED_BYTES = 3 * 1024 * 1024
 _MISSING = object()
 
 
@@ -138,7 +137,7 @@ def _apply_operation(document: Any, operation: Raw, copied: list[int]) -> Any:
         document = _change_at(document, source, _remove)
     else:
         copied[0] += len(repr(value))
-        if copied[0] > MAX_COPIED_BYTES:
+        if copied[0] > MAX_JSON_PATCH_COPIED_BYTES:
             raise _OperationFailed
     return _change_at(document, path, _add(value))
 
@@ -153,9 +152,9 @@ def apply_json_patch(document: Raw, patch: Any) -> Any:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         found = "object" if isinstance(patch, dict) else type(patch).__name__
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
-    if len(patch) > MAX_OPERATIONS:
+    if len(patch) > MAX_JSON_PATCH_OPERATIONS:
         raise TooLarge(
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}", details=False
+            f"The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {len(patch)}", details=False
         )
     result: Any = document
     copied = [0]

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from trimtab.api.limits import MAX_BODY_BYTES
 from trimtab.errors import ApiError, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
@@ -25,7 +26,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-BODY_LIMIT = 3 * 1024 * 1024
 _SEND_TIMEOUT_SECONDS = 60.0
 """Seconds that a watcher may stop reading before its connection is closed."""
 _GZIP_MIN_BYTES = 128 * 1024
@@ -147,8 +147,8 @@ async def _read_body(receive: Receive) -> bytes:
             raise _ClientDisconnected
         part = message.get("body", b"")
         size += len(part)
-        if size > BODY_LIMIT:
-            raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
+        if size > MAX_BODY_BYTES:
+            raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts) if len(parts) > 1 else part

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from trimtab.api.kinds.native import codec
+from trimtab.api.limits import MAX_FIELD_PROBLEMS
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
@@ -116,10 +117,11 @@ class Patcher:
             read = self._object_schema.read_changed(served, patched, old)
         except codec.NativeDecodeError as error:
             raise _invalid_patch(patched, str(error)) from None
-        if read.problems and validation == "Strict":
-            raise _invalid_patch(patched, f"strict decoding error: {', '.join(read.problems)}")
+        problems = read.problems[:MAX_FIELD_PROBLEMS]
+        if problems and validation == "Strict":
+            raise _invalid_patch(patched, f"strict decoding error: {', '.join(problems)}")
         if validation == "Warn":
-            for problem in read.problems:
+            for problem in problems:
                 caller.warn(problem)
         _check_path(metadata, old["metadata"])
         return read.obj
