@@ -5,6 +5,9 @@ Every parser counts while it scans and stops at its limit, so that no input cost
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of a request body, as in kube-apiserver."""
+MAX_OBJECT_BYTES = 3 * 1024 * 1024
+MAX_OBJECT_NODES = 200_000
+"""Bytes and values of a stored object, with its managed fields; a series of patches cannot make it larger."""
 MAX_DEPTH = 200
 """Nesting of objects and lists in a document; what is stored, wrapped and sent again must stay below orjson's 254."""
 MAX_NODES = 100_000

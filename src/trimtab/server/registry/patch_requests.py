@@ -18,7 +18,7 @@ from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
-from trimtab.server.request.body_decoding import load_json, load_yaml
+from trimtab.server.request.body_decoding import check_depth, load_json, load_yaml
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
@@ -108,6 +108,10 @@ class Patcher:
         """The patched object, validated."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _invalid_patch(new, "json: cannot unmarshal the patched object into an object")
+        try:
+            check_depth(new)
+        except ValueError as error:
+            raise BadRequest(f"the patched object cannot be stored: {error}") from None
         patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
         metadata = patched.setdefault("metadata", {})
         if validation == TRUSTED and not served.message:

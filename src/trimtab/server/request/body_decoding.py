@@ -122,7 +122,8 @@ def _refuse_constant(text: str) -> None:
 
 def load_json(text: bytes) -> Any:
     """Parse JSON as Go does; ValueError carries Go's error message, TooLarge says that it has too many values."""
-    _check_node_count(text)
+    if has_more_values(text, MAX_NODES):
+        raise TooLarge(f"Request entity too large: the body has more than {MAX_NODES} values")
     try:
         obj = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -156,17 +157,13 @@ def _count_nodes(text: bytes) -> int:
     return text.count(b",") + text.count(b"{") + text.count(b"[") + 1
 
 
-def _check_node_count(text: bytes) -> None:
-    if len(text) <= MAX_NODES or _count_nodes(text) <= MAX_NODES:
-        return
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Whether a JSON text has more values than the limit, by counting its separators."""
+    if len(text) <= limit or _count_nodes(text) <= limit:
+        return False
     # escaped quotes do not delimit strings; every value has at most two strings, its key and itself
-    has_many_strings = text.count(b'"') - text.count(b'\\"') > 4 * MAX_NODES
-    if has_many_strings or _count_nodes(_STRING_PATTERN.sub(b"", text)) > MAX_NODES:
-        raise too_many_values()
-
-
-def too_many_values() -> TooLarge:
-    return TooLarge(f"Request entity too large: the body has more than {MAX_NODES} values")
+    has_many_strings = text.count(b'"') - text.count(b'\\"') > 4 * limit
+    return has_many_strings or _count_nodes(_STRING_PATTERN.sub(b"", text)) > limit
 
 
 def check_depth(obj: Any) -> None:

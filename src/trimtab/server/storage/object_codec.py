@@ -12,7 +12,10 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Raw
+from trimtab.errors import TooLarge
+from trimtab.server.request.body_decoding import has_more_values
 from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
@@ -40,8 +43,16 @@ def pack(obj: Raw) -> bytes:
     stored["metadata"] = metadata  # keeps its first position
     for key in _OMITTED_FIELDS:
         stored.pop(key, None)
-    # a copy of its own size: orjson's result keeps the whole output buffer alive
-    return bytes(memoryview(orjson.dumps(stored)))
+    try:
+        # a copy of its own size: orjson's result keeps the whole output buffer alive
+        value = bytes(memoryview(orjson.dumps(stored)))
+    except orjson.JSONEncodeError as error:  # nested more deeply than can be sent
+        raise TooLarge(f"the object cannot be stored: {error}") from None
+    if len(value) > MAX_OBJECT_BYTES:
+        raise TooLarge(f"the object cannot be stored: it has {len(value)} bytes; the limit is {MAX_OBJECT_BYTES}")
+    if has_more_values(value, MAX_OBJECT_NODES):
+        raise TooLarge(f"the object cannot be stored: it has more than {MAX_OBJECT_NODES} values")
+    return value
 
 
 def unpack(served: ServedResource, value: bytes, revision: int) -> Raw:
