@@ -24,6 +24,7 @@ MAX_FILE_NODES = 5_000_000
 
 MAX_YAML_BYTES_IN_LOOP = 64 * 1024
 MAX_YAML_TOKENS_IN_LOOP = 5_000
+MAX_YAML_VALUES_IN_LOOP = 2_000
 MAX_PROTOBUF_FIELDS_IN_LOOP = 10_000
 """Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile."""
 MAX_WORKERS = 2
@@ -31,6 +32,8 @@ MAX_WAITING_FOR_WORKER = 16
 WORKER_SECONDS = 20.0
 WORKER_BYTES = 1 << 30
 """Worker processes at a time, requests that wait for one, and the time and memory that one conversion may take."""
+MAX_PROTOBUF_FIELDS = 300_000
+"""Fields of a protobuf message and of what it contains; a value of a map takes three."""
 MAX_PROTOBUF_DEPTH = 100
 MAX_JSON_ERROR_STEPS = 10_000
 """Values that are scanned for the position and the message of a JSON syntax error."""

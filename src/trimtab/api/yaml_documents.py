@@ -155,13 +155,10 @@ class _DocumentBuilder:
         tag = event.tag
         if tag is None or tag == "!":
             tag = _resolve_tag(event.value) if event.implicit[0] else _STRING
-        if tag == _MERGE:
-            value = _MERGE_KEY if is_key else event.value
-        else:
-            value = _scalar_value(tag, event)
+        value = event.value if tag == _MERGE else _scalar_value(tag, event)
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchor(event.value if value is _MERGE_KEY else value, 1, len(event.value), 0)
-        self._add(value, event.start_mark)
+            self._anchors[event.anchor] = _Anchor(value, 1, len(event.value), 0)
+        self._add(_MERGE_KEY if is_key and tag == _MERGE else value, event.start_mark)
 
     def _add_alias(self, event: Any) -> None:
         anchor = self._anchors.get(event.anchor, _ABSENT)
@@ -241,7 +238,9 @@ def _scalar_value(tag: str, event: Any) -> Any:
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             value = float(value)
     except (ValueError, KeyError, OverflowError, IndexError):
-        raise YamlError(f"{event.value[:100]!r} is not a {tag.removeprefix(_PREFIX)}{_place(event.start_mark)}") from None
+        raise YamlError(
+            f"{event.value[:100]!r} is not a {tag.removeprefix(_PREFIX)}{_place(event.start_mark)}"
+        ) from None
     if type(value) is float and not math.isfinite(value):
         raise YamlError(f"{event.value!r} cannot be converted to JSON{_place(event.start_mark)}")
     return value

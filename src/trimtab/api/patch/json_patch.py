@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
+
 from trimtab.api.limits import MAX_JSON_PATCH_COPIED_BYTES, MAX_JSON_PATCH_OPERATIONS
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Invalid, TooLarge
@@ -43,6 +45,13 @@ def _find(node: Any, steps: Sequence[str]) -> Any:
         if node is _MISSING:
             raise _OperationFailed
     return node
+
+
+def _encoded_size(value: Any) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:  # nested more deeply than can be encoded
+        raise _OperationFailed from None
 
 
 class _Draft:
@@ -153,7 +162,7 @@ def _move_or_copy(draft: _Draft, name: str, source: list[str], path: list[str]) 
             raise _OperationFailed
         draft.change_at(source, _remove)
     else:
-        draft.copied_bytes += len(repr(value))
+        draft.copied_bytes += _encoded_size(value)
         if draft.copied_bytes > MAX_JSON_PATCH_COPIED_BYTES:
             raise _OperationFailed
         draft.share(value)
@@ -172,7 +181,8 @@ def apply_json_patch(document: Raw, patch: Any) -> Any:
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
     if len(patch) > MAX_JSON_PATCH_OPERATIONS:
         raise TooLarge(
-            f"The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {len(patch)}", details=False
+            f"The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {len(patch)}",
+            details=False,
         )
     draft = _Draft(document)
     for operation in patch:

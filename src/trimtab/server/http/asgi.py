@@ -8,12 +8,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
+from msgspec.structs import replace
 
-from trimtab.api.limits import MAX_BODY_BYTES
+from trimtab.api.json_bounds import has_more_values
+from trimtab.api.limits import MAX_BODY_BYTES, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
 from trimtab.errors import ApiError, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
+from trimtab.server.request.body_worker import json_to_yaml
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, YAML, parse_accept, wants_pretty
 from trimtab.server.request.protobuf_responses import protobuf_response
@@ -71,7 +74,17 @@ class AsgiApplication:
             await self._send_stream(response, request, scope, receive, send)
         else:
             self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
+            if wants_yaml(request) and _is_large_json(response):
+                response = await self._as_yaml(response, request)
             await _send_response(response, request, send)
+
+    async def _as_yaml(self, response: Response, request: Request) -> Response:
+        """A large response as YAML, which takes too long to write here."""
+        try:
+            body = await self._handler.body_worker.convert(response.body, "to-yaml")
+        except ApiError as error:
+            return error_response(error, protobuf=request.protobuf_errors)
+        return replace(response, body=body, media_type=YAML)
 
     async def _send_stream(
         self, streaming_response: StreamingResponse, request: Request, scope: Scope, receive: Receive, send: Send
@@ -187,15 +200,16 @@ def _render_body(response: Response, request: Request) -> bytes:
     if response.media_type != JSON or response.verbatim:
         return response.body
     if wants_yaml(request):
-        import yaml  # noqa: PLC0415 - few responses are YAML
-
         response.media_type = YAML
-        dumper = yaml.CSafeDumper
-        text: str = yaml.dump(orjson.loads(response.body), Dumper=dumper, default_flow_style=False, allow_unicode=True)
-        return text.encode()
+        return json_to_yaml(response.body)
     if wants_pretty(request.query.get("pretty"), request.headers.get("user-agent", "")):
         return orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
     return response.body + b"\n"
+
+
+def _is_large_json(response: Response) -> bool:
+    large = len(response.body) > MAX_YAML_BYTES_IN_LOOP or has_more_values(response.body, MAX_YAML_VALUES_IN_LOOP)
+    return large and response.media_type == JSON and not response.verbatim
 
 
 def wants_yaml(request: Request) -> bool:

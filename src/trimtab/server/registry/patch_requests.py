@@ -19,6 +19,7 @@ from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
 from trimtab.server.request.body_decoding import check_depth, load_json, load_yaml
+from trimtab.server.request.body_worker import APPLY
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
@@ -27,7 +28,6 @@ from trimtab.server.resources import ObjectPath, ServedResource
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
 _BUILTIN_MEDIA = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _CUSTOM_MEDIA = (JSON_PATCH, MERGE, APPLY)
 _METADATA_ORDER = (

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api import protobuf
+from trimtab.api.json_bounds import check_depth, has_more_values, without_strings
 from trimtab.api.limits import (
     MAX_DEPTH,
     MAX_FIELD_PROBLEMS,
     MAX_NODES,
     MAX_NUMBER_LENGTH,
     MAX_PATH_LENGTH,
+    MAX_PROTOBUF_FIELDS,
     MAX_YAML_BYTES_IN_LOOP,
     MAX_YAML_TOKENS_IN_LOOP,
 )
@@ -23,8 +25,6 @@ from trimtab.server.request.go_json_errors import go_json_error
 from trimtab.server.request.negotiation import JSON, PROTOBUF, SUPPORTED_MEDIA_TYPES, YAML
 
 _JSON_MEDIA_TYPES = {"", JSON}
-_STRING_PATTERN = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
-"""A string; an unclosed one reaches to the end, so that no other search begins inside it."""
 _SPACED_KEY_PATTERN = re.compile(rb'"\s++:')
 _YAML_TOKENS = (b"\n", b",", b":", b"-", b"[", b"{", b"?")
 """Every value of a YAML text has at least one of these before or after it."""
@@ -32,7 +32,6 @@ _TYPE_META_GO_TYPE = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
 _SUMMARY_BYTES = 30
-_CONTAINER_TYPES = (dict, list)
 
 
 class DecodedBody(NamedTuple):
@@ -53,7 +52,7 @@ def _duplicate_keys(text: bytes, obj: Any) -> list[str]:
     keys = _count_keys(obj)
     if text.count(b'":') == keys and not _SPACED_KEY_PATTERN.search(text):
         return []  # every key is followed by `":`, so equal counts mean that no key is duplicate
-    if _STRING_PATTERN.sub(b"", text).count(b":") == keys:
+    if without_strings(text).count(b":") == keys:
         return []
     found: dict[str, None] = {}
     pairs = json.loads(
@@ -152,37 +151,6 @@ def _load_json_as_go(text: bytes, first_error: orjson.JSONDecodeError) -> Any:
         raise ValueError(message) from None
 
 
-def _count_nodes(text: bytes) -> int:
-    """An upper bound of the number of values in a JSON text; exact when its strings are empty."""
-    return text.count(b",") + text.count(b"{") + text.count(b"[") + 1
-
-
-def has_more_values(text: bytes, limit: int) -> bool:
-    """Whether a JSON text has more values than the limit, by counting its separators."""
-    if len(text) <= limit or _count_nodes(text) <= limit:
-        return False
-    # escaped quotes do not delimit strings; every value has at most two strings, its key and itself
-    has_many_strings = text.count(b'"') - text.count(b'\\"') > 4 * limit
-    return has_many_strings or _count_nodes(_STRING_PATTERN.sub(b"", text)) > limit
-
-
-def check_depth(obj: Any) -> None:
-    """Refuse what nests too deeply or has too long paths; not recursive, because Python's stack is short."""
-    open_: list[tuple[Any, int, int]] = [(obj, 0, 0)]
-    while open_:
-        node, depth, length = open_.pop()
-        if depth > MAX_DEPTH:
-            raise ValueError("exceeded max depth")
-        if type(node) is dict:
-            if node and length + max(map(len, node)) > MAX_PATH_LENGTH:
-                raise ValueError(f"the keys of a path are longer than {MAX_PATH_LENGTH} characters")
-            open_ += [
-                (item, depth + 1, length + len(key)) for key, item in node.items() if type(item) in _CONTAINER_TYPES
-            ]
-        elif type(node) is list:
-            open_ += [(item, depth + 1, length) for item in node if type(item) in _CONTAINER_TYPES]
-
-
 def summarize_body(body: bytes) -> str:
     if not body:
         return "<empty>"
@@ -200,7 +168,7 @@ def unrecognized_error(kind: str, reason: str, body: bytes) -> BadRequest:
 def decode_body(media_type: str, body: bytes, api_version: str, kind: str) -> DecodedBody:
     """Decode a body that should contain an object of `kind`."""
     if media_type == PROTOBUF:
-        return DecodedBody(protobuf.decode(body, api_version=api_version, kind=kind), [])
+        return DecodedBody(load_protobuf(body, api_version, kind), [])
     if media_type == YAML:
         return decode_yaml_body(body, kind)
     if media_type not in _JSON_MEDIA_TYPES:
@@ -230,6 +198,13 @@ def _go_type_name(value: Any) -> str:
         return "bool"
     names = {str: "string", list: "array", dict: "object", type(None): "null"}
     return names.get(type(value), "number")
+
+
+def load_protobuf(body: bytes, api_version: str, kind: str) -> Raw:
+    try:
+        return protobuf.decode(body, api_version=api_version, kind=kind)
+    except protobuf.TooManyFields:
+        raise TooLarge(f"Request entity too large: the message has more than {MAX_PROTOBUF_FIELDS} fields") from None
 
 
 def is_small_yaml(text: bytes) -> bool:

@@ -107,7 +107,7 @@ class _JsonScanner:
         """After a value: whether another member of a container follows."""
         while self._closings:
             after, closing = self._skip_space(), self._closings[-1]
-            if after != closing and after != _COMMA:
+            if after not in (closing, _COMMA):
                 self._raise_invalid_character(_AFTER[closing])
             self.offset += 1
             if after == _COMMA:
