@@ -28,7 +28,8 @@ from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import JSON, PROTOBUF, YAML, media_type_of
 
 APPLY = "application/apply-patch+yaml"
-_CONVERTED, _INVALID, _TOO_LARGE = range(3)
+_CONVERTED, _INVALID, _TOO_LARGE = 0, 3, 4
+"""Exit codes; Python itself ends with 1 after an exception."""
 _MAX_ERROR_BYTES = 4096
 
 
