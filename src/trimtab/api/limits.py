@@ -51,7 +51,10 @@ MAX_FIELD_PROBLEMS = 100
 MAX_ACCEPT_LENGTH = 8 * 1024
 MAX_ACCEPT_ENTRIES = 64
 MAX_QUERY_PARAMETERS = 256
+"""Characters and alternatives of an Accept header, and parameters of a query."""
 MAX_SELECTOR_LENGTH = 64 * 1024
+MAX_SELECTOR_TERMS = 1_000
+"""Characters, and requirements and values, of a label or field selector; each is compared with every object."""
 MAX_CACHED_TEXT_LENGTH = 1024
 """Longer selectors and headers are parsed each time instead of being kept."""
 MAX_CONTINUE_TOKEN_LENGTH = 8 * 1024

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
+from trimtab.api.limits import MAX_CACHED_TEXT_LENGTH
 from trimtab.api.value import Field, Value
 
 
@@ -119,9 +120,15 @@ def _parse_rule(text: str) -> LabelSelectorRequirement:
     raise InvalidSelector(f"unable to parse requirement: {text.strip()!r}")
 
 
-@lru_cache(maxsize=1024)
 def parse_selector(text: str) -> ParsedSelector:
     """A selector as clients write it: `a=b,c!=d,e in (f,g),h,!i`."""
+    return _parse_short_selector(text) if len(text) <= MAX_CACHED_TEXT_LENGTH else _parse_rules(text)
+
+
+def _parse_rules(text: str) -> ParsedSelector:
     if not text.strip():
         return ParsedSelector()
     return ParsedSelector(tuple(_parse_rule(part) for part in _split_rules(text)))
+
+
+_parse_short_selector = lru_cache(maxsize=1024)(_parse_rules)

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
+from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_WARNING_CHARACTERS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -88,5 +89,36 @@ def test_large_response_is_compressed_when_client_accepts_gzip() -> None:
         compressed = await client("GET", CONFIG_MAPS, accept_encoding="gzip")
         assert compressed.headers["content-encoding"] == "gzip"
         assert len(compressed.body) < len(plain.body) / 5
+
+    with_asgi_client(scenario)
+
+
+def test_headers_and_parameters_beyond_their_limits_are_refused_with_a_status() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        for accept in ("," * 900_000, "a/b," * 100, "application/yaml," * 100):
+            refused = await client("GET", CONFIG_MAPS, accept=accept)
+            assert (refused.status, refused.json()["reason"]) == (400, "BadRequest")
+            assert "the Accept header" in refused.json()["message"]
+        refused = await client("GET", f"{CONFIG_MAPS}?" + "a=b&" * 100_000)
+        assert "the query has more than" in refused.json()["message"]
+        assert (await client("GET", CONFIG_MAPS, accept=",,application/json,,")).status == 200
+
+    with_asgi_client(scenario)
+
+
+def test_many_unknown_fields_give_few_warning_headers() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        body = {"metadata": {"name": "a"}, **{f"field{i}": 1 for i in range(20_000)}}
+        created = await client("POST", CONFIG_MAPS, body)
+        warnings = created.headers["warning"].split("\n")
+        assert created.status == 201
+        assert warnings[0] == '299 - "unknown field \\"field0\\""'
+        assert len(warnings) == MAX_FIELD_PROBLEMS
+        strict = await client("POST", f"{CONFIG_MAPS}?fieldValidation=Strict", {**body, "metadata": {"name": "b"}})
+        assert strict.status == 400
+        assert strict.json()["message"].count("unknown field") == MAX_FIELD_PROBLEMS
+        long = {"metadata": {"name": "c"}, **{f"{'x' * 1000}{i}": 1 for i in range(100)}}
+        created = await client("POST", CONFIG_MAPS, long)
+        assert sum(map(len, created.headers["warning"].split("\n"))) < 2 * MAX_WARNING_CHARACTERS
 
     with_asgi_client(scenario)

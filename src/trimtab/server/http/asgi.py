@@ -11,14 +11,14 @@ import orjson
 from msgspec.structs import replace
 
 from trimtab.api.json_bounds import has_more_values
-from trimtab.api.limits import MAX_BODY_BYTES, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
-from trimtab.errors import ApiError, InternalError, TooLarge
+from trimtab.api.limits import MAX_BODY_BYTES, MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
+from trimtab.errors import ApiError, BadRequest, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
 from trimtab.server.request.body_worker import json_to_yaml
 from trimtab.server.request.messages import Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import JSON, YAML, parse_accept, wants_pretty
+from trimtab.server.request.negotiation import JSON, YAML, accept_error, parse_accept, wants_pretty
 from trimtab.server.request.protobuf_responses import protobuf_response
 from trimtab.server.storage.uids import random_uid
 
@@ -58,6 +58,7 @@ class AsgiApplication:
         request = _parse_request(scope)
         started = time.perf_counter()
         try:
+            _check_request(request, scope)
             request.body = await _read_body(receive)
             response = await self._handler.handle(request)
         except ApiError as error:
@@ -120,18 +121,33 @@ class _ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
+def _has_too_many_parameters(scope: Scope) -> bool:
+    return bool(scope["query_string"].count(b"&") >= MAX_QUERY_PARAMETERS)
+
+
+def _check_request(request: Request, scope: Scope) -> None:
+    if _has_too_many_parameters(scope):
+        raise BadRequest(f"the query has more than {MAX_QUERY_PARAMETERS} parameters")
+    if why := accept_error(request.headers.get("accept", "")):
+        request.headers["accept"] = JSON  # for the answer
+        raise BadRequest(why)
+
+
 def _parse_request(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     groups: list[str] = []
+    accepted: list[str] = []
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
         if key == "impersonate-group":
             groups.append(value.decode("latin-1"))
-        elif key == "accept" and key in headers:
-            headers[key] += "," + value.decode("latin-1")
+        elif key == "accept":
+            accepted.append(value.decode("latin-1"))
         else:
             headers[key] = value.decode("latin-1")
-    raw = scope["query_string"]
+    if accepted:
+        headers["accept"] = ",".join(accepted)
+    raw = b"" if _has_too_many_parameters(scope) else scope["query_string"]
     query = dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
     return Request(

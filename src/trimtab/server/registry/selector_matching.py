@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -133,7 +132,6 @@ def _field_resolver(served: ServedResource) -> Callable[[str], str]:
     return resolve
 
 
-@lru_cache(maxsize=512)
 def _parse_labels(text: str) -> ParsedSelector:
     try:
         return parse_selector(text)
