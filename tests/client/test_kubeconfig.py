@@ -4,11 +4,12 @@ import base64
 import json
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
 
-from trimtab.client.kubeconfig import TokenSource, load
+from trimtab.client.kubeconfig import TokenSource, _read, load
 from trimtab.errors import InputError
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -150,3 +151,11 @@ def test_relative_plugin_is_found_and_its_error_output_is_reported(tmp_path) -> 
 def test_repr_of_credentials_has_no_secrets(tmp_path) -> None:
     found = load(write(tmp_path / "config", token="hush", **{"client-key-data": base64.b64encode(b"key").decode()}))
     assert repr(found) == "Credentials('https://127.0.0.1:6443')"
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "a: &a [*a]", "a: &a [x]\nb: &b [*a, *a]\nc: {? [1] : 2}"])
+def test_crafted_kubeconfig_is_an_input_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(InputError, match="not a kubeconfig"):
+        _read(file)
