@@ -60,7 +60,8 @@ MAX_CACHED_TEXT_LENGTH = 1024
 MAX_CONTINUE_TOKEN_LENGTH = 8 * 1024
 
 MAX_JSON_PATH_LENGTH = 4096
-MAX_JSON_PATH_RESULTS = 10_000
-"""Values that one step of a JSON path may select; each `..` multiplies them."""
+MAX_JSON_PATH_FILTERS = 16
+MAX_JSON_PATH_STEPS = 10_000
+"""Characters and filters of a JSON path, and the values that it may visit; each `..` and each filter multiplies them."""
 MAX_SCHEDULE_LENGTH = 1024
 """Characters of a cron schedule."""
