@@ -63,5 +63,9 @@ MAX_JSON_PATH_LENGTH = 4096
 MAX_JSON_PATH_FILTERS = 16
 MAX_JSON_PATH_STEPS = 10_000
 """Characters and filters of a JSON path, and the values that it may visit; each `..` and each filter multiplies them."""
+MAX_PATTERN_LENGTH = 16 * 1024
+MAX_PATTERN_STATES = 20_000
+MAX_PATTERN_STEPS = 400_000
+"""Characters and states of a regular expression, and the states that all searches for one object may visit."""
 MAX_SCHEDULE_LENGTH = 1024
 """Characters of a cron schedule."""

@@ -14,6 +14,7 @@ from trimtab.api.field_errors import (
 )
 from trimtab.api.names import service_name_faults
 from trimtab.api.schema.fast_check import FastCheck
+from trimtab.api.schema.go_regexp import reset_match_steps
 from trimtab.api.schema.prune_and_default import compile_defaulter, compile_pruner
 from trimtab.api.schema.validation import Check, Path, Problem, compile_check
 from trimtab.api.value import Raw
@@ -59,6 +60,7 @@ class _SchemaCheck:
 
     def problems(self, value: Any) -> list[Problem]:
         found: list[Problem] = []
+        reset_match_steps()
         if not self._fast_check.accepts(value) and self._full_check is not None:
             self._full_check(value, None, found)
         return found
