@@ -67,5 +67,12 @@ MAX_PATTERN_LENGTH = 16 * 1024
 MAX_PATTERN_STATES = 20_000
 MAX_PATTERN_STEPS = 400_000
 """Characters and states of a regular expression, and the states that all searches for one object may visit."""
+MAX_PATTERNS = 1_000
+MAX_PATTERN_STATES_OF_CRD = 200_000
+"""Different regular expressions of a CustomResourceDefinition, and their states together."""
+MAX_RULES = 500
+"""CEL rules of a CustomResourceDefinition that differ; each takes half a millisecond to compile."""
+MAX_RULE_STEPS = 200_000
+"""Values that all CEL rules of one object may read; an evaluation counts as ten."""
 MAX_SCHEDULE_LENGTH = 1024
 """Characters of a cron schedule."""

@@ -53,6 +53,12 @@ def pattern_error(pattern: str) -> str:
     return compiled if isinstance(compiled, str) else ""
 
 
+def pattern_size(pattern: str) -> int:
+    """The number of states of a pattern; that of an invalid one is its length."""
+    compiled = _compile_or_explain(pattern)
+    return len(pattern) if isinstance(compiled, str) else compiled.state_count
+
+
 def go_matcher(pattern: str) -> Callable[[str], bool] | None:
     """A function that tells whether a text contains a match; None when the pattern cannot be compiled.
 
@@ -121,6 +127,10 @@ class GoMatcher:
         self._dfa_states: dict[tuple[frozenset[int], str], DfaState] = {}
         self._cached_transitions = 0
         self._matched_texts: set[str] = set()
+
+    @property
+    def state_count(self) -> int:
+        return len(self._states)
 
     def search(self, text: str) -> bool:
         if text in self._matched_texts:  # the same few reasons and names are checked again and again
