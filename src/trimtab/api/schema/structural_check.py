@@ -53,10 +53,10 @@ def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> l
     if too_many := list(_size_causes(parts)):
         return too_many
     reset_match_steps()
-    found = [cause for schema, field in named for cause in schema_causes(schema, field)]
-    return (
-        found if rule_check is None else found + [cause for part in parts for cause in _rule_errors(*part, rule_check)]
-    )
+    causes = [cause for schema, field in named for cause in schema_causes(schema, field)]
+    if rule_check is not None:
+        causes += [cause for part in parts for cause in _rule_errors(*part, rule_check)]
+    return causes
 
 
 def _all_parts(schema: Raw, field: str) -> Iterator[tuple[Raw, str]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from trimtab.api.json_bounds import check_depth
 from trimtab.api.kinds.native import codec
 from trimtab.api.limits import MAX_FIELD_PROBLEMS
 from trimtab.api.patch.apply import apply
@@ -18,10 +19,9 @@ from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
-from trimtab.server.request.body_decoding import check_depth, load_json, load_yaml
-from trimtab.server.request.body_worker import APPLY
+from trimtab.server.request.body_decoding import load_json, load_yaml
 from trimtab.server.request.messages import Request
-from trimtab.server.request.negotiation import media_type_of
+from trimtab.server.request.negotiation import APPLY, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
 from trimtab.server.resources import ObjectPath, ServedResource
 

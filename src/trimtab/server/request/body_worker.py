@@ -25,9 +25,8 @@ from trimtab.api.limits import (
 from trimtab.errors import ApiError, BadRequest, TooLarge, TooManyRequests
 from trimtab.server.request.body_decoding import is_small_yaml, load_protobuf, load_yaml, unrecognized_error
 from trimtab.server.request.messages import Request
-from trimtab.server.request.negotiation import JSON, PROTOBUF, YAML, media_type_of
+from trimtab.server.request.negotiation import APPLY, JSON, PROTOBUF, YAML, media_type_of
 
-APPLY = "application/apply-patch+yaml"
 _CONVERTED, _INVALID, _TOO_LARGE = 0, 3, 4
 """Exit codes; Python itself ends with 1 after an exception."""
 _MAX_ERROR_BYTES = 4096

@@ -8,6 +8,7 @@ from trimtab.errors import NotAcceptable
 
 JSON = "application/json"
 YAML = "application/yaml"
+APPLY = "application/apply-patch+yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 SUPPORTED_MEDIA_TYPES = f"{JSON}, {YAML}, {PROTOBUF}"
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}

@@ -12,10 +12,10 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from trimtab.api.json_bounds import has_more_values
 from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Raw
 from trimtab.errors import TooLarge
-from trimtab.server.request.body_decoding import has_more_values
 from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
