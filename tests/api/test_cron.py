@@ -33,3 +33,9 @@ def test_invalid_schedule_and_zone_are_rejected_with_the_field() -> None:
         "spec.timeZone",
     ]
     assert list(check_schedule("0 3 * * *", "", "spec")) == []
+
+
+def test_long_schedule_is_invalid() -> None:
+    long = "1," * 100_000 + "1 * * * *"
+    assert [cause.field for cause in check_schedule(long, "", "spec")] == ["spec.schedule"]
+    assert next_time(long, "", datetime(2026, 1, 1, tzinfo=UTC)) is None

@@ -68,3 +68,31 @@ def test_locations_are_the_keys_and_indexes_of_each_value() -> None:
     ]
     assert find_locations(OBJECT, ".status.numbers[-1]") == [("status", "numbers", 3)]
     assert find_locations(OBJECT, "..ip") == [("status", "pods", "one", "ip"), ("status", "pods", "two", "ip")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "." + "a" * 5000,
+        ".a[::0]",
+        ".a[-:]",
+        ".a[1:-]",
+        ".a" + "[?(@.b" * 100 + ")]" * 100,
+        "..*" * 20,
+        "..*..*..*..*",
+        "[?(@..*[?(@..*[?(@..*)])])]",
+    ],
+)
+def test_path_that_costs_too_much_or_makes_no_sense_is_invalid(path: str) -> None:
+    document: Any = 1
+    for _ in range(60):
+        document = {"a": document, "b": [1, 2, 3]}
+    with pytest.raises(InvalidJSONPath):
+        find_values(document, path)
+    assert find_values_or_empty(document, path) == []
+
+
+@pytest.mark.parametrize("path", ['.a["' + "\\x" * 1000, ".a[?(@.b" + " " * 4000 + "==x)]", ".a['" + "\\" * 4000 + "]"])
+def test_crafted_path_is_refused_in_linear_time(path: str) -> None:
+    with pytest.raises(InvalidJSONPath):
+        find_values({}, path)

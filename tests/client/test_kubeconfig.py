@@ -5,11 +5,12 @@ import json
 import os
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
 
-from trimtab.client.kubeconfig import TokenSource, load
+from trimtab.client.kubeconfig import TokenSource, _read, load
 from trimtab.errors import InputError
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -199,3 +200,11 @@ def test_renewed_certificate_files_are_read_again(tmp_path) -> None:
         os.utime(file, ns=(0, 1))
     source.current(NOON + timedelta(minutes=2))
     assert source.cert == (b"new", b"new")
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "a: &a [*a]", "a: &a [x]\nb: &b [*a, *a]\nc: {? [1] : 2}"])
+def test_crafted_kubeconfig_is_an_input_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(InputError, match="not a kubeconfig"):
+        _read(file)

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from trimtab.api.field_errors import invalid
+from trimtab.api.limits import MAX_SCHEDULE_LENGTH
 from trimtab.errors import Cause
 
 _FIELD_COUNT = 5
@@ -16,7 +17,7 @@ _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
     """The run times strictly after a time; empty when the schedule or the zone is invalid."""
     try:
-        for moment in CronSim(schedule, after.astimezone(ZoneInfo(zone or "UTC"))):
+        for moment in CronSim(schedule[:MAX_SCHEDULE_LENGTH], after.astimezone(ZoneInfo(zone or "UTC"))):
             yield moment.astimezone(after.tzinfo)
     except (CronSimError, KeyError, ValueError, OSError):
         return
@@ -36,6 +37,8 @@ def check_schedule(schedule: str, zone: str, field: str) -> Iterator[Cause]:
 
 
 def _is_cron(schedule: str) -> bool:
+    if len(schedule) > MAX_SCHEDULE_LENGTH:
+        return False
     try:
         CronSim(schedule, _ANY_DATE)
     except CronSimError:

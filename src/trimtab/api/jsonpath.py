@@ -7,18 +7,19 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from trimtab.api.limits import MAX_JSON_PATH_FILTERS, MAX_JSON_PATH_LENGTH, MAX_JSON_PATH_STEPS
 from trimtab.api.text_cache import cache_short_texts
 
 Location: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead from the document to one value."""
-PathStep: TypeAlias = Callable[[Any], Iterator[tuple[Location, Any]]]
+PathStep: TypeAlias = "Callable[[Any, StepBudget], Iterator[tuple[Location, Any]]]"
 """Maps a value to the values that one part of a path selects, each with its relative location."""
 
 _NAME = re.compile(r"(?:[^.\[\]\\]|\\.)+")
 _NUMBER = re.compile(r"-?\d+\Z")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?\Z")
-_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1""")
-_COMPARISON = re.compile(r"(.*?)\s*(==|!=|<=|>=|<|>)\s*(.*)\Z", re.DOTALL)
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*+)\1""")
+_COMPARISON = re.compile("==|!=|<=|>=|<|>")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -26,14 +27,30 @@ class InvalidJSONPath(ValueError):
     """The text is not a valid JSON path; the message is for its author."""
 
 
+class TooManySteps(InvalidJSONPath):
+    """The path selects so many values on its way that it is not followed to its end."""
+
+
+class StepBudget:
+    """Counts the values that a search visits; each `..` and each filter multiplies them."""
+
+    def __init__(self) -> None:
+        self._remaining = MAX_JSON_PATH_STEPS
+
+    def count(self) -> None:
+        self._remaining -= 1
+        if self._remaining < 0:
+            raise TooManySteps(f"the path selects more than {MAX_JSON_PATH_STEPS} values on its way")
+
+
 def find_values(document: Any, path: str) -> list[Any]:
     """All values at the path, in document order; raises InvalidJSONPath."""
-    return [value for _, value in _apply_steps(parse_path(path), document)]
+    return [value for _, value in _apply_steps(parse_path(path), document, StepBudget())]
 
 
 def find_locations(document: Any, path: str) -> list[Location]:
     """The locations of all values at the path; raises InvalidJSONPath."""
-    return [place for place, _ in _apply_steps(parse_path(path), document)]
+    return [place for place, _ in _apply_steps(parse_path(path), document, StepBudget())]
 
 
 def find_values_or_empty(document: Any, path: str) -> list[Any]:
@@ -44,15 +61,19 @@ def find_values_or_empty(document: Any, path: str) -> list[Any]:
         return []
 
 
-def _apply_steps(steps: Sequence[PathStep], document: Any) -> list[tuple[Location, Any]]:
+def _apply_steps(steps: Sequence[PathStep], document: Any, budget: StepBudget) -> list[tuple[Location, Any]]:
     found: list[tuple[Location, Any]] = [((), document)]
     for step in steps:
-        found = [((*place, *further), inner) for place, value in found for further, inner in step(value)]
+        found = [((*place, *further), inner) for place, value in found for further, inner in step(value, budget)]
     return found
 
 
 @cache_short_texts(2048)
 def parse_path(path: str) -> tuple[PathStep, ...]:
+    if len(path) > MAX_JSON_PATH_LENGTH:
+        raise InvalidJSONPath(f"the path is longer than {MAX_JSON_PATH_LENGTH} characters")
+    if path.count("?(") > MAX_JSON_PATH_FILTERS:
+        raise InvalidJSONPath(f"the path has more than {MAX_JSON_PATH_FILTERS} filters")
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()
@@ -109,15 +130,24 @@ def _parse_bracket(inner: str, path: str) -> PathStep:
     if _NUMBER.match(inner):
         return _index_step(int(inner))
     if (cut := _SLICE.match(inner)) is not None:
-        return _slice_step(slice(*(int(bound) if bound else None for bound in cut.groups())))
+        return _slice_step(_parse_slice(cut, path))
     names = [match[2] for match in _QUOTED.finditer(inner)]
     if names and not _QUOTED.sub("", inner).strip(", "):
         chosen = [_child_step(_unescape(name)) for name in names]
-        return lambda value: (found for step in chosen for found in step(value))
+        return lambda value, budget: (found for step in chosen for found in step(value, budget))
     if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)+", inner):
         several = [_index_step(int(number)) for number in inner.split(",")]
-        return lambda value: (found for step in several for found in step(value))
+        return lambda value, budget: (found for step in several for found in step(value, budget))
     raise InvalidJSONPath(f"cannot parse [{inner}] in {path!r}")
+
+
+def _parse_slice(cut: re.Match[str], path: str) -> slice:
+    try:
+        bounds = slice(*(int(bound) if bound else None for bound in cut.groups()))
+        bounds.indices(0)  # refuses a step of zero
+    except ValueError as error:
+        raise InvalidJSONPath(f"cannot parse [{cut[0]}] in {path!r}: {error}") from None
+    return bounds
 
 
 def _unescape(name: str) -> str:
@@ -125,40 +155,46 @@ def _unescape(name: str) -> str:
 
 
 def _child_step(name: str) -> PathStep:
-    def step(value: Any) -> Iterator[tuple[Location, Any]]:
+    def step(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
         if isinstance(value, dict) and name in value:
+            budget.count()
             yield (name,), value[name]
 
     return step
 
 
 def _index_step(index: int) -> PathStep:
-    def step(value: Any) -> Iterator[tuple[Location, Any]]:
+    def step(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
         if isinstance(value, list) and -len(value) <= index < len(value):
+            budget.count()
             yield (index % len(value),), value[index]
 
     return step
 
 
 def _slice_step(bounds: slice) -> PathStep:
-    def step(value: Any) -> Iterator[tuple[Location, Any]]:
+    def step(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
         if isinstance(value, list):
-            yield from (((index,), value[index]) for index in range(*bounds.indices(len(value))))
+            for index in range(*bounds.indices(len(value))):
+                budget.count()
+                yield (index,), value[index]
 
     return step
 
 
-def _children(value: Any) -> Iterator[tuple[Location, Any]]:
+def _children(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    yield from (((key,), inner) for key, inner in inside)
+    for key, inner in inside:
+        budget.count()
+        yield (key,), inner
 
 
 def _recursive_step(name: str) -> PathStep:
-    def step(value: Any) -> Iterator[tuple[Location, Any]]:
+    def step(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
         if isinstance(value, dict):
-            yield from _children(value) if name == "*" else _child_step(name)(value)
-        for place, inner in _children(value):
-            yield from (((*place, *further), deeper) for further, deeper in step(inner))
+            yield from _children(value, budget) if name == "*" else _child_step(name)(value, budget)
+        for place, inner in _children(value, budget):
+            yield from (((*place, *further), deeper) for further, deeper in step(inner, budget))
 
     return step
 
@@ -166,22 +202,23 @@ def _recursive_step(name: str) -> PathStep:
 def _filter_step(condition: str) -> PathStep:
     holds = _parse_condition(condition)
 
-    def step(value: Any) -> Iterator[tuple[Location, Any]]:
-        yield from ((place, item) for place, item in _children(value) if holds(item))
+    def step(value: Any, budget: StepBudget) -> Iterator[tuple[Location, Any]]:
+        yield from ((place, item) for place, item in _children(value, budget) if holds(item, budget))
 
     return step
 
 
-def _parse_condition(text: str) -> Callable[[Any], bool]:
-    comparison = _COMPARISON.match(text) if _operator_outside_quotes(text) else None
+def _parse_condition(text: str) -> Callable[[Any, StepBudget], bool]:
+    comparison = _COMPARISON.search(text) if _operator_outside_quotes(text) else None
     if comparison is None:
         steps = _operand_steps(text)
-        return lambda item: bool(_apply_steps(steps, item))
-    left, right, compare = _parse_operand(comparison[1]), _parse_operand(comparison[3]), _COMPARE[comparison[2]]
+        return lambda item, budget: bool(_apply_steps(steps, item, budget))
+    left, right = _parse_operand(text[: comparison.start()].rstrip()), _parse_operand(text[comparison.end() :].lstrip())
+    compare = _COMPARE[comparison[0]]
 
-    def holds(item: Any) -> bool:
+    def holds(item: Any, budget: StepBudget) -> bool:
         try:
-            return compare(*_as_comparable(left(item), right(item)))
+            return compare(*_as_comparable(left(item, budget), right(item, budget)))
         except TypeError:
             return False
 
@@ -198,19 +235,19 @@ def _operand_steps(text: str) -> tuple[PathStep, ...]:
     return parse_path(text[1:] or ".")
 
 
-def _parse_operand(text: str) -> Callable[[Any], Any]:
+def _parse_operand(text: str) -> Callable[[Any, StepBudget], Any]:
     if text.startswith("@"):
         steps = _operand_steps(text)
-        return lambda item: next((value for _, value in _apply_steps(steps, item)), None)
+        return lambda item, budget: next((value for _, value in _apply_steps(steps, item, budget)), None)
     quoted = _QUOTED.fullmatch(text)
     if quoted is not None:
         plain = _unescape(quoted[2])
-        return lambda _: plain
+        return lambda *_: plain
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise InvalidJSONPath(f"{text!r} is neither a string, a number nor a path") from None
-    return lambda _: value
+    return lambda *_: value
 
 
 def _as_comparable(left: Any, right: Any) -> tuple[Any, Any]:

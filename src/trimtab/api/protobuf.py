@@ -8,18 +8,37 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
+import orjson
+
+from trimtab.api.json_bounds import check_depth
 from trimtab.api.kinds.native.fields import SCALARS, NativeField, has_message, message, message_name
+from trimtab.api.limits import MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_FIELDS
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
 MAGIC = b"k8s\x00"
-_MAX_DEPTH = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SECONDS = 253402300799  # the last second of the year 9999, the end of RFC 3339
 
 
 class MalformedProtobuf(ValueError):
     """The bytes are not a valid protobuf message of their type."""
+
+
+class TooManyFields(Exception):
+    """The message has more fields than may be decoded here."""
+
+
+class _FieldCounter:
+    """Counts the fields of a message and of what it contains."""
+
+    def __init__(self, limit: int) -> None:
+        self._remaining = limit
+
+    def count(self) -> None:
+        self._remaining -= 1
+        if self._remaining < 0:
+            raise TooManyFields
 
 
 def _read_varint(body: bytes, at: int) -> tuple[int, int]:
@@ -37,10 +56,11 @@ def _read_varint(body: bytes, at: int) -> tuple[int, int]:
             raise MalformedProtobuf("proto: integer overflow")
 
 
-def _iter_fields(body: bytes) -> Iterator[tuple[int, int, Any]]:
+def _iter_fields(body: bytes, counter: _FieldCounter) -> Iterator[tuple[int, int, Any]]:
     """Each field as (number, wire type, value)."""
     at = 0
     while at < len(body):
+        counter.count()
         key, at = _read_varint(body, at)
         number, wire = key >> 3, key & 7
         if number == 0:
@@ -102,9 +122,9 @@ def _decode_scalar(type_: str, value: Any) -> Any:
     return base64.b64encode(_expect_bytes(value)).decode()
 
 
-def _decode_time(body: bytes, micro: bool) -> str | None:
+def _decode_time(body: bytes, micro: bool, counter: _FieldCounter) -> str | None:
     seconds = nanos = 0
-    for number, _, value in _iter_fields(body):
+    for number, _, value in _iter_fields(body, counter):
         if number == 1:
             seconds = _to_signed(value, 64)
         elif number == 2:
@@ -123,16 +143,16 @@ def _decode_json(body: bytes) -> Any:
     if not body:
         return None
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
         raise MalformedProtobuf("invalid JSON inside the message") from None
 
 
-def _decode_special(type_: str, body: bytes, depth: int) -> Any:
+def _decode_special(type_: str, body: bytes, depth: int, counter: _FieldCounter) -> Any:
     if type_ in ("Time", "MicroTime"):
-        return _decode_time(body, type_ == "MicroTime")
+        return _decode_time(body, type_ == "MicroTime", counter)
     parts: dict[int, list[Any]] = {}
-    for number, _, value in _iter_fields(body):
+    for number, _, value in _iter_fields(body, counter):
         parts.setdefault(number, []).append(value)
     first = {number: values[-1] for number, values in parts.items()}
     if type_ == "Quantity":
@@ -145,19 +165,19 @@ def _decode_special(type_: str, body: bytes, depth: int) -> Any:
         return _decode_json(_expect_bytes(first.get(1, b"")))
     if type_ == "ExtraValue":
         return [_decode_text(_expect_bytes(value)) for value in parts.get(1, [])]
-    return _decode_schema_choice(type_, parts, depth)
+    return _decode_schema_choice(type_, parts, depth, counter)
 
 
-def _decode_schema_choice(type_: str, parts: dict[int, list[Any]], depth: int) -> Any:
+def _decode_schema_choice(type_: str, parts: dict[int, list[Any]], depth: int, counter: _FieldCounter) -> Any:
     props = "apiextensions.v1.JSONSchemaProps"
     if type_ == "JSONSchemaPropsOrBool":
         if 2 in parts:
-            return _decode_message(props, _expect_bytes(parts[2][-1]), depth)
+            return _decode_message(props, _expect_bytes(parts[2][-1]), depth, counter)
         return bool(_to_signed(parts.get(1, [0])[-1], 64))
     if 1 in parts:
-        return _decode_message(props, _expect_bytes(parts[1][-1]), depth)
+        return _decode_message(props, _expect_bytes(parts[1][-1]), depth, counter)
     if type_ == "JSONSchemaPropsOrArray":
-        return [_decode_message(props, _expect_bytes(item), depth) for item in parts.get(2, [])]
+        return [_decode_message(props, _expect_bytes(item), depth, counter) for item in parts.get(2, [])]
     return [_decode_text(_expect_bytes(item)) for item in parts.get(2, [])]
 
 
@@ -166,53 +186,54 @@ def _fields_by_number(name: str) -> dict[int, NativeField]:
     return {field.number: field for field in message(name).declared_fields}
 
 
-def _decode_one(type_: str, value: Any, depth: int) -> Any:
+def _decode_one(type_: str, value: Any, depth: int, counter: _FieldCounter) -> Any:
     if type_ in SCALARS:
         return _decode_scalar(type_, value)
     if "." in type_:
-        return _decode_message(type_, _expect_bytes(value), depth + 1)
-    return _decode_special(type_, _expect_bytes(value), depth + 1)
+        return _decode_message(type_, _expect_bytes(value), depth + 1, counter)
+    return _decode_special(type_, _expect_bytes(value), depth + 1, counter)
 
 
-def _decode_packed(type_: str, body: bytes) -> Iterator[Any]:
+def _decode_packed(type_: str, body: bytes, counter: _FieldCounter) -> Iterator[Any]:
     at = 0
     while at < len(body):
+        counter.count()
         value, at = _read_varint(body, at)
         yield _decode_scalar(type_, value)
 
 
-def _decode_map_entry(field: NativeField, body: bytes, depth: int) -> tuple[str, Any]:
+def _decode_map_entry(field: NativeField, body: bytes, depth: int, counter: _FieldCounter) -> tuple[str, Any]:
     key, value = "", None
-    for number, _, part in _iter_fields(body):
+    for number, _, part in _iter_fields(body, counter):
         if number == 1:
             key = _decode_text(_expect_bytes(part))
         elif number == 2:
-            value = _decode_one(field.type, part, depth)
+            value = _decode_one(field.type, part, depth, counter)
     return key, value if value is not None else {"string": "", "bytes": ""}.get(field.type)
 
 
-def _decode_message(name: str, body: bytes, depth: int) -> Raw:
-    if depth > _MAX_DEPTH:
+def _decode_message(name: str, body: bytes, depth: int, counter: _FieldCounter) -> Raw:
+    if depth > MAX_PROTOBUF_DEPTH:
         raise MalformedProtobuf("the message is nested too deeply")
     fields = _fields_by_number(name)
     out: Raw = {}
-    for number, wire, value in _iter_fields(body):
+    for number, wire, value in _iter_fields(body, counter):
         field = fields.get(number)
         if field is None:
             continue
         if field.shape == "inline":
-            out.update(_decode_message(field.type, _expect_bytes(value), depth + 1))
+            out.update(_decode_message(field.type, _expect_bytes(value), depth + 1, counter))
         elif field.shape == "map":
-            key, item = _decode_map_entry(field, _expect_bytes(value), depth)
+            key, item = _decode_map_entry(field, _expect_bytes(value), depth, counter)
             out.setdefault(field.name, {})[key] = item
         elif field.shape == "list":
             items = out.setdefault(field.name, [])
             if wire == 2 and field.type in ("int32", "int64", "bool"):
-                items.extend(_decode_packed(field.type, value))
+                items.extend(_decode_packed(field.type, value, counter))
             else:
-                items.append(_decode_one(field.type, value, depth))
+                items.append(_decode_one(field.type, value, depth, counter))
         else:
-            item = _decode_one(field.type, value, depth)
+            item = _decode_one(field.type, value, depth, counter)
             if item is not None and not (field.omit_zero and not item):
                 out[field.name] = item
     return out
@@ -224,36 +245,44 @@ class ProtobufEnvelope(NamedTuple):
     raw: bytes
 
 
-def decode_envelope(body: bytes) -> ProtobufEnvelope:
+def decode_envelope(body: bytes, counter: _FieldCounter | None = None) -> ProtobufEnvelope:
     """The apiVersion and kind that a body names, and its undecoded contents."""
+    counter = counter or _FieldCounter(MAX_PROTOBUF_FIELDS)
     if not body.startswith(MAGIC):
         raise MalformedProtobuf(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
     head = raw = b""
-    for number, _, value in _iter_fields(body[4:]):
+    for number, _, value in _iter_fields(body[4:], counter):
         if number == 1:
             head = _expect_bytes(value)
         elif number == 2:
             raw = _expect_bytes(value)
-    names = {number: _decode_text(_expect_bytes(value)) for number, _, value in _iter_fields(head) if number in (1, 2)}
+    names = {
+        number: _decode_text(_expect_bytes(value))
+        for number, _, value in _iter_fields(head, counter)
+        if number in (1, 2)
+    }
     return ProtobufEnvelope(names.get(1, ""), names.get(2, ""), raw)
 
 
-def decode(body: bytes, *, api_version: str = "", kind: str = "") -> Raw:
+def decode(body: bytes, *, api_version: str = "", kind: str = "", max_fields: int = MAX_PROTOBUF_FIELDS) -> Raw:
     """The JSON form of a protobuf body; `api_version` and `kind` are used where the body does not name its own.
 
-    Raises `BadRequest` for any malformed body.
+    Raises `BadRequest` for any malformed body, and `TooManyFields`.
     """
+    counter = _FieldCounter(max_fields)
     try:
-        envelope = decode_envelope(body)
+        envelope = decode_envelope(body, counter)
         body_version, body_kind = envelope.api_version or api_version, envelope.kind or kind
         name = message_name(body_version, body_kind)
         if not has_message(name):
             raise BadRequest(f'no kind "{body_kind}" is registered for version "{body_version}"')
-        return {"apiVersion": body_version, "kind": body_kind, **_decode_message(name, envelope.raw, 0)}
-    except MalformedProtobuf as error:
+        found = {"apiVersion": body_version, "kind": body_kind, **_decode_message(name, envelope.raw, 0, counter)}
+        check_depth(found)
+    except ValueError as error:
         raise BadRequest(str(error)) from None
+    return found
 
 
 def _encode_key(number: int, wire: int) -> bytes:

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -463,7 +463,9 @@ def _decode_event(line: bytes) -> WatchEvent:
         raise fault_from_status(obj, code if type(code) is int else 500)
     if not _is_object(obj):
         raise ApiError("the server sent a watch event whose object has no metadata")
-    return WatchEvent(kind, obj)
+    if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        raise ApiError(f"the server sent a watch event of the unknown type {kind[:50]!r}")
+    return WatchEvent(cast("Any", kind), obj)
 
 
 def _query_string(parameters: Mapping[str, str | int]) -> str:

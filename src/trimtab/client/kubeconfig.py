@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.errors import InputError
 
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -133,10 +132,10 @@ def _merge(files: list[Path]) -> dict[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(file.read_text()) or {}
+        document = load_yaml(file.read_text(), FILE) or {}
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (YamlError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: not a kubeconfig: {error}") from error
     if not isinstance(document, dict):
         raise InputError(f"{file}: not a kubeconfig: a mapping was expected")

@@ -5,25 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from trimtab.api.value import Raw
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml_documents
 from trimtab.errors import InputError
-
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-
-
-class KubernetesYamlLoader(_SafeLoader):  # type: ignore[misc]
-    """Reads YAML as Kubernetes does: a timestamp is a string, with or without quotes."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-MAX_FILE_CHARACTERS = 64 << 20
 
 
 class Document(NamedTuple):
@@ -49,15 +33,15 @@ def _read_file(file: str) -> Iterator[Document]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as fault:
         raise InputError(f"cannot read {file}: {fault}") from fault
-    if len(text) > MAX_FILE_CHARACTERS:
-        raise InputError(f"{file} is larger than {MAX_FILE_CHARACTERS >> 20} MiB")
+    if len(text) > FILE.size:
+        raise InputError(f"{file} is larger than {FILE.size >> 20} MiB")
     position = 0
     try:
-        for document in yaml.load_all(text, Loader=KubernetesYamlLoader):
+        for document in load_yaml_documents(text, FILE):
             position += 1
             if document is not None:
                 yield from _flatten_lists(document, file, position)
-    except yaml.YAMLError as fault:
+    except YamlError as fault:
         raise InputError(f"{file}, document {position + 1}: not YAML: {fault}") from fault
 
 

@@ -5,14 +5,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trimtab.api.jsonpath import InvalidJSONPath, Location, find_locations
+from trimtab.api.limits import MAX_JSON_PATH_LENGTH
 from trimtab.api.value import Raw
 
-_SELECT = re.compile(r"\[\]\s*\|\s*select\(\s*(\.[^=!]+?)\s*(==|!=)\s*(\"[^\"]*\"|-?\d+|true|false)\s*\)\s*\|\s*(?=\.)")
+_SELECT = re.compile(
+    r"\[\]\s*+\|\s*+select\(\s*+(\.[^=!\s]++)\s*+(==|!=)\s*+(\"[^\"]*\"|-?\d+|true|false)\s*+\)\s*+\|\s*+(?=\.)"
+)
 _JQ_PATH = re.compile(r"""(\.[A-Za-z_][\w-]*|\.?\[(?:"[^"]*"|-?\d+|\*|\?\(@[^)]*\))\])+\Z""")
 
 
 def jq_to_json_path(expression: str) -> str:
     """The JSON path of a jq path: names, indexes, `[]` and `select(.name == "x")` are supported."""
+    if len(expression) > MAX_JSON_PATH_LENGTH:
+        raise InvalidJSONPath(f"JQ expression error: it is longer than {MAX_JSON_PATH_LENGTH} characters")
     text = _SELECT.sub(lambda found: f"[?(@{found[1]}{found[2]}{found[3]})]", expression.strip())
     text = text.replace("[]", "[*]").replace(".[", "[")
     if not _JQ_PATH.match(text):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
-import yaml
 
 from trimtab import plugins
 from trimtab.api.kind import kind_of
@@ -16,6 +15,7 @@ from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
 from trimtab.api.value import Raw
+from trimtab.api.yaml_documents import YamlError, load_yaml
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import RecordEvent, Ref
@@ -62,12 +62,12 @@ def read_config(data: dict[str, str]) -> ReschedulerConfig:
     known = {one.name: one.args for one in objectives.values()}
     try:
         if "policy.yaml" in data:
-            policy = read_policy(yaml.safe_load(data["policy.yaml"]) or {})
+            policy = read_policy(load_yaml(data["policy.yaml"]) or {})
             # the policy decides which moves are worthwhile; settings beside it decide how carefully they are made
-            own = yaml.safe_load(data.get("rescheduler.yaml", "")) or {"preset": "aggressive"}
+            own = load_yaml(data.get("rescheduler.yaml", "")) or {"preset": "aggressive"}
             return ReschedulerConfig(read_settings(own, known), policy)
-        return ReschedulerConfig(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
-    except yaml.YAMLError as fault:
+        return ReschedulerConfig(read_settings(load_yaml(data.get("rescheduler.yaml", "")), known))
+    except YamlError as fault:
         raise InputError(f"not YAML: {fault}") from fault
 
 

@@ -40,7 +40,7 @@ from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.nonresource_paths import NonResourcePaths
 from trimtab.server.registry.cel_rules import new_rule_evaluator
-from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_causes
+from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_validator
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
@@ -88,7 +88,8 @@ class ApiServer:
         discover(kind_modules)
         self.store = store
         self.catalogue = ResourceCatalogue()
-        self.object_schema = ObjectSchema(new_rule_evaluator(), {CRD: schema_causes})
+        cel = new_rule_evaluator()
+        self.object_schema = ObjectSchema(cel, {CRD: schema_validator(cel.compile_error if cel else None)})
         self.authorizer = Authorizer(store)
         self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))

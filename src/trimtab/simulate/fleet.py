@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import yaml
 
 from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, int_value, milli_value
 from trimtab.api.value import Field, QuantityText, Value
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.errors import InputError
 
 MAX_LEASE_RENEWALS_PER_SECOND = 50
@@ -180,8 +180,8 @@ def read_fleet(path: Path) -> FleetPlan:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     try:
-        return parse_fleet(yaml.safe_load(text))
-    except yaml.YAMLError as error:
+        return parse_fleet(load_yaml(text, FILE))
+    except YamlError as error:
         raise InputError(f"{path} is not YAML: {error}") from error
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from fault

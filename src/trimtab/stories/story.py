@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import yaml
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Field, Raw, Value
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml, load_yaml_documents
 from trimtab.controllers.settings import SETTINGS
 from trimtab.errors import InputError
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
@@ -201,10 +201,10 @@ def as_names(names: Names) -> tuple[str, ...]:
 def read_story(path: Path) -> Story:
     """The story of a file; an invalid one raises `InputError`."""
     try:
-        found = parse_story(yaml.safe_load(path.read_text(encoding="utf-8")))
+        found = parse_story(load_yaml(path.read_text(encoding="utf-8"), FILE))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
-    except yaml.YAMLError as error:
+    except YamlError as error:
         raise InputError(f"{path} is not YAML: {error}") from error
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from fault
@@ -221,8 +221,8 @@ def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
         except OSError as error:
             raise InputError(f"cannot read {folder / given}: {error}") from error
         try:
-            yield from (document for document in yaml.safe_load_all(text) if document)
-        except yaml.YAMLError as error:
+            yield from (document for document in load_yaml_documents(text, FILE) if document)
+        except YamlError as error:
             raise InputError(f"{folder / given} is not YAML: {error}") from error
     elif isinstance(given, list):
         for one in given:

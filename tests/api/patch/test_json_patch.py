@@ -96,3 +96,50 @@ def test_total_size_of_copies_is_limited() -> None:
     grow = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
     with pytest.raises(Invalid):
         apply_json_patch({"a": ["x" * 1000]}, grow)
+
+
+class CountingDict(dict):
+    """Counts how often it is copied."""
+
+    copies = 0
+
+    def keys(self):
+        CountingDict.copies += 1
+        return super().keys()
+
+
+def test_many_operations_copy_a_container_once() -> None:
+    CountingDict.copies = 0
+    document = {"spec": CountingDict({f"k{i}": i for i in range(1000)})}
+    patch = [{"op": "add", "path": f"/spec/n{i}", "value": i} for i in range(10_000)]
+    patched = apply_json_patch(document, patch)
+    assert len(patched["spec"]) == 11_000
+    assert len(document["spec"]) == 1000
+    assert CountingDict.copies <= 1
+
+
+def test_copied_value_and_its_source_change_independently() -> None:
+    document = {"a": {"list": [{"x": 1}]}}
+    patch = [
+        {"op": "add", "path": "/a/list/-", "value": {"x": 2}},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "replace", "path": "/b/list/0/x", "value": 3},
+        {"op": "replace", "path": "/a/list/1/x", "value": 4},
+    ]
+    assert apply_json_patch(document, patch) == {
+        "a": {"list": [{"x": 1}, {"x": 4}]},
+        "b": {"list": [{"x": 3}, {"x": 2}]},
+    }
+    assert document == {"a": {"list": [{"x": 1}]}}
+    assert patch[0]["value"] == {"x": 2}
+
+
+def test_copy_of_a_value_that_cannot_be_encoded_fails() -> None:
+    wrap = [
+        {"op": "add", "path": "/t", "value": {}},
+        {"op": "move", "from": "/q", "path": "/t/a"},
+        {"op": "move", "from": "/t", "path": "/q"},
+    ]
+    patch = [{"op": "add", "path": "/q", "value": 1}, *wrap * 1500, {"op": "copy", "from": "/q", "path": "/r"}]
+    with pytest.raises(Invalid):
+        apply_json_patch({}, patch)

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.api.patch import strategic_merge
 from trimtab.api.patch.merge_schema import native_merge_schema
 from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.errors import BadRequest
@@ -87,3 +88,29 @@ def test_item_without_merge_key_is_a_bad_request() -> None:
 def test_unknown_directive_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="unknown patch type found"):
         apply_strategic_patch(pod({"name": "a"}), pod({"$patch": "frob", "name": "a"}), POD)
+
+
+def test_long_lists_merge_with_one_lookup_per_item(monkeypatch) -> None:
+    looked_up = 0
+    original = strategic_merge._hashable
+
+    def counting(value: Any) -> Any:
+        nonlocal looked_up
+        looked_up += 1
+        return original(value)
+
+    monkeypatch.setattr(strategic_merge, "_hashable", counting)
+    count = 3000
+    before = pod(*({"name": f"c{i}", "image": "a"} for i in range(count)))
+    patch = pod(*({"name": f"c{i}", "image": "b"} for i in reversed(range(count))))
+    patch["spec"]["$setElementOrder/containers"] = [{"name": f"c{i}"} for i in reversed(range(count))]
+    patched = apply_strategic_patch(before, patch, POD)
+    assert names(patched) == [f"c{i}" for i in reversed(range(count))]
+    assert looked_up < 40 * count
+    finalizers = [f"f{i}" for i in range(count)]
+    merged = apply_strategic_patch(
+        {"metadata": {"finalizers": finalizers}}, {"metadata": {"finalizers": finalizers}}, POD
+    )
+    assert merged["metadata"]["finalizers"] == finalizers
+    dropped = {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers[1:]}}
+    assert apply_strategic_patch(merged, dropped, POD)["metadata"]["finalizers"] == ["f0"]

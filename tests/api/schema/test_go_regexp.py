@@ -1,12 +1,13 @@
 """Patterns match as in Go, in time linear in the length of the text."""
 
+import random
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.api.schema.go_regexp import StepLimitExceeded, go_finder, go_matcher, pattern_error
+from trimtab.api.schema.go_regexp import StepLimitExceeded, go_finder, go_matcher, pattern_error, reset_match_steps
 
 PATTERNS = [
     "a|bc*", "^a+$", "(ab)+c?", "a{2,3}b", "[^ab]", r"\d+\.\d*", r"\bab\b", r"a\Bb", "(?i)Ab", "(?s)a.b", "a.b", "a*?b", "",
@@ -21,13 +22,113 @@ def test_dollar_matches_only_at_the_very_end() -> None:
     assert not matches("a\n")
 
 
-def test_invalid_pattern_has_gos_error_and_go_only_syntax_is_ignored() -> None:
-    assert pattern_error("(") == "missing closing ): `(`"
-    assert pattern_error("a)") == "unexpected ): `a)`"
-    assert pattern_error("[a") == "missing closing ]: `[a`"
-    assert pattern_error(r"\p{L}") == ""
-    assert go_matcher(r"\p{L}") is None
-    assert go_matcher("(?=a)") is None
+@pytest.mark.parametrize(
+    ("pattern", "error"),
+    [
+        ("(", "missing closing ): `(`"),
+        ("a)", "unexpected ): `a)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("[]", "missing closing ]: `[]`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a|+", "missing argument to repetition operator: `+`"),
+        ("(?i)*", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a++", "invalid nested repetition operator: `++`"),
+        ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("a{3,2}", "invalid repeat count: `{3,2}`"),
+        ("((a{100}){100}){100}", "invalid repeat count: `{100}`"),
+        ("(((){1000}){1000}){1000}", "invalid repeat count: `{1000}`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+        ("(?<=a)", "invalid or unsupported Perl syntax: `(?<=`"),
+        ("(?>a)", "invalid or unsupported Perl syntax: `(?>`"),
+        ("(?#a)", "invalid or unsupported Perl syntax: `(?#`"),
+        ("(?x)a", "invalid or unsupported Perl syntax: `(?x`"),
+        ("(?P=n)", "invalid or unsupported Perl syntax: `(?P`"),
+        ("(?P<n-m>a)", "invalid named capture: `(?P<n-m>`"),
+        ("(?P<n>a)(?P<n>b)", "invalid named capture: `(?P<n>`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+        (r"(a)\1", r"invalid escape sequence: `\1`"),
+        (r"a\Z", r"invalid escape sequence: `\Z`"),
+        (r"\u1234", r"invalid escape sequence: `\u`"),
+        (r"\C", r"invalid escape sequence: `\C`"),
+        (r"\x{110000}", r"invalid escape sequence: `\x`"),
+        ("[z-a]", "invalid character class range: `z-a`"),
+        ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+        (r"\p{Nonsense}", r"invalid character class range: `\p{Nonsense}`"),
+        (r"\p", r"invalid character class range: `\p`"),
+        (r"[a\p{Greek}]", r"invalid character class range: `\p{Greek}`"),
+        ("(a{500}|b{500}c{500}){2}" * 20, "expression too large: `"),
+        ("a" * 20_000, "expression too large: it is longer than"),
+    ],
+)
+def test_pattern_that_cannot_be_compiled_has_gos_error(pattern: str, error: str) -> None:
+    assert pattern_error(pattern).startswith(error)
+    assert go_matcher(pattern) is None
+    assert go_finder(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        (r"^\p{L}+$", ["aé日"], ["1", "a1", ""]),
+        (r"^\pL\PL$", ["a1"], ["ab"]),
+        (r"^[\p{Lu}\p{Nd}_]+$", ["A1_", "É٣"], ["a"]),
+        (r"^\P{L}$", ["1"], ["a"]),
+        (r"^\p{^L}$", ["1"], ["a"]),
+        (r"^[^\p{L}]$", ["1"], ["a"]),
+        (r"^\p{Any}\z", ["x"], ["", "xy"]),
+        (r"\Aab\z", ["ab"], ["ab\n", "cab"]),
+        ("a(?i)b", ["ab", "aB"], ["Ab"]),
+        ("(?:a(?i)b)c", ["aBc"], ["aBC", "Abc"]),
+        ("(?i:a)b", ["Ab"], ["AB"]),
+        ("(?i)[a-c]{2}", ["Ab"], ["Ad"]),
+        ("(?i-s:a.b)", ["AxB"], ["a\nb"]),
+        ("(?s).", ["\n"], [""]),
+        ("(?m)^b$", ["a\nb\nc", "b"], ["ab"]),
+        ("^b(?m:$)", ["b\nc"], ["a\nb"]),
+        ("(?P<year>[0-9]{4})-(?<month>[0-9]{2})", ["2026-10"], ["20-10"]),
+        (r"^\Qa.b*\Ec$", ["a.b*c"], ["axbc"]),
+        (r"^\x41\x{1F600}\101$", ["A\U0001f600A"], ["A"]),
+        (r"^[\x{4e00}-\x{9fff}]+$", ["日本"], ["a"]),
+        ("^[[:^alpha:]]$", ["1"], ["a"]),
+        ("^[[:alpha:][:digit:]-]+$", ["a-1"], ["_"]),
+        ("^[]a]+$", ["]a"], ["b"]),
+        ("^[a-]+$", ["a-"], ["b"]),
+        (r"^[\d\-z]+$", ["1-z"], ["y"]),
+        ("^a{,2}$", ["a{,2}"], ["a", "aa"]),
+        ("^a{$", ["a{"], ["a"]),
+        ("^a{2,}$", ["aaa"], ["a"]),
+        (r"^\s$", [" ", "\t"], ["\v", "x"]),
+        (r"^\/\_\-$", ["/_-"], ["a"]),
+        ("^(?:)$", [""], ["a"]),
+    ],
+)
+def test_syntax_of_go_is_understood(pattern: str, matching: list[str], other: list[str]) -> None:
+    matches = go_matcher(pattern)
+    assert matches is not None, pattern_error(pattern)
+    reset_match_steps()
+    assert [text for text in matching if not matches(text)] == []
+    assert [text for text in other if matches(text)] == []
+
+
+def test_searches_for_one_object_share_a_limit_of_steps() -> None:
+    matches = go_matcher("(a|b)*a(a|b){18}$")
+    assert matches is not None
+    text = "".join(random.Random(1).choices("ab", k=200_000))
+    reset_match_steps()
+    with pytest.raises(StepLimitExceeded):
+        matches(text + "c")
+    with pytest.raises(StepLimitExceeded):
+        matches(text[:1000] + "d")
+    reset_match_steps()
+    assert not matches(text[:1000] + "d")
+
+
+@given(st.text(alphabet="ab()[]{}|*+?^$.\\pPLdwzAQE-:1,i", max_size=25))
+def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
+    assert (go_matcher(pattern) is None) == bool(pattern_error(pattern))
 
 
 def test_deeply_nested_pattern_is_rejected() -> None:

@@ -1,11 +1,14 @@
 """Pruning, defaulting and validation of whole objects by a structural schema."""
 
+import random
 import sys
 from typing import Any
 
 import pytest
 
 from api.schema.gizmo_schema import GIZMO
+from trimtab.api.limits import MAX_RULE_STEPS
+from trimtab.api.schema import structural as structural_module
 from trimtab.api.schema.structural import CelError, StructuralSchema
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -166,3 +169,55 @@ def test_validation_of_every_write_takes_work_linear_in_the_size_of_the_object()
     none, ten, hundred = (calls_to_validate(items) for items in (0, 10, 100))
     assert none < 300
     assert hundred - none <= 11 * (ten - none)
+
+
+def test_rules_of_one_object_share_a_budget() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]}}
+        },
+    }
+    calls = 0
+
+    def count(expression: str, schema: Raw, value: Any, old: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        return True
+
+    structural = StructuralSchema(schema)
+    assert structural.check({"list": [1] * 1000}, None, count) == []
+    assert calls == 1000
+    (cause,) = structural.check({"list": [1] * MAX_RULE_STEPS}, None, count)
+    assert "running out of cost budget" in cause.message
+    assert calls < 1000 + MAX_RULE_STEPS / 10
+
+
+def test_old_items_of_a_map_list_are_indexed_once(monkeypatch) -> None:
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "string", "maxLength": 1}}}
+    keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item}
+    calls = 0
+    original = structural_module._item_key
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(structural_module, "_item_key", counting)
+    count = 500
+    old = {"list": [{"name": f"n{i}", "v": "aa"} for i in range(count)]}
+    new = {"list": [{"name": f"n{i}", "v": "aa" if i else "bb"} for i in reversed(range(count))]}
+    found = StructuralSchema({"type": "object", "properties": {"list": keyed}}).check(new, old)
+    assert [cause.field for cause in found] == [f"list[{count - 1}].v"]
+    assert calls < 10 * count
+
+
+def test_pattern_that_cannot_be_decided_does_not_match() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}
+    (cause,) = StructuralSchema(schema).check({"a": "x"})
+    assert "cannot be checked" in cause.message
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a|b)*a(a|b){200}c"}}}
+    text = "".join(random.Random(1).choices("ab", k=50_000))
+    (cause,) = StructuralSchema(schema).check({"a": text})
+    assert "takes too many steps" in cause.message

@@ -4,6 +4,7 @@ import pytest
 
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
+from trimtab.api.limits import MAX_PATTERNS, MAX_RULES
 from trimtab.api.schema.from_types import crd
 from trimtab.api.schema.structural_check import definition_causes
 from trimtab.api.value import Raw
@@ -109,3 +110,54 @@ def test_schema_that_is_not_structural_is_rejected_with_reason_and_field(
 @pytest.mark.parametrize("kind", [k for k in kinds.values() if k.custom], ids=lambda kind: kind.id)
 def test_our_own_definitions_are_structural(kind: Kind) -> None:
     assert definition_causes(crd(kind)) == []
+
+
+def with_pattern(pattern: str) -> Raw:
+    return {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", r"\p{Greek}", "a++", r"a\Z", "(" * 200 + ")" * 200])
+def test_pattern_that_cannot_be_enforced_is_refused_with_its_path(pattern: str) -> None:
+    (message,) = messages(with_pattern(pattern))
+    assert message.startswith(f"{ROOT}.properties[a].pattern: Invalid value: ")
+    assert "must be a valid regular expression, but isn't: error parsing regexp: " in message
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_pattern_in_a_branch_is_checked(keyword: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", keyword: [{"pattern": "(?=a)"}]}}}
+    assert [m.partition(": ")[0] for m in messages(schema)] == [f"{ROOT}.properties[a].{keyword}[0].pattern"]
+    schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"pattern": "("}}}}
+    assert [m.partition(": ")[0] for m in messages(schema)] == [f"{ROOT}.properties[a].not.pattern"]
+
+
+def test_size_of_all_patterns_and_rules_together_is_bounded() -> None:
+    many = {f"p{i}": {"type": "string", "pattern": f"a{i}"} for i in range(MAX_PATTERNS + 1)}
+    large = {f"p{i}": {"type": "string", "pattern": f"a{i}[a-z]{{1,1000}}"} for i in range(MAX_PATTERNS)}
+    for properties in (many, large):
+        (message,) = messages({"type": "object", "properties": properties})
+        assert message.startswith("spec.versions: Forbidden: the patterns of all schemas are too large")
+    rules = [{"rule": f"self.a != {i}"} for i in range(MAX_RULES + 1)]
+    (message,) = messages({"type": "object", "x-kubernetes-validations": rules})
+    assert "different rules" in message
+
+
+def test_rule_that_does_not_compile_is_refused_with_its_path() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "x-kubernetes-validations": [{"rule": "good"}, {"rule": "bad", "messageExpression": "bad"}],
+                },
+            }
+        },
+    }
+    found = definition_causes(definition(schema), lambda text, is_condition: f"{text} {is_condition}" * (text == "bad"))
+    where = f"{ROOT}.properties[a].items.x-kubernetes-validations[1]"
+    assert [(cause.field, cause.message) for cause in found] == [
+        (f"{where}.rule", 'Invalid value: "bad": bad True'),
+        (f"{where}.messageExpression", 'Invalid value: "bad": bad False'),
+    ]

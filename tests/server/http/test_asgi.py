@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
+from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_WARNING_CHARACTERS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -115,13 +116,25 @@ def test_request_line_is_bounded(path: str, code: int) -> None:
     with_asgi_client(scenario)
 
 
+def test_headers_and_parameters_beyond_their_limits_are_refused_with_a_status() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        for accept in ("," * 60_000, "a/b," * 100, "application/yaml," * 100):
+            refused = await client("GET", CONFIG_MAPS, accept=accept)
+            assert (refused.status, refused.json()["reason"]) == (400, "BadRequest")
+            assert "the Accept header" in refused.json()["message"]
+        refused = await client("GET", f"{CONFIG_MAPS}?" + "a=b&" * 1_000)
+        assert "the query has more than" in refused.json()["message"]
+        assert (await client("GET", CONFIG_MAPS, accept=",,application/json,,")).status == 200
+
+    with_asgi_client(scenario)
+
+
 def test_headers_are_bounded() -> None:
     async def scenario(client: AsgiClient) -> None:
         response = await client("GET", "/version", user=None, accept="x" * 70_000)
         assert (response.status, response.json()["reason"]) == (431, "RequestHeaderFieldsTooLarge")
         many = {f"x_{number}": "" for number in range(1_001)}
         assert (await client("GET", "/version", user=None, **many)).status == 431
-        assert (await client("GET", "/version", user=None, accept="application/json," * 1_000)).status == 200
 
     with_asgi_client(scenario)
 
@@ -145,5 +158,23 @@ def test_distinct_long_paths_of_anonymous_callers_do_not_stay_in_memory() -> Non
             assert tracemalloc.get_traced_memory()[0] < 2_000_000
         finally:
             tracemalloc.stop()
+
+    with_asgi_client(scenario)
+
+
+def test_many_unknown_fields_give_few_warning_headers() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        body = {"metadata": {"name": "a"}, **{f"field{i}": 1 for i in range(20_000)}}
+        created = await client("POST", CONFIG_MAPS, body)
+        warnings = created.headers["warning"].split("\n")
+        assert created.status == 201
+        assert warnings[0] == '299 - "unknown field \\"field0\\""'
+        assert len(warnings) == MAX_FIELD_PROBLEMS
+        strict = await client("POST", f"{CONFIG_MAPS}?fieldValidation=Strict", {**body, "metadata": {"name": "b"}})
+        assert strict.status == 400
+        assert strict.json()["message"].count("unknown field") == MAX_FIELD_PROBLEMS
+        long = {"metadata": {"name": "c"}, **{f"{'x' * 1000}{i}": 1 for i in range(100)}}
+        created = await client("POST", CONFIG_MAPS, long)
+        assert sum(map(len, created.headers["warning"].split("\n"))) < 2 * MAX_WARNING_CHARACTERS
 
     with_asgi_client(scenario)

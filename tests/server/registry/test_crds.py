@@ -1,8 +1,12 @@
 """Kinds defined by CustomResourceDefinitions."""
 
 import asyncio
+import json
+
+import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.server.registry.crds import schema_validator
 
 
 def gizmo_definition() -> dict:
@@ -74,5 +78,90 @@ def test_new_kind_changes_the_etags_of_discovery_documents() -> None:
         assert (changed.status, b"gizmos" in changed.body) == (200, True)
         added = set((await wire("GET", "/openapi/v3")).json()["paths"]) - set(index.json()["paths"])
         assert added == {"apis/example.com/v1"}
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        ({"pattern": "(?=a)"}, "pattern"),
+        ({"x-kubernetes-validations": [{"rule": "self.size =="}]}, "x-kubernetes-validations[0].rule"),
+        ({"x-kubernetes-validations": [{"rule": "unknown(self)"}]}, "x-kubernetes-validations[0].rule"),
+        ({"x-kubernetes-validations": [{"rule": "1 + 1"}]}, "x-kubernetes-validations[0].rule"),
+        (
+            {"x-kubernetes-validations": [{"rule": "true", "messageExpression": "nothing +"}]},
+            "x-kubernetes-validations[0].messageExpression",
+        ),
+    ],
+)
+def test_definition_with_an_expression_that_cannot_be_enforced_is_refused(part: dict, field: str) -> None:
+    pytest.importorskip("cel_expr_python")
+
+    async def scenario(wire: AsgiClient) -> None:
+        definition = gizmo_definition()
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["name"] = {
+            "type": "string",
+            **part,
+        }
+        refused = await wire("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        assert (refused.status, refused.json()["reason"]) == (422, "Invalid")
+        (cause,) = refused.json()["details"]["causes"]
+        assert cause["field"] == f"spec.validation.openAPIV3Schema.properties[name].{field}"
+
+    with_asgi_client(scenario)
+
+
+def test_pattern_with_unicode_classes_is_enforced() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        definition = gizmo_definition()
+        properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        properties["name"] = {"type": "string", "pattern": r"^\p{L}+$"}
+        assert (await wire("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)).status == 201
+        await asyncio.sleep(0.1)
+        gizmos = "/apis/example.com/v1/namespaces/default/gizmos"
+        head = {"apiVersion": "example.com/v1", "kind": "Gizmo"}
+        assert (await wire("POST", gizmos, {**head, "metadata": {"name": "a"}, "name": "é日"})).status == 201
+        refused = await wire("POST", gizmos, {**head, "metadata": {"name": "b"}, "name": "1"})
+        assert refused.status == 422
+        assert r"should match '^\p{L}+$'" in refused.json()["message"]
+
+    with_asgi_client(scenario)
+
+
+def test_definition_stored_before_a_check_existed_still_gets_its_status() -> None:
+    old = gizmo_definition()
+    old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["name"] = {"type": "string", "pattern": "("}
+    validate = schema_validator(None)
+    assert validate({**old, "status": {}}, old) == []
+    assert [cause.field for cause in validate(old, None)] == [
+        "spec.validation.openAPIV3Schema.properties[name].pattern"
+    ]
+
+
+@pytest.mark.parametrize("levels", [20, 60, 95])
+def test_deeply_nested_definition_is_served_and_a_deeper_one_is_refused(levels: int) -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        gizmos = "/apis/example.com/v1/namespaces/default/gizmos"
+
+        def nested(depth: int) -> dict:
+            definition = gizmo_definition()
+            inner: dict = {"type": "string", "default": "x"}
+            for _ in range(depth):
+                inner = {"type": "object", "properties": {"a": inner}}
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["deep"] = inner
+            return definition
+
+        created = await wire("POST", definitions, nested(levels - 5))
+        assert created.status == 201, created.body[:300]
+        await asyncio.sleep(0.1)
+        value: object = "y"
+        for _ in range(levels - 5):
+            value = {"a": value}
+        gizmo = {"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "deep": value}
+        assert (await wire("POST", gizmos, gizmo)).status == 201
+        assert (await wire("GET", gizmos)).json()["items"][0]["deep"] == value
+        assert (await wire("POST", definitions, json.dumps(nested(levels + 100)).encode())).status == 400
 
     with_asgi_client(scenario)

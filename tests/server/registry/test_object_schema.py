@@ -8,10 +8,10 @@ from schema_objects import SchemaCase, definitions, full_objects, generate_cases
 
 from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS
+from trimtab.api.limits import MAX_BODY_BYTES
 from trimtab.errors import ApiError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.resources import ResourceCatalogue
@@ -94,7 +94,7 @@ def test_object_with_one_wrong_field_is_accepted_or_refused(definition: dict[str
         (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400, "BadRequest"),
         (b'{"metadata":{"name":"Bad_Name"}}', 422, "Invalid"),
         (b'{"metadata":{"name":"x"},"data":{"k":1}}', 400, "BadRequest"),
-        (b'{"data":"' + b"x" * BODY_LIMIT + b'"}', 413, "RequestEntityTooLarge"),
+        (b'{"data":"' + b"x" * MAX_BODY_BYTES + b'"}', 413, "RequestEntityTooLarge"),
     ],
 )
 def test_bad_bodies_are_refused_with_a_status(body: bytes, status: int, reason: str) -> None:

@@ -2,13 +2,17 @@
 
 import pytest
 
+from trimtab.api.limits import MAX_ACCEPT_ENTRIES
 from trimtab.errors import NotAcceptable
 from trimtab.server.request.negotiation import (
     JSON,
     PROTOBUF,
     YAML,
+    AcceptEntry,
     ResponseFormat,
+    accept_error,
     negotiate_format,
+    parse_accept,
     prefers_protobuf,
     wants_pretty,
 )
@@ -62,3 +66,11 @@ def test_curl_gets_indented_json_unless_pretty_is_false() -> None:
 def test_protobuf_is_preferred_only_when_listed_first() -> None:
     assert prefers_protobuf(f"{PROTOBUF},{JSON}")
     assert not prefers_protobuf(f"{JSON},{PROTOBUF}")
+
+
+def test_accept_header_is_read_up_to_a_limit() -> None:
+    assert parse_accept("," * 1_000_000) == parse_accept("") == (AcceptEntry("", {}),)
+    assert len(parse_accept("text/html," * 10_000)) == MAX_ACCEPT_ENTRIES
+    assert "longer than" in accept_error("," * 10_000)
+    assert "alternatives" in accept_error("a/b," * (MAX_ACCEPT_ENTRIES + 1))
+    assert accept_error("application/json,*/*;q=0.1") == ""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from trimtab.api.limits import MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS
 from trimtab.errors import BadRequest, Invalid
 from trimtab.server.request.options import (
     encode_continue_token,
@@ -72,3 +73,25 @@ def test_delete_options_come_from_the_body_before_the_query() -> None:
 def test_orphan_dependents_excludes_propagation_policy() -> None:
     with pytest.raises(Invalid, match="cannot be both set"):
         parse_delete_options({"orphanDependents": True, "propagationPolicy": "Orphan"}, {})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "1" * 10_000},
+        {"limit": str(1 << 63)},
+        {"timeoutSeconds": "9" * 400},
+        {"timeoutSeconds": "9" * 30},
+        {"labelSelector": "a" * (MAX_SELECTOR_LENGTH + 1)},
+        {"labelSelector": "a," * MAX_SELECTOR_TERMS},
+        {"fieldSelector": "metadata.name=a," * MAX_SELECTOR_TERMS},
+    ],
+)
+def test_parameter_beyond_its_limit_is_a_bad_request(query: dict[str, str]) -> None:
+    with pytest.raises(BadRequest, match=r"out of range|too long"):
+        parse_list_options(query)
+
+
+def test_long_continue_token_is_invalid() -> None:
+    with pytest.raises(BadRequest, match="continue key is not valid"):
+        validate_list_options(parse_list_options({"continue": "e" * 1_000_000}))

@@ -3,11 +3,14 @@
 import base64
 
 import orjson
+import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
 from server.config_maps import CONFIG_MAPS, create_config_maps
 from trimtab.api.kind import Kind
+from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Object
+from trimtab.errors import TooLarge
 from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import encode_item, encode_object, labels_of, pack, unpack
 from trimtab.store.records import StoredEntry
@@ -66,3 +69,15 @@ def test_string_data_of_secrets_is_stored_as_base64() -> None:
         assert base64.b64decode(response.json()["data"]["k"]) == b"v"
 
     with_asgi_client(scenario)
+
+
+def test_object_beyond_a_limit_is_not_stored() -> None:
+    deep: object = 1
+    for _ in range(300):
+        deep = [deep]
+    large = {"text": "x" * MAX_OBJECT_BYTES}
+    many = {"list": [0] * (MAX_OBJECT_NODES + 1)}
+    for spec, why in (({"deep": deep}, "cannot be stored"), (large, "bytes"), (many, "values")):
+        with pytest.raises(TooLarge, match=why):
+            pack({**GIZMO, "spec": spec})
+    assert pack({**GIZMO, "spec": {"text": "," * (MAX_OBJECT_NODES + 1)}})

@@ -133,21 +133,24 @@ def _merge_items(live: list[Any], config: list[Any], schema: MergeSchema) -> lis
 
 def _merge_order(live: list[str], config: list[str]) -> list[str]:
     """Both lists merged, each element once: the order of the configuration holds, live-only elements are inserted."""
-    shared = [element for element in config if element in live]
+    known, wanted = set(live), set(config)
+    shared = [element for element in config if element in known]
     merged: list[str] = []
     done: set[str] = set()
-    at = 0
+    at = placed = 0
     for element in config:
-        following = next((other for other in shared if other not in done), None)
+        while placed < len(shared) and shared[placed] in done:
+            placed += 1
+        following = shared[placed] if placed < len(shared) else None
         while at < len(live) and live[at] != element:
-            if live[at] not in config:
+            if live[at] not in wanted:
                 merged.append(live[at])
             elif live[at] not in done and live[at] == following:
                 break  # a shared element is placed when the configuration reaches it
             at += 1
         merged.append(element)
         done.add(element)
-    return merged + [element for element in live[at:] if element not in config]
+    return merged + [element for element in live[at:] if element not in wanted]
 
 
 def _is_owned(kept: FieldSet | None, *, declared: bool) -> bool:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
+
+from trimtab.api.limits import MAX_JSON_PATCH_COPIED_BYTES, MAX_JSON_PATCH_OPERATIONS
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Invalid, TooLarge
 
-MAX_OPERATIONS = 10_000
-MAX_COPIED_BYTES = 3 * 1024 * 1024
 _MISSING = object()
 
 
@@ -46,51 +47,72 @@ def _find(node: Any, steps: Sequence[str]) -> Any:
     return node
 
 
-def _change_at(node: Any, steps: Sequence[str], change: Callable[[Any, str], Any]) -> Any:
-    """A copy of `node` in which the container of the last step is changed; what is off the path is shared."""
-    if len(steps) == 1:
-        return change(node, steps[0])
-    inner = _child(node, steps[0])
-    if inner is _MISSING:
-        raise _OperationFailed
-    changed = _change_at(inner, steps[1:], change)
-    if isinstance(node, dict):
-        return {**node, steps[0]: changed}
-    at = _parse_index(steps[0], len(node))
-    return [*node[:at], changed, *node[at + 1 :]]
+def _encoded_size(value: Any) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:  # nested more deeply than can be encoded
+        raise _OperationFailed from None
 
 
-def _add(value: Any) -> Callable[[Any, str], Any]:
-    def change(node: Any, step: str) -> Any:
+class _Draft:
+    """A document that changes step by step: a container is copied when it is first changed, all others are shared."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+        self._owned: dict[int, Any] = {}
+        """The copies, by identity; they are kept, so that no other object gets their identity."""
+        self.copied_bytes = 0
+
+    def _own(self, node: Any) -> Any:
+        if id(node) in self._owned:
+            return node
+        copied = dict(node) if isinstance(node, dict) else list(node)
+        self._owned[id(copied)] = copied
+        return copied
+
+    def share(self, value: Any) -> None:
+        """Copy the containers of a value again before they change: it is now in the document twice."""
+        pending = [value]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, dict | list):
+                self._owned.pop(id(node), None)
+                pending.extend(node.values() if isinstance(node, dict) else node)
+
+    def change_at(self, steps: Sequence[str], change: Callable[[Any, str], None]) -> None:
+        """Change the container of the last step; it and what contains it are copies then."""
+        if not isinstance(_find(self.document, steps[:-1]), dict | list):
+            raise _OperationFailed
+        node = self.document = self._own(self.document)
+        for step in steps[:-1]:
+            at = step if isinstance(node, dict) else _parse_index(step, len(node))
+            node[at] = node = self._own(node[at])
+        change(node, steps[-1])
+
+
+def _add(value: Any) -> Callable[[Any, str], None]:
+    def change(node: Any, step: str) -> None:
         if isinstance(node, dict):
-            return {**node, step: value}
-        if isinstance(node, list):
-            at = len(node) if step == "-" else _parse_index(step, len(node) + 1)
-            return [*node[:at], value, *node[at:]]
-        raise _OperationFailed
+            node[step] = value
+        else:
+            node.insert(len(node) if step == "-" else _parse_index(step, len(node) + 1), value)
 
     return change
 
 
-def _replace(value: Any) -> Callable[[Any, str], Any]:
-    def change(node: Any, step: str) -> Any:
+def _replace(value: Any) -> Callable[[Any, str], None]:
+    def change(node: Any, step: str) -> None:
         if _child(node, step) is _MISSING:
             raise _OperationFailed
-        if isinstance(node, dict):
-            return {**node, step: value}
-        at = _parse_index(step, len(node))
-        return [*node[:at], value, *node[at + 1 :]]
+        node[step if isinstance(node, dict) else _parse_index(step, len(node))] = value
 
     return change
 
 
-def _remove(node: Any, step: str) -> Any:
+def _remove(node: Any, step: str) -> None:
     if _child(node, step) is _MISSING:
         raise _OperationFailed
-    if isinstance(node, dict):
-        return {key: value for key, value in node.items() if key != step}
-    at = _parse_index(step, len(node))
-    return [*node[:at], *node[at + 1 :]]
+    del node[step if isinstance(node, dict) else _parse_index(step, len(node))]
 
 
 def json_equal(left: Any, right: Any) -> bool:
@@ -115,32 +137,36 @@ def _test_value(document: Any, operation: Raw) -> None:
         raise _OperationFailed
 
 
-def _apply_operation(document: Any, operation: Raw, copied: list[int]) -> Any:
+def _apply_operation(draft: _Draft, operation: Raw) -> None:
     name = operation.get("op")
     path = _parse_pointer(operation.get("path"))
     if name in ("add", "replace"):
         if "value" not in operation:
             raise _OperationFailed
         change = _add if name == "add" else _replace
-        return _change_at(document, path, change(operation["value"]))
-    if name == "remove":
-        return _change_at(document, path, _remove)
-    if name == "test":
-        _test_value(document, operation)
-        return document
-    if name not in ("move", "copy"):
+        draft.change_at(path, change(operation["value"]))
+    elif name == "remove":
+        draft.change_at(path, _remove)
+    elif name == "test":
+        _test_value(draft.document, operation)
+    elif name in ("move", "copy"):
+        _move_or_copy(draft, name, _parse_pointer(operation.get("from")), path)
+    else:
         raise _OperationFailed
-    source = _parse_pointer(operation.get("from"))
-    value = _find(document, source)
+
+
+def _move_or_copy(draft: _Draft, name: str, source: list[str], path: list[str]) -> None:
+    value = _find(draft.document, source)
     if name == "move":
         if path[: len(source)] == source and len(path) > len(source):
             raise _OperationFailed
-        document = _change_at(document, source, _remove)
+        draft.change_at(source, _remove)
     else:
-        copied[0] += len(repr(value))
-        if copied[0] > MAX_COPIED_BYTES:
+        draft.copied_bytes += _encoded_size(value)
+        if draft.copied_bytes > MAX_JSON_PATCH_COPIED_BYTES:
             raise _OperationFailed
-    return _change_at(document, path, _add(value))
+        draft.share(value)
+    draft.change_at(path, _add(value))
 
 
 def rejection_error() -> Invalid:
@@ -153,15 +179,15 @@ def apply_json_patch(document: Raw, patch: Any) -> Any:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         found = "object" if isinstance(patch, dict) else type(patch).__name__
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
-    if len(patch) > MAX_OPERATIONS:
+    if len(patch) > MAX_JSON_PATCH_OPERATIONS:
         raise TooLarge(
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}", details=False
+            f"The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {len(patch)}",
+            details=False,
         )
-    result: Any = document
-    copied = [0]
+    draft = _Draft(document)
     for operation in patch:
         try:
-            result = _apply_operation(result, operation, copied)
-        except _OperationFailed:
+            _apply_operation(draft, operation)
+        except (_OperationFailed, RecursionError):
             raise rejection_error() from None
-    return result
+    return draft.document

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from trimtab.api.patch.go_values import format_go_value
-from trimtab.api.patch.json_patch import json_equal
 from trimtab.api.patch.merge_schema import UNKNOWN_SCHEMA, MergeSchema
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
@@ -87,11 +88,10 @@ def _merge_key_value(item: Any, schema: MergeSchema) -> Any:
 
 def _merge_list(original: list[Any], patch: list[Any], schema: MergeSchema) -> list[Any]:
     if not schema.patch_key:
-        merged = [item for index, item in enumerate([*original, *patch]) if item not in [*original, *patch][:index]]
-        return _sort_items(merged, patch, original, schema)
-    items = list(original)
+        return _sort_items(_without_repetitions([*original, *patch]), patch, original, schema)
     replace = False
     changes = []
+    deleted = set()
     for change in patch:
         if not isinstance(change, dict):
             raise BadRequest(f"expected map[string]interface{{}} for list item, got {format_go_value(change)}")
@@ -99,20 +99,22 @@ def _merge_list(original: list[Any], patch: list[Any], schema: MergeSchema) -> l
         if directive == "replace":
             replace = True
         elif directive == "delete":
-            deleted = _merge_key_value(change, schema)
-            items = [item for item in items if not json_equal(_merge_key_value(item, schema), deleted)]
+            deleted.add(_hashable(_merge_key_value(change, schema)))
         else:
             changes.append(change)
     if replace:
         return [_without_directives(change) for change in changes]
+    items = [item for item in original if not deleted or _hashable(_merge_key_value(item, schema)) not in deleted]
     return _sort_items(_merge_items(list(items), changes, schema), changes, items, schema)
 
 
 def _merge_items(items: list[Any], changes: Sequence[Raw], schema: MergeSchema) -> list[Any]:
+    places: dict[Any, int] = {}
+    for index, item in enumerate(items if changes else ()):
+        places.setdefault(_hashable(_merge_key_value(item, schema)), index)
     for change in changes:
-        wanted = _merge_key_value(change, schema)
-        at = next((i for i, item in enumerate(items) if json_equal(_merge_key_value(item, schema), wanted)), None)
-        if at is None:
+        at = places.setdefault(_hashable(_merge_key_value(change, schema)), len(items))
+        if at == len(items):
             items.append(_without_directives(change))
         else:
             items[at] = _merge_map(items[at], change, schema.item)
@@ -125,7 +127,8 @@ def _apply_list_directives(merged: Raw, original: Raw, patch: Raw, schema: Merge
         if key.startswith(_DELETE_FROM_LIST) and isinstance(value, list):
             name = key.removeprefix(_DELETE_FROM_LIST)
             if isinstance(merged.get(name), list):
-                merged[name] = [item for item in merged[name] if item not in value]
+                removed = set(map(_hashable, value))
+                merged[name] = [item for item in merged[name] if _hashable(item) not in removed]
                 if not merged[name]:
                     del merged[name]
     for key, value in patch.items():
@@ -155,35 +158,55 @@ def _live_order(live: Any, patch: Any, schema: MergeSchema) -> list[Any]:
     """The live order as kube-apiserver computes it: new items take the positions of deleted ones at the end."""
     before = live if isinstance(live, list) else []
     changes = [item for item in patch if isinstance(item, dict)] if isinstance(patch, list) else []
-    deleted = [_item_identity(item, schema) for item in changes if item.get(_PATCH) == "delete"]
+    deleted = {_item_identity(item, schema) for item in changes if item.get(_PATCH) == "delete"}
     kept = [item for item in before if _item_identity(item, schema) not in deleted]
-    known = [_item_identity(item, schema) for item in kept]
+    known = {_item_identity(item, schema) for item in kept}
     new = [item for item in changes if _PATCH not in item and _item_identity(item, schema) not in known]
     return [*kept, *new][: len(before)]
 
 
 def _item_identity(item: Any, schema: MergeSchema) -> Any:
-    return item.get(schema.patch_key) if isinstance(item, dict) and schema.patch_key else item
+    """What makes two items the same, in a form that can be looked up."""
+    return _hashable(item.get(schema.patch_key) if isinstance(item, dict) and schema.patch_key else item)
+
+
+def _hashable(value: Any) -> Any:
+    """A form in which values that are equal as JSON are equal: true is not 1, but 1 is 1.0."""
+    if isinstance(value, bool):
+        return (value,)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if isinstance(value, dict | list) else value
+
+
+def _without_repetitions(items: list[Any]) -> list[Any]:
+    first: dict[Any, Any] = {}
+    for item in items:
+        first.setdefault(_hashable(item), item)
+    return list(first.values())
 
 
 def _sort_items(items: list[Any], order: list[Any], before: list[Any], schema: MergeSchema) -> list[Any]:
     """Items in `order` come in that order; each of the others stays before the items that it preceded in `before`."""
-    ranks = [_item_identity(item, schema) for item in order]
-    positions = [_item_identity(item, schema) for item in before]
+    ranks = _first_positions(order, schema)
+    positions = _first_positions(before, schema)
     named = [item for item in items if _item_identity(item, schema) in ranks]
-    named.sort(key=lambda item: ranks.index(_item_identity(item, schema)))
+    named.sort(key=lambda item: ranks[_item_identity(item, schema)])
     others = [item for item in items if _item_identity(item, schema) not in ranks]
     result: list[Any] = []
+    taken = 0
     for item in named:
-        identity = _item_identity(item, schema)
-        while others and identity in positions and _is_before(positions, _item_identity(others[0], schema), identity):
-            result.append(others.pop(0))
+        place = positions.get(_item_identity(item, schema), -1)
+        while taken < len(others) and 0 <= positions.get(_item_identity(others[taken], schema), place) < place:
+            result.append(others[taken])
+            taken += 1
         result.append(item)
-    return result + others
+    return result + others[taken:]
 
 
-def _is_before(positions: list[Any], one: Any, other: Any) -> bool:
-    return one in positions and positions.index(one) < positions.index(other)
+def _first_positions(items: list[Any], schema: MergeSchema) -> dict[Any, int]:
+    positions: dict[Any, int] = {}
+    for index, item in enumerate(items):
+        positions.setdefault(_item_identity(item, schema), index)
+    return positions
 
 
 def apply_strategic_patch(document: Raw, patch: Any, schema: MergeSchema) -> Raw:

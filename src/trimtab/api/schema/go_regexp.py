@@ -5,100 +5,101 @@ are parsed by Python's parser and compiled into an NFA; a search follows all its
 character, and caches the resulting DFA states and transitions.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from re import _constants, _parser  # type: ignore[attr-defined]  # the only parser of patterns that Python has
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-op: Any = _constants
-_MAX_STATES = 20_000
+from trimtab.api.limits import MAX_PATTERN_LENGTH, MAX_PATTERN_STATES, MAX_PATTERN_STEPS
+from trimtab.api.schema.go_regexp_syntax import (
+    At,
+    Char,
+    CharPredicate,
+    Choice,
+    Group,
+    InvalidPattern,
+    Items,
+    Node,
+    Repeat,
+    is_word_char,
+    parse_go_pattern,
+)
+
 _MAX_CACHED_TRANSITIONS = 20_000
 _MAX_CACHED_TEXTS = 1024
 _MAX_CACHED_TEXT_LENGTH = 128
 _END = ""
-_POSIX = {
-    "[:alpha:]": "A-Za-z",
-    "[:digit:]": "0-9",
-    "[:alnum:]": "A-Za-z0-9",
-    "[:upper:]": "A-Z",
-    "[:lower:]": "a-z",
-    "[:space:]": r"\s",
-    "[:word:]": r"\w",
-    "[:xdigit:]": "0-9A-Fa-f",
-    "[:punct:]": r"!-/:-@\[-`{-~",
-}
-_GO_MESSAGES = {
-    "missing ), unterminated subpattern": "missing closing ): `{}`",
-    "unbalanced parenthesis": "unexpected ): `{}`",
-    "unterminated character set": "missing closing ]: `{}`",
-    "nothing to repeat": "missing argument to repetition operator: `{}`",
-}
-
-CharPredicate = Callable[[str], bool]
-"""Whether a state consumes this character."""
 
 
-class UnsupportedPattern(Exception):
-    """The pattern contains a construct that Go does not have, or is too large."""
-
-
-def _translate(pattern: str) -> str:
-    """Python syntax for a Go pattern. `$` means the very end in Go; Python's `$` also matches before a last newline."""
-    for name, members in _POSIX.items():
-        pattern = pattern.replace(name, members)
-    out, in_class, i = [], False, 0
-    while i < len(pattern):
-        char = pattern[i]
-        if char == "\\" and i + 1 < len(pattern):
-            out.append(r"\Z" if pattern[i + 1] == "z" else pattern[i : i + 2])
-            i += 2
-            continue
-        if char == "[" and not in_class:
-            in_class = True
-        elif char == "]" and in_class:
-            in_class = False
-        out.append(r"\Z" if char == "$" and not in_class else char)
-        i += 1
-    return "".join(out)
-
-
-@lru_cache(maxsize=4096)
-def pattern_error(pattern: str) -> str:
-    """Why Go cannot parse a pattern; empty when it can, or when only Python cannot."""
+def _compile(pattern: str) -> "GoFinder":
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise InvalidPattern(f"expression too large: it is longer than {MAX_PATTERN_LENGTH} characters")
     try:
-        _parser.parse(_translate(pattern), re.ASCII)
-    except re.error as error:
-        at = error.pos or 0
-        where = {"unterminated character set": pattern[at:], "nothing to repeat": pattern[at : at + 1]}
-        return _GO_MESSAGES.get(error.msg, "").format(where.get(error.msg, pattern))
-    except (RecursionError, OverflowError):
-        return f"expression nests too deeply: `{pattern}`"
-    return ""
-
-
-@lru_cache(maxsize=4096)
-def go_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """A function that tells whether a text contains a match; None when the pattern cannot be compiled here."""
-    try:
-        parsed = _parser.parse(_translate(pattern), re.ASCII)
-        return GoMatcher(parsed, parsed.state.flags).search
-    except (re.error, UnsupportedPattern, RecursionError, OverflowError):
-        return None
+        return GoFinder(parse_go_pattern(pattern))
+    except _TooManyStates:
+        raise InvalidPattern(f"expression too large: `{pattern}`") from None
 
 
 @lru_cache(maxsize=1024)
-def go_finder(pattern: str) -> "GoFinder | None":
-    """Finds the first match of the pattern; None when the pattern cannot be compiled here."""
+def _compile_or_explain(pattern: str) -> "GoFinder | str":
     try:
-        parsed = _parser.parse(_translate(pattern), re.ASCII)
-        return GoFinder(parsed, parsed.state.flags)
-    except (re.error, UnsupportedPattern, RecursionError, OverflowError):
-        return None
+        return _compile(pattern)
+    except InvalidPattern as error:
+        return str(error)
+
+
+def pattern_error(pattern: str) -> str:
+    """Why a pattern cannot be compiled, in Go's words; empty when it can."""
+    compiled = _compile_or_explain(pattern)
+    return compiled if isinstance(compiled, str) else ""
+
+
+def pattern_size(pattern: str) -> int:
+    """The number of states of a pattern; that of an invalid one is its length."""
+    compiled = _compile_or_explain(pattern)
+    return len(pattern) if isinstance(compiled, str) else compiled.state_count
+
+
+def go_matcher(pattern: str) -> Callable[[str], bool] | None:
+    """A function that tells whether a text contains a match; None when the pattern cannot be compiled.
+
+    It raises `StepLimitExceeded` when all searches since `reset_match_steps` together take too long.
+    """
+    compiled = _compile_or_explain(pattern)
+    return None if isinstance(compiled, str) else compiled.search
+
+
+def go_finder(pattern: str) -> "GoFinder | None":
+    """Finds the first match of the pattern; None when the pattern cannot be compiled."""
+    compiled = _compile_or_explain(pattern)
+    return None if isinstance(compiled, str) else compiled
+
+
+class _TooManyStates(Exception):
+    """The pattern is too large."""
 
 
 class StepLimitExceeded(Exception):
     """A search took more steps than allowed."""
+
+
+class _StepCounter:
+    """The states that were visited in all searches since the last reset."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def add(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_PATTERN_STEPS:
+            raise StepLimitExceeded
+
+
+_counter = _StepCounter()
+
+
+def reset_match_steps() -> None:
+    """Begin to count anew: the searches for one object share one limit."""
+    _counter.steps = 0
 
 
 class NfaState(NamedTuple):
@@ -106,7 +107,7 @@ class NfaState(NamedTuple):
 
     next_states: tuple[int, ...]
     accepts: CharPredicate | None = None
-    condition: Any = None
+    condition: str = ""
 
 
 class DfaState(NamedTuple):
@@ -120,13 +121,16 @@ class DfaState(NamedTuple):
 class GoMatcher:
     """One pattern as an NFA, with the DFA states and transitions that were needed so far."""
 
-    def __init__(self, parsed: Iterable[Any], flags: int) -> None:
+    def __init__(self, items: Items) -> None:
         self._states: list[NfaState] = [NfaState(())]
-        self._start = self._compile_sequence(list(parsed), 0, flags)
-        self._multiline = bool(flags & re.MULTILINE)
+        self._start = self._compile_sequence(items, 0)
         self._dfa_states: dict[tuple[frozenset[int], str], DfaState] = {}
         self._cached_transitions = 0
         self._matched_texts: set[str] = set()
+
+    @property
+    def state_count(self) -> int:
+        return len(self._states)
 
     def search(self, text: str) -> bool:
         if text in self._matched_texts:  # the same few reasons and names are checked again and again
@@ -156,6 +160,7 @@ class GoMatcher:
             self._cached_transitions = 0
             step = self._dfa_state(step.nfa_states, step.previous)
         reached = self._epsilon_closure(step, char)
+        _counter.add(len(reached))
         follow: DfaState | bool
         if 0 in reached:
             follow = True
@@ -173,7 +178,7 @@ class GoMatcher:
         return follow
 
     def _dfa_state(self, at: frozenset[int], before: str) -> DfaState:
-        kind = before if before in ("", "\n") else "w" if _is_word_char(before) else " "
+        kind = before if before in ("", "\n") else "w" if is_word_char(before) else " "
         return self._dfa_states.setdefault((at, kind), DfaState(at, kind, {}))
 
     def _epsilon_closure(self, step: DfaState, char: str) -> set[int]:
@@ -187,63 +192,55 @@ class GoMatcher:
             reached.add(index)
             state = self._states[index]
             if state.accepts is None and (
-                state.condition is None or self._condition_holds(state.condition, step.previous, char)
+                not state.condition or self._condition_holds(state.condition, step.previous, char)
             ):
                 pending.extend(state.next_states)
         return reached
 
-    def _condition_holds(self, condition: Any, before: str, after: str) -> bool:
-        if condition in (op.AT_BOUNDARY, op.AT_NON_BOUNDARY):
-            return (_is_word_char(before) != _is_word_char(after)) == (condition is op.AT_BOUNDARY)
-        if condition in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
-            return before == _END or (self._multiline and condition is op.AT_BEGINNING and before == "\n")
-        return after == _END or (self._multiline and after == "\n")
+    def _condition_holds(self, condition: str, before: str, after: str) -> bool:
+        if condition in ("boundary", "no boundary"):
+            return (is_word_char(before) != is_word_char(after)) == (condition == "boundary")
+        if condition in ("start", "line start"):
+            return before == _END or (condition == "line start" and before == "\n")
+        return after == _END or (condition == "line end" and after == "\n")
 
     def _add_state(self, state: NfaState) -> int:
-        if len(self._states) >= _MAX_STATES:
-            raise UnsupportedPattern("the pattern is too large")
+        if len(self._states) >= MAX_PATTERN_STATES:
+            raise _TooManyStates
         self._states.append(state)
         return len(self._states) - 1
 
-    def _compile_sequence(self, items: Sequence[Any], then: int, flags: int) -> int:
+    def _compile_sequence(self, items: Items, then: int) -> int:
         """The first state of the items; `then` is the state that follows them. Built from the last to the first."""
-        for code, argument in reversed(items):
-            then = self._compile_item(code, argument, then, flags)
+        for node in reversed(items):
+            then = self._compile_node(node, then)
         return then
 
-    def _compile_item(self, code: Any, argument: Any, then: int, flags: int) -> int:
-        if code in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
-            return self._add_state(NfaState((then,), accepts=_char_predicate(code, argument, flags)))
-        if code is op.AT:
-            return self._add_state(NfaState((then,), condition=argument))
-        if code is op.SUBPATTERN:
-            _, more, fewer, inner = argument
-            return self._compile_sequence(list(inner), then, (flags | more) & ~fewer)
-        if code is op.BRANCH:
-            return self._add_state(
-                NfaState(tuple(self._compile_sequence(list(branch), then, flags) for branch in argument[1]))
-            )
-        if code in (op.MAX_REPEAT, op.MIN_REPEAT):
-            return self._compile_repeat(argument, then, flags, lazy=code is op.MIN_REPEAT)
-        raise UnsupportedPattern(str(code))
+    def _compile_node(self, node: Node, then: int) -> int:
+        if isinstance(node, Char):
+            return self._add_state(NfaState((then,), accepts=node.accepts))
+        if isinstance(node, At):
+            return self._add_state(NfaState((then,), condition=node.condition))
+        if isinstance(node, Group):
+            return self._compile_sequence(node.items, then)
+        if isinstance(node, Choice):
+            return self._add_state(NfaState(tuple(self._compile_sequence(branch, then) for branch in node.branches)))
+        return self._compile_repeat(node, then)
 
-    def _compile_repeat(self, bounds: tuple[int, Any, Iterable[Any]], then: int, flags: int, *, lazy: bool) -> int:
-        least, most, inner = bounds
-        items = list(inner)
-
+    def _compile_repeat(self, node: Repeat, then: int) -> int:
         def one_repetition(after: int) -> NfaState:
-            branches = (self._compile_sequence(items, after, flags), then)
-            return NfaState(branches[::-1] if lazy else branches)
+            branches = (self._compile_sequence(node.items, after), then)
+            return NfaState(branches[::-1] if node.lazy else branches)
 
-        if most is op.MAXREPEAT:
+        if node.most is None:
             start = self._add_state(NfaState(()))
             self._states[start] = one_repetition(start)
         else:
             start = then
-            for _ in range(most - least):
+            for _ in range(node.most - node.least):
                 start = self._add_state(one_repetition(start))
-        for _ in range(least):
-            start = self._compile_sequence(items, start, flags)
+        for _ in range(node.least):
+            start = self._compile_sequence(node.items, start)
         return start
 
 
@@ -305,7 +302,7 @@ class GoFinder(GoMatcher):
                 state = self._states[index]
                 yield index, since
                 if state.accepts is None and (
-                    state.condition is None or self._condition_holds(state.condition, before, after)
+                    not state.condition or self._condition_holds(state.condition, before, after)
                 ):
                     pending.extend(reversed(state.next_states))
 
@@ -316,47 +313,3 @@ class RegexpMatch(NamedTuple):
     start: int
     end: int
     steps: int
-
-
-def _is_word_char(char: str) -> bool:
-    return char == "_" or (char.isascii() and char.isalnum())
-
-
-_CATEGORIES: dict[Any, CharPredicate] = {
-    op.CATEGORY_DIGIT: lambda char: "0" <= char <= "9",
-    op.CATEGORY_SPACE: lambda char: char in " \t\n\r\f\v",
-    op.CATEGORY_WORD: _is_word_char,
-}
-_CATEGORIES |= {
-    op.CATEGORY_NOT_DIGIT: lambda char: not "0" <= char <= "9",
-    op.CATEGORY_NOT_SPACE: lambda char: char not in " \t\n\r\f\v",
-    op.CATEGORY_NOT_WORD: lambda char: not _is_word_char(char),
-}
-
-
-def _char_predicate(code: Any, argument: Any, flags: int) -> CharPredicate:
-    if code is op.ANY:
-        return (lambda _: True) if flags & re.DOTALL else (lambda char: char != "\n")
-    members = argument if code is op.IN else [(op.LITERAL, argument)]
-    inside = _char_class([member for member in members if member[0] is not op.NEGATE])
-    if flags & re.IGNORECASE:
-        exactly = inside
-        inside = lambda char: exactly(char.lower()) or exactly(char.upper())  # noqa: E731
-    if code is op.NOT_LITERAL or (code is op.IN and argument[0][0] is op.NEGATE):
-        return lambda char: not inside(char)
-    return inside
-
-
-def _char_class(members: Sequence[Any]) -> CharPredicate:
-    ranges, categories = [], []
-    for code, argument in members:
-        if code is op.CATEGORY:
-            categories.append(_CATEGORIES[argument])
-        else:
-            low, high = argument if code is op.RANGE else (argument, argument)
-            ranges.append((chr(low), chr(high)))
-
-    def accepts(char: str) -> bool:
-        return any(low <= char <= high for low, high in ranges) or any(has(char) for has in categories)
-
-    return accepts

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from trimtab.api.field_errors import (
     duplicate,
@@ -12,8 +12,10 @@ from trimtab.api.field_errors import (
     invalid_without_value,
     required,
 )
+from trimtab.api.limits import MAX_RULE_STEPS
 from trimtab.api.names import service_name_faults
 from trimtab.api.schema.fast_check import FastCheck
+from trimtab.api.schema.go_regexp import reset_match_steps
 from trimtab.api.schema.prune_and_default import compile_defaulter, compile_pruner
 from trimtab.api.schema.validation import Check, Path, Problem, compile_check
 from trimtab.api.value import Raw
@@ -28,6 +30,12 @@ _RULES_SKIPPED = invalid(
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
+
+
+_OUT_OF_BUDGET = invalid(
+    "<nil>", None, "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+_EVALUATION_STEPS = 10
 
 
 class CelError(Exception):
@@ -59,6 +67,7 @@ class _SchemaCheck:
 
     def problems(self, value: Any) -> list[Problem]:
         found: list[Problem] = []
+        reset_match_steps()
         if not self._fast_check.accepts(value) and self._full_check is not None:
             self._full_check(value, None, found)
         return found
@@ -275,16 +284,20 @@ def _without_unchanged(problems: list[Problem], schema: Raw, value: Any, old: An
     """The problems without those in nodes that are unchanged."""
     if old is None or not problems:
         return problems
-    return [problem for problem in problems if not _is_unchanged(problem.node, _Node(schema, value, old, ""))]
+    root = _Node(schema, value, old, "")
+    if root.is_unchanged:
+        return []
+    return [problem for problem in problems if not _is_unchanged(problem.node, root)]
 
 
-def _is_unchanged(steps: Path, node: "_Node") -> bool:
-    if node.value == node.old:
-        return True
-    if not steps:
-        return False
-    child = node.child(steps[0])
-    return child is not None and child.old is not None and _is_unchanged(steps[1:], child)
+def _is_unchanged(steps: Path, node: "_Node | None") -> bool:
+    for step in steps:
+        node = node.child(step) if node is not None else None
+        if node is None or node.old is None:
+            return False
+        if node.is_unchanged:
+            return True
+    return False
 
 
 _CAUSE_BUILDERS: dict[str, Callable[[str, str], Cause]] = {
@@ -295,23 +308,34 @@ _CAUSE_BUILDERS: dict[str, Callable[[str, str], Cause]] = {
 }
 
 
-class _Node(NamedTuple):
-    """A value with its schema, its path and its old value."""
+class _Node:
+    """A value with its schema, its path and its old value; each child is made, and compared with its old value, once."""
 
-    schema: Raw
-    value: Any
-    old: Any
-    path: str
+    def __init__(self, schema: Raw, value: Any, old: Any, path: str) -> None:
+        self.schema, self.value, self.old, self.path = schema, value, old, path
 
-    def children(self) -> "Iterator[_Node]":
-        return (child for child, _ in self._children_with_keys())
+    @cached_property
+    def is_unchanged(self) -> bool:
+        return bool(self.value == self.old)
 
-    def _children_with_keys(self) -> "Iterator[tuple[_Node, str | int]]":
-        for child, item, path, key in _child_values(self.schema, self.value, self.path):
-            yield _Node(child, item, self._old_value(item, key), path), key
+    @cached_property
+    def children(self) -> "dict[str | int, _Node]":
+        return {
+            key: _Node(child, item, self._old_value(item, key), path)
+            for child, item, path, key in _child_values(self.schema, self.value, self.path)
+        }
 
     def child(self, step: str | int) -> "_Node | None":
-        return next((child for child, key in self._children_with_keys() if key == step), None)
+        return self.children.get(step)
+
+    @cached_property
+    def _old_items(self) -> dict[str, Any]:
+        """The old items of a map list by their keys."""
+        keys, defaults = self.schema.get("x-kubernetes-list-map-keys") or (), _item_defaults(self.schema)
+        found: dict[str, Any] = {}
+        for item in self.old:
+            found.setdefault(_format_key(_item_key(item, keys, defaults)), item)
+        return found
 
     def _old_value(self, item: Any, key: str | int) -> Any:
         """The old value of a child: by name in an object, by key in a map list, unknown in other lists."""
@@ -319,28 +343,64 @@ class _Node(NamedTuple):
             return self.old.get(key)
         if isinstance(self.old, list) and self.schema.get("x-kubernetes-list-type") == "map":
             keys, defaults = self.schema.get("x-kubernetes-list-map-keys") or (), _item_defaults(self.schema)
-            wanted = _item_key(item, keys, defaults)
-            return next((o for o in self.old if _item_key(o, keys, defaults) == wanted), None)
+            return self._old_items.get(_format_key(_item_key(item, keys, defaults)))
         return None
 
 
-def _rule_causes(node: _Node, cel: CelEvaluator) -> Iterator[Cause]:
+def _format_key(key: Any) -> str:
+    return json.dumps(key, sort_keys=True)
+
+
+class _OutOfBudget(Exception):
+    """The rules of an object read more values than they may."""
+
+
+class _RuleBudget:
+    """Counts the values that rules read."""
+
+    def __init__(self) -> None:
+        self._remaining = MAX_RULE_STEPS
+
+    def spend(self, value: Any) -> None:
+        """Count an evaluation about a value and its old value, which are converted for it."""
+        self._remaining -= _EVALUATION_STEPS
+        pending = [value]
+        while pending:
+            node = pending.pop()
+            self._remaining -= 1
+            if self._remaining < 0:
+                raise _OutOfBudget
+            if isinstance(node, dict | list):
+                pending.extend(node.values() if isinstance(node, dict) else node)
+
+
+def _rule_causes(node: _Node, cel: CelEvaluator) -> list[Cause]:
     """Causes found by CEL rules: those of a node first, then those of its children."""
+    found: list[Cause] = []
+    try:
+        _collect_rule_causes(node, cel, _RuleBudget(), found)
+    except _OutOfBudget:
+        found.append(_OUT_OF_BUDGET)
+    return found
+
+
+def _collect_rule_causes(node: _Node, cel: CelEvaluator, budget: _RuleBudget, found: list[Cause]) -> None:
     if node.value is None:
         return
     for rule in node.schema.get("x-kubernetes-validations") or ():
-        if (cause := _rule_cause(rule, node, cel)) is not None:
-            yield cause
-    for child in node.children():
-        yield from _rule_causes(child, cel)
+        cause = _rule_cause(rule, node, cel, budget)
+        found += [] if cause is None else [cause]
+    for child in node.children.values():
+        _collect_rule_causes(child, cel, budget, found)
 
 
-def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator) -> Cause | None:
+def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator, budget: _RuleBudget) -> Cause | None:
     uses_old = "oldSelf" in rule["rule"]
     if node.old is None and uses_old and not rule.get("optionalOldSelf"):
         return None
-    if node.old is not None and not uses_old and node.value == node.old:
+    if node.old is not None and not uses_old and node.is_unchanged:
         return None
+    budget.spend([node.value, node.old])
     message = rule.get("message") or f"failed rule: {rule['rule']}"
     path = node.path or "<nil>"
     try:

@@ -1,10 +1,11 @@
 """Whether the schemas of a CustomResourceDefinition are structural, with the messages of kube-apiserver."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
-from trimtab.api.schema.go_regexp import pattern_error
+from trimtab.api.limits import MAX_PATTERN_STATES_OF_CRD, MAX_PATTERNS, MAX_RULES
+from trimtab.api.schema.go_regexp import pattern_error, pattern_size, reset_match_steps
 from trimtab.api.schema.prune_and_default import compile_pruner
 from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
@@ -33,7 +34,11 @@ _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 _LIST_TYPES = ("atomic", "set", "map")
 
 
-def definition_causes(definition: Raw) -> list[Cause]:
+RuleCheck: TypeAlias = Callable[[str, bool], str]
+"""Why an expression cannot be compiled, given whether it is a condition; empty when it can."""
+
+
+def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> list[Cause]:
     """Causes found in all versions; when all have the same schema, upstream reports it once, as one field."""
     versions = [v for v in (definition.get("spec") or {}).get("versions") or [] if isinstance(v, dict)]
     found = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
@@ -41,13 +46,58 @@ def definition_causes(definition: Raw) -> list[Cause]:
     if len(schemas) < len(found):
         missing = [i for i, schema in enumerate(found) if not isinstance(schema, dict)]
         return [required(f"spec.versions[{i}].schema.openAPIV3Schema") for i in missing]
+    named = [(schema, f"spec.versions[{i}].schema.openAPIV3Schema") for i, schema in enumerate(schemas)]
     if schemas and all(schema == schemas[0] for schema in schemas):
-        return list(schema_causes(schemas[0], "spec.validation.openAPIV3Schema"))
-    return [
-        cause
-        for i, schema in enumerate(schemas)
-        for cause in schema_causes(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
-    ]
+        named = [(schemas[0], "spec.validation.openAPIV3Schema")]
+    parts = [part for schema, field in named for part in _all_parts(schema, field)]
+    if too_many := list(_size_causes(parts)):
+        return too_many
+    reset_match_steps()
+    causes = [cause for schema, field in named for cause in schema_causes(schema, field)]
+    if rule_check is not None:
+        causes += [cause for part in parts for cause in _rule_errors(*part, rule_check)]
+    return causes
+
+
+def _all_parts(schema: Raw, field: str) -> Iterator[tuple[Raw, str]]:
+    """A schema and every schema inside it, each with its path."""
+    open_ = [(schema, field)]
+    while open_:
+        part, where = open_.pop()
+        yield part, where
+        inside = [(child, f"{where}.properties[{key}]") for key, child in _mapping(part.get("properties")).items()]
+        inside += [(part.get(key), f"{where}.{key}") for key in ("items", "additionalProperties", "not")]
+        for key in ("anyOf", "oneOf", "allOf"):
+            inside += [(branch, f"{where}.{key}[{i}]") for i, branch in enumerate(part.get(key) or ())]
+        open_ += [(child, path) for child, path in reversed(inside) if isinstance(child, dict)]
+
+
+def _size_causes(parts: list[tuple[Raw, str]]) -> Iterator[Cause]:
+    """Patterns and rules are compiled when the definition is written, so their number is bounded."""
+    patterns = {part["pattern"] for part, _ in parts if part.get("pattern")}
+    states = 0
+    for pattern in patterns if len(patterns) <= MAX_PATTERNS else ():
+        states += pattern_size(pattern)
+        if states > MAX_PATTERN_STATES_OF_CRD:
+            break
+    if len(patterns) > MAX_PATTERNS or states > MAX_PATTERN_STATES_OF_CRD:
+        yield forbidden(
+            "spec.versions",
+            f"the patterns of all schemas are too large: at most {MAX_PATTERNS} patterns "
+            f"with {MAX_PATTERN_STATES_OF_CRD} states together are allowed",
+        )
+    rules = {_mapping(rule).get("rule") for part, _ in parts for rule in part.get("x-kubernetes-validations") or ()}
+    if len(rules) > MAX_RULES:
+        why = f"the schemas have more than {MAX_RULES} different rules in x-kubernetes-validations"
+        yield forbidden("spec.versions", why)
+
+
+def _rule_errors(schema: Raw, field: str, rule_check: RuleCheck) -> Iterator[Cause]:
+    for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        for key in ("rule", "messageExpression"):
+            expression = str(_mapping(rule).get(key) or "")
+            if expression.strip() and (why := rule_check(expression, key == "rule")):
+                yield invalid(f"{field}.x-kubernetes-validations[{i}].{key}", expression, why)
 
 
 def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
@@ -97,7 +147,11 @@ def _unsupported_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause
         yield forbidden(f"{field}.items", "items must be a schema object and not an array")
     elif schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield required(f"{field}.items", "must be specified")
-    pattern = schema.get("pattern", "")
+    yield from _pattern_causes(schema, field)
+
+
+def _pattern_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    pattern = schema.get("pattern") or ""
     if why := pattern_error(pattern):
         why = f"must be a valid regular expression, but isn't: error parsing regexp: {why}"
         yield invalid(f"{field}.pattern", pattern, why)
@@ -251,6 +305,7 @@ def _branch_causes(branch: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for key, why in _NESTED_FORBIDDEN.items():
         if branch.get(key):
             yield forbidden(f"{field}.{key}", why)
+    yield from _pattern_causes(branch, field)
     yield from _nested_causes(branch, field)
     for key, child in _mapping(branch.get("properties")).items():
         yield from _branch_causes(_mapping(child), f"{field}.properties[{key}]")

@@ -19,7 +19,7 @@ from trimtab.api.field_errors import (
     type_invalid,
 )
 from trimtab.api.schema.formats import FORMATS
-from trimtab.api.schema.go_regexp import go_matcher
+from trimtab.api.schema.go_regexp import StepLimitExceeded, go_matcher
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -231,7 +231,7 @@ def _string_check(schema: Raw) -> Check | None:
     least, most, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
     if least is None and most is None and not pattern:
         return None
-    matches = go_matcher(pattern) if pattern else None
+    matches = _pattern_check(pattern) if pattern else None
 
     def check(value: Any, path: LazyPath, problems: list[Problem]) -> None:
         if type(value) is not str:
@@ -241,9 +241,23 @@ def _string_check(schema: Raw) -> Check | None:
         elif least is not None and len(value) < least:
             text = f"{format_path(path)} in body should be at least {least} chars long"
             problems.append(_problem_at(invalid(format_path(path), value, text), path))
-        elif matches is not None and not matches(value):
-            text = f"{format_path(path)} in body should match '{pattern}'"
-            problems.append(_problem_at(invalid(format_path(path), value, text), path))
+        elif matches is not None and (why := matches(value)):
+            problems.append(_problem_at(invalid(format_path(path), value, f"{format_path(path)} in body {why}"), path))
+
+    return check
+
+
+def _pattern_check(pattern: str) -> Callable[[str], str]:
+    """A function that tells why a text does not match; what cannot be decided does not match."""
+    matches = go_matcher(pattern)
+    if matches is None:  # only in a schema that was stored before such patterns were refused
+        return lambda _: f"cannot be checked: the pattern '{pattern}' is invalid"
+
+    def check(text: str) -> str:
+        try:
+            return "" if matches(text) else f"should match '{pattern}'"
+        except StepLimitExceeded:
+            return f"cannot be checked: matching '{pattern}' takes too many steps"
 
     return check
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import yaml
 
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml_documents
 from trimtab.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def command(
 def _read_documents(file: Path) -> list[Any]:
     try:
         with click.open_file(str(file)) as stream:
-            return [document for document in yaml.load_all(stream, Loader=yaml.CSafeLoader) if document is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as bad:
+            return [document for document in load_yaml_documents(stream.read(), FILE) if document is not None]
+    except (YamlError, UnicodeDecodeError) as bad:
         raise InputError(f"{file} is not YAML: {bad}") from bad
 
 

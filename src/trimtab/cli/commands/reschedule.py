@@ -9,6 +9,7 @@ import yaml
 from trimtab.api.profile import PROFILES
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
+from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
@@ -33,8 +34,8 @@ def read_config_file(file: str) -> ReschedulerConfig | None:
         return None
     try:
         text = Path(file).read_text()
-        decoded = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
+        decoded = load_yaml(text, FILE)
+    except (OSError, UnicodeDecodeError, YamlError) as fault:
         raise InputError(f"cannot read {file}: {fault}") from fault
     is_policy = isinstance(decoded, dict) and decoded.get("kind") == "DeschedulerPolicy"
     return read_config({"policy.yaml" if is_policy else "rescheduler.yaml": text})

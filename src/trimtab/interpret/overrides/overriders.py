@@ -6,8 +6,10 @@ from typing import Any
 
 import yaml
 
+from trimtab.api.json_bounds import check_depth
 from trimtab.api.paths import object_at, objects_at, string_at, with_value
 from trimtab.api.value import Raw
+from trimtab.api.yaml_documents import load_yaml
 from trimtab.interpret.overrides.image import InvalidImage, override_image
 from trimtab.interpret.overrides.override_patch import (
     InvalidPatch,
@@ -104,7 +106,7 @@ def _apply_field_overrider(obj: Raw, overrider: Raw) -> Raw:
     read, write = _CODECS[syntax]
     try:
         document = read(content)
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         raise InvalidPatch(f"the field {path} is not {syntax.upper()}: {error}") from error
     return _replace_at(obj, path, write(apply_patch(document, steps)))
 
@@ -113,13 +115,22 @@ def _write_yaml(document: Any) -> str:
     return str(yaml.safe_dump(document, default_flow_style=False, allow_unicode=True, width=1 << 20))
 
 
+def _read_json(text: str) -> Any:
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
+    check_depth(document)
+    return document
+
+
 def _write_json(document: Any) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
 _CODECS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
-    "yaml": (yaml.safe_load, _write_yaml),
-    "json": (json.loads, _write_json),
+    "yaml": (load_yaml, _write_yaml),
+    "json": (_read_json, _write_json),
 }
 
 

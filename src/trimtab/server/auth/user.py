@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS
+
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
@@ -40,9 +42,22 @@ class Caller(msgspec.Struct):
     user_agent: str = "trimtab"
     """The field manager when the request names none."""
     warnings: list[str] = []
+    """What the response says; clients cannot read headers of any length, so the total is bounded."""
     verb: str = ""
     """The verb that RBAC allowed; empty for callers in this process, which RBAC does not restrict."""
+    _characters: int = 0
+    _shortens: bool = False
 
     def warn(self, text: str) -> None:
-        if text not in self.warnings:
-            self.warnings.append(text)
+        """Add a warning. Once all together are too long, each is shortened, and what does not fit is dropped."""
+        if self._shortens and self._characters >= MAX_WARNING_CHARACTERS:
+            return
+        text = text[:MAX_SHORTENED_WARNING_CHARACTERS] if self._shortens else text
+        if not text or text in self.warnings:
+            return
+        self.warnings.append(text)
+        self._characters += len(text)
+        if self._characters > MAX_WARNING_CHARACTERS and not self._shortens:
+            self._shortens = True
+            self.warnings[:] = dict.fromkeys(known[:MAX_SHORTENED_WARNING_CHARACTERS] for known in self.warnings)
+            self._characters = sum(map(len, self.warnings))

@@ -8,13 +8,17 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import orjson
+from msgspec.structs import replace
 
+from trimtab.api.json_bounds import has_more_values
+from trimtab.api.limits import MAX_BODY_BYTES, MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
 from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError, TooLarge
 from trimtab.server import api_errors
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
+from trimtab.server.request.body_worker import json_to_yaml
 from trimtab.server.request.messages import Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import JSON, YAML, parse_accept, wants_pretty
+from trimtab.server.request.negotiation import JSON, YAML, accept_error, parse_accept, wants_pretty
 from trimtab.server.request.protobuf_responses import protobuf_response
 from trimtab.server.storage.uids import random_uid
 
@@ -25,7 +29,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-BODY_LIMIT = 3 * 1024 * 1024
 _SEND_TIMEOUT_SECONDS = 60.0
 """Seconds that a watcher may stop reading before its connection is closed."""
 _GZIP_MIN_BYTES = 128 * 1024
@@ -64,6 +67,7 @@ class AsgiApplication:
         try:
             _check_size(scope)
             request = _parse_request(scope)
+            _check_request(request, scope)
             request.body = await _read_body(receive)
             response = await self._handler.handle(request)
         except ApiError as error:
@@ -82,7 +86,17 @@ class AsgiApplication:
             await self._send_stream(response, request, scope, receive, send)
         else:
             self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
+            if wants_yaml(request) and _is_large_json(response):
+                response = await self._as_yaml(response, request)
             await _send_response(response, request, send)
+
+    async def _as_yaml(self, response: Response, request: Request) -> Response:
+        """A large response as YAML, which takes too long to write here."""
+        try:
+            body = await self._handler.body_worker.convert(response.body, "to-yaml")
+        except ApiError as error:
+            return error_response(error, protobuf=request.protobuf_errors)
+        return replace(response, body=body, media_type=YAML)
 
     async def _send_stream(
         self, streaming_response: StreamingResponse, request: Request, scope: Scope, receive: Receive, send: Send
@@ -137,21 +151,36 @@ class _ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
+def _has_too_many_parameters(scope: Scope) -> bool:
+    return bool(scope["query_string"].count(b"&") >= MAX_QUERY_PARAMETERS)
+
+
+def _check_request(request: Request, scope: Scope) -> None:
+    if _has_too_many_parameters(scope):
+        raise BadRequest(f"the query has more than {MAX_QUERY_PARAMETERS} parameters")
+    if why := accept_error(request.headers.get("accept", "")):
+        request.headers["accept"] = JSON  # for the answer
+        raise BadRequest(why)
+
+
 def _parse_request(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     groups: list[str] = []
     extra: list[tuple[str, str]] = []
+    accepted: list[str] = []
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
         if key == "impersonate-group":
             groups.append(value.decode("latin-1"))
         elif key.startswith(_EXTRA_PREFIX):
             extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value.decode("latin-1")))
-        elif key == "accept" and key in headers:
-            headers[key] += "," + value.decode("latin-1")
+        elif key == "accept":
+            accepted.append(value.decode("latin-1"))
         else:
             headers[key] = value.decode("latin-1")
-    raw = scope["query_string"]
+    if accepted:
+        headers["accept"] = ",".join(accepted)
+    raw = b"" if _has_too_many_parameters(scope) else scope["query_string"]
     query = dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
     is_head = scope["method"] == "HEAD"
@@ -183,8 +212,8 @@ async def _read_body(receive: Receive) -> bytes:
             raise _ClientDisconnected
         part = message.get("body", b"")
         size += len(part)
-        if size > BODY_LIMIT:
-            raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
+        if size > MAX_BODY_BYTES:
+            raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts) if len(parts) > 1 else part
@@ -223,15 +252,16 @@ def _render_body(response: Response, request: Request) -> bytes:
     if response.media_type != JSON or response.verbatim:
         return response.body
     if wants_yaml(request):
-        import yaml  # noqa: PLC0415 - few responses are YAML
-
         response.media_type = YAML
-        dumper = yaml.CSafeDumper
-        text: str = yaml.dump(orjson.loads(response.body), Dumper=dumper, default_flow_style=False, allow_unicode=True)
-        return text.encode()
+        return json_to_yaml(response.body)
     if wants_pretty(request.query.get("pretty"), request.headers.get("user-agent", "")):
         return orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
     return response.body + b"\n"
+
+
+def _is_large_json(response: Response) -> bool:
+    large = len(response.body) > MAX_YAML_BYTES_IN_LOOP or has_more_values(response.body, MAX_YAML_VALUES_IN_LOOP)
+    return large and response.media_type == JSON and not response.verbatim
 
 
 def wants_yaml(request: Request) -> bool:

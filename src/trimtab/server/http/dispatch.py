@@ -26,6 +26,7 @@ from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
 from trimtab.server.registry.selector_matching import required_name
 from trimtab.server.request.body_decoding import DecodedBody, decode_body
+from trimtab.server.request.body_worker import BodyWorker
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
@@ -61,6 +62,7 @@ class RequestHandler:
         self._access_reviews = access_reviews
         self._patcher = patcher
         self._now: Callable[[], datetime] = resource_store.clock.now
+        self.body_worker = BodyWorker()
         self.external_subresources: dict[str, ExternalHandler] = {}
         """Handlers of subresources that other servers provide, such as `clusters.cluster.karmada.io/proxy`."""
 
@@ -118,6 +120,7 @@ class RequestHandler:
         self._check_scope(served, target, verb)
         if verb not in served.verbs:
             raise api_errors.no_such_method()
+        await self.body_worker.prepare(request, served.api_version, served.kind.name)
         if served.kind.id == "bindings":
             return await self._subresources.bind(request, target.namespace)
         if "list" not in served.verbs:
@@ -147,6 +150,7 @@ class RequestHandler:
             raise api_errors.no_such_method()
         if external_handler := self.external_subresources.get(f"{served.kind.id}/{name}"):
             return await external_handler(request, target.name)
+        await self.body_worker.prepare(request, served.api_version, served.kind.name)
         where = ObjectPath(served, target.namespace, target.name, target.subresource)
         return await self._subresources.handle(request, where, verb)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from trimtab.api.schema.structural import CelError, CelEvaluator
+from trimtab.api.schema.structural import CelError
 from trimtab.api.value import Raw
 
 _CACHE_SIZE = 2048
@@ -60,6 +60,16 @@ class CelRuleEvaluator:
             raise CelError(_kubernetes_message(str(result.value())))
         return result.value()
 
+    def compile_error(self, expression: str, is_condition: bool) -> str:
+        """Why an expression cannot be used in a rule; empty when it can."""
+        try:
+            program = self._program(expression)
+        except CelError as error:
+            return str(error)
+        wanted = "BOOL" if is_condition else "STRING"
+        found = str(program.return_type())
+        return "" if found in (wanted, "DYN") else f"must evaluate to a {wanted.lower()}, not {found.lower()}"
+
     def _program(self, expression: str) -> Any:
         program = self._compiled.get(expression)
         if program is None:
@@ -77,6 +87,6 @@ class CelRuleEvaluator:
         return program
 
 
-def new_rule_evaluator() -> CelEvaluator | None:
+def new_rule_evaluator() -> CelRuleEvaluator | None:
     """The evaluator, or None if the extra `cel` is not installed."""
     return CelRuleEvaluator() if find_spec("cel_expr_python") else None

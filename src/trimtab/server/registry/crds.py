@@ -5,8 +5,8 @@ from functools import partial
 
 import orjson
 
-from trimtab.api.kind import Column, Kind, kinds
-from trimtab.api.schema.structural_check import definition_causes
+from trimtab.api.kind import Column, Kind, ValidateFunction, kinds
+from trimtab.api.schema.structural_check import RuleCheck, definition_causes
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
@@ -27,9 +27,15 @@ _RETRY_SECONDS = 1.0
 _MANAGER = "kube-apiserver"
 
 
-def schema_causes(obj: Raw, old: Raw | None) -> list[Cause]:
-    """What is wrong with the schemas of a CRD; the other fields are validated with its kind."""
-    return definition_causes(obj)
+def schema_validator(rule_check: RuleCheck | None) -> ValidateFunction:
+    """A function that tells what is wrong with the schemas of a CRD; the other fields are validated with its kind."""
+
+    def schema_causes(obj: Raw, old: Raw | None) -> list[Cause]:
+        if old is not None and old.get("spec") == obj.get("spec"):
+            return []  # a definition that was stored before a check existed still gets its status
+        return definition_causes(obj, rule_check)
+
+    return schema_causes
 
 
 def _is_condition_true(obj: Raw, kind: str) -> bool:

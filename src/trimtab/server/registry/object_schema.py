@@ -9,6 +9,7 @@ from msgspec import Struct
 from trimtab.api.kind import DefaultFunction, ValidateFunction
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import has_message, message, message_name
+from trimtab.api.limits import MAX_FIELD_PROBLEMS
 from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
 from trimtab.api.schema.structural import CelEvaluator, StructuralSchema
@@ -69,7 +70,7 @@ class ObjectSchema:
             read = self.read(served, obj)
         except codec.NativeDecodeError as error:
             raise self._cannot_handle(served, obj, str(error)) from None
-        problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
+        problems = ([f'duplicate field "{path}"' for path in body.duplicates] + read.problems)[:MAX_FIELD_PROBLEMS]
         if problems and validation == "Strict":
             raise self._cannot_handle(served, obj, f"strict decoding error: {', '.join(problems)}")
         if problems and validation == "Warn":

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from trimtab.api.json_bounds import check_depth
 from trimtab.api.kinds.native import codec
+from trimtab.api.limits import MAX_FIELD_PROBLEMS
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
@@ -18,14 +20,13 @@ from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, m
 from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
 from trimtab.server.request.body_decoding import load_json, load_yaml
 from trimtab.server.request.messages import Request
-from trimtab.server.request.negotiation import media_type_of
+from trimtab.server.request.negotiation import APPLY, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
 from trimtab.server.resources import ObjectPath, ServedResource
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
 _BUILTIN_MEDIA = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _CUSTOM_MEDIA = (JSON_PATCH, MERGE, APPLY)
 _METADATA_ORDER = (
@@ -106,6 +107,10 @@ class Patcher:
         """The patched object, validated."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _invalid_patch(new, "json: cannot unmarshal the patched object into an object")
+        try:
+            check_depth(new)
+        except ValueError as error:
+            raise BadRequest(f"the patched object cannot be stored: {error}") from None
         patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
         metadata = patched.setdefault("metadata", {})
         if validation == TRUSTED and not served.message:
@@ -115,10 +120,11 @@ class Patcher:
             read = self._object_schema.read_changed(served, patched, old)
         except codec.NativeDecodeError as error:
             raise _invalid_patch(patched, str(error)) from None
-        if read.problems and validation == "Strict":
-            raise _invalid_patch(patched, f"strict decoding error: {', '.join(read.problems)}")
+        problems = read.problems[:MAX_FIELD_PROBLEMS]
+        if problems and validation == "Strict":
+            raise _invalid_patch(patched, f"strict decoding error: {', '.join(problems)}")
         if validation == "Warn":
-            for problem in read.problems:
+            for problem in problems:
                 caller.warn(problem)
         _check_path(metadata, old["metadata"])
         return read.obj

@@ -1,26 +1,37 @@
 """Decodes request bodies in JSON, YAML or protobuf; errors have the wording of Go and kube-apiserver."""
 
 import json
+import math
 import re
-from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
 
 from trimtab.api import protobuf
+from trimtab.api.json_bounds import check_depth, has_more_values, without_strings
+from trimtab.api.limits import (
+    MAX_DEPTH,
+    MAX_FIELD_PROBLEMS,
+    MAX_NODES,
+    MAX_NUMBER_LENGTH,
+    MAX_PATH_LENGTH,
+    MAX_PROTOBUF_FIELDS,
+    MAX_YAML_BYTES_IN_LOOP,
+    MAX_YAML_TOKENS_IN_LOOP,
+)
 from trimtab.api.value import Raw
-from trimtab.errors import BadRequest, UnsupportedMedia
+from trimtab.errors import BadRequest, TooLarge, UnsupportedMedia
 from trimtab.server.request.go_json_errors import go_json_error
 from trimtab.server.request.negotiation import JSON, PROTOBUF, SUPPORTED_MEDIA_TYPES, YAML
 
 _JSON_MEDIA_TYPES = {"", JSON}
-_STRING_PATTERN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
-_SPACED_KEY_PATTERN = re.compile(rb'"\s+:')
+_SPACED_KEY_PATTERN = re.compile(rb'"\s++:')
+_YAML_TOKENS = (b"\n", b",", b":", b"-", b"[", b"{", b"?")
+"""Every value of a YAML text has at least one of these before or after it."""
 _TYPE_META_GO_TYPE = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
 _SUMMARY_BYTES = 30
-MAX_DEPTH = 512
 
 
 class DecodedBody(NamedTuple):
@@ -41,29 +52,41 @@ def _duplicate_keys(text: bytes, obj: Any) -> list[str]:
     keys = _count_keys(obj)
     if text.count(b'":') == keys and not _SPACED_KEY_PATTERN.search(text):
         return []  # every key is followed by `":`, so equal counts mean that no key is duplicate
-    if sum(1 for found in _STRING_PATTERN.findall(text) if found) == keys:
+    if without_strings(text).count(b":") == keys:
         return []
-    return _find_repeated_keys(json.loads(text, object_pairs_hook=_ObjectPairs), "")
+    found: dict[str, None] = {}
+    pairs = json.loads(
+        text.decode("utf-8", "replace"), object_pairs_hook=_ObjectPairs, parse_int=_ignore, parse_float=_ignore
+    )
+    _collect_repeated_keys(pairs, "", found)
+    return list(found)[:MAX_FIELD_PROBLEMS]
+
+
+def _ignore(text: str) -> None:
+    """The value of a number does not matter where only keys are read, and converting it may be slow."""
 
 
 class _ObjectPairs(list[tuple[str, Any]]):
     """A JSON object that keeps duplicate keys."""
 
 
-def _find_repeated_keys(value: Any, path: str) -> list[str]:
-    found: list[str] = []
+def _collect_repeated_keys(value: Any, path: str, found: dict[str, None]) -> None:
+    if len(found) >= MAX_FIELD_PROBLEMS:
+        return
     if isinstance(value, _ObjectPairs):
         seen: set[str] = set()
         for key, item in value:
-            key_path = f"{path}.{key}" if path else key
-            if key in seen and key_path not in found:
-                found.append(key_path)
+            repeated = key in seen
             seen.add(key)
-            found += [inner for inner in _find_repeated_keys(item, key_path) if inner not in found]
+            if repeated or isinstance(item, list):
+                key_path = f"{path}.{key}" if path else key
+                if repeated:
+                    found[key_path] = None
+                _collect_repeated_keys(item, key_path, found)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            found += _find_repeated_keys(item, f"{path}[{index}]")
-    return found
+            if isinstance(item, list):
+                _collect_repeated_keys(item, f"{path}[{index}]", found)
 
 
 def _replace_lone_surrogates(value: Any) -> Any:
@@ -75,33 +98,57 @@ def _replace_lone_surrogates(value: Any) -> Any:
     return [_replace_lone_surrogates(item) for item in value] if isinstance(value, list) else value
 
 
+class _NumberOutOfRange(ValueError):
+    """A number that does not fit into 64 bits as a float."""
+
+
+def _parse_float(text: str) -> float:
+    value = float(text) if len(text) <= MAX_NUMBER_LENGTH else math.inf
+    if not math.isfinite(value):
+        raise _NumberOutOfRange(f"json: cannot unmarshal number {text[:40]} into Go value of type float64")
+    return value
+
+
 def _parse_integer(text: str) -> int | float:
     """An integer, or the nearest float when it does not fit into 64 bits."""
-    value = int(text) if len(text) < 21 else float(text)
+    value = int(text) if len(text) < 21 else _parse_float(text)
     return value if abs(value) < 1 << 63 else float(value)
 
 
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
 def load_json(text: bytes) -> Any:
-    """Parse JSON as Go does; ValueError carries Go's error message."""
+    """Parse JSON as Go does; ValueError carries Go's error message, TooLarge says that it has too many values."""
+    if has_more_values(text, MAX_NODES):
+        raise TooLarge(f"Request entity too large: the body has more than {MAX_NODES} values")
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        message = go_json_error(text)
-        if message:
-            raise ValueError(message) from None
+        obj = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        obj = _load_json_as_go(text, error)
+    if len(text) > MAX_PATH_LENGTH or text.count(b"{") + text.count(b"[") > MAX_DEPTH:
+        check_depth(obj)
+    return obj
+
+
+def _load_json_as_go(text: bytes, first_error: orjson.JSONDecodeError) -> Any:
+    """Parse what orjson refuses: Go accepts invalid UTF-8, lone surrogates and long integers."""
     try:
-        return _replace_lone_surrogates(json.loads(text.decode("utf-8", "replace"), parse_int=_parse_integer))
-    except (ValueError, RecursionError):
+        found = json.loads(
+            text.decode("utf-8", "replace"),
+            parse_int=_parse_integer,
+            parse_float=_parse_float,
+            parse_constant=_refuse_constant,
+        )
+        return _replace_lone_surrogates(found)
+    except _NumberOutOfRange:
+        raise
+    except RecursionError:
         raise ValueError("exceeded max depth") from None
-
-
-def _is_too_deep(obj: Raw) -> bool:
-    """Whether objects and lists nest deeper than the limit; not recursive, because Python's stack is short."""
-    level: list[Any] = [obj]
-    for _ in range(MAX_DEPTH + 1):
-        children = chain.from_iterable(node.values() if isinstance(node, dict) else node for node in level)
-        level = [item for item in children if type(item) in (dict, list)]
-    return bool(level)
+    except ValueError:
+        message = go_json_error(text) or f"invalid character at offset {first_error.pos}"
+        raise ValueError(message) from None
 
 
 def summarize_body(body: bytes) -> str:
@@ -121,7 +168,7 @@ def unrecognized_error(kind: str, reason: str, body: bytes) -> BadRequest:
 def decode_body(media_type: str, body: bytes, api_version: str, kind: str) -> DecodedBody:
     """Decode a body that should contain an object of `kind`."""
     if media_type == PROTOBUF:
-        return DecodedBody(protobuf.decode(body, api_version=api_version, kind=kind), [])
+        return DecodedBody(load_protobuf(body, api_version, kind), [])
     if media_type == YAML:
         return decode_yaml_body(body, kind)
     if media_type not in _JSON_MEDIA_TYPES:
@@ -136,8 +183,6 @@ def decode_body(media_type: str, body: bytes, api_version: str, kind: str) -> De
         why = f"json: cannot unmarshal {_go_type_name(obj)} into Go value of type {_TYPE_META_GO_TYPE}"
         raise unrecognized_error(kind, f"couldn't get version/kind; json parse error: {why}", body)
     _check_type_meta(obj, kind, body)
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_too_deep(obj):
-        raise unrecognized_error(kind, "couldn't get version/kind; json parse error: exceeded max depth", body)
     return DecodedBody(obj, _duplicate_keys(body, obj))
 
 
@@ -155,14 +200,30 @@ def _go_type_name(value: Any) -> str:
     return names.get(type(value), "number")
 
 
+def load_protobuf(body: bytes, api_version: str, kind: str) -> Raw:
+    try:
+        return protobuf.decode(body, api_version=api_version, kind=kind)
+    except protobuf.TooManyFields:
+        raise TooLarge(f"Request entity too large: the message has more than {MAX_PROTOBUF_FIELDS} fields") from None
+
+
+def is_small_yaml(text: bytes) -> bool:
+    """Whether a YAML text can be parsed in a few milliseconds."""
+    return len(text) <= MAX_YAML_BYTES_IN_LOOP and sum(map(text.count, _YAML_TOKENS)) <= MAX_YAML_TOKENS_IN_LOOP
+
+
 def load_yaml(text: bytes) -> Any:
-    """Parse one YAML document, leaving timestamps as strings; ValueError carries the reason."""
-    import yaml  # noqa: PLC0415 - few requests are YAML
+    """Parse one YAML document as JSON values; ValueError carries the reason, TooLarge says that it has too many values."""
+    from trimtab.api import yaml_documents  # noqa: PLC0415 - few requests are YAML
 
     try:
-        return yaml.load(text, Loader=_yaml_loader())  # noqa: S506 - derived from CSafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        obj = orjson.loads(orjson.dumps(yaml_documents.load_yaml(text)))  # values of aliases are no longer shared
+    except yaml_documents.YamlTooLarge as error:
+        raise TooLarge(f"Request entity too large: {error}") from None
+    except (yaml_documents.YamlError, TypeError) as error:
         raise ValueError(f"yaml: {str(error).splitlines()[0]}") from None
+    check_depth(obj)
+    return obj
 
 
 def decode_yaml_body(body: bytes, kind: str) -> DecodedBody:
@@ -175,29 +236,4 @@ def decode_yaml_body(body: bytes, kind: str) -> DecodedBody:
             kind, "couldn't get version/kind; json parse error: the document is not an object", body
         )
     _check_type_meta(obj, kind, body)
-    try:
-        return DecodedBody(orjson.loads(orjson.dumps(obj)), [])
-    except (TypeError, ValueError, RecursionError):
-        raise unrecognized_error(
-            kind, "couldn't get version/kind; the document cannot be converted to JSON", body
-        ) from None
-
-
-_loader: Any = None
-
-
-def _yaml_loader() -> Any:
-    """CSafeLoader without the resolver that converts timestamps to datetime objects."""
-    global _loader  # noqa: PLW0603 - created once, on first use
-    if _loader is None:
-        import yaml  # noqa: PLC0415
-
-        class Loader(yaml.CSafeLoader):
-            """Timestamps are strings in Kubernetes."""
-
-        Loader.yaml_implicit_resolvers = {
-            first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
-            for first, pairs in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-        }
-        _loader = Loader
-    return _loader
+    return DecodedBody(obj, [])

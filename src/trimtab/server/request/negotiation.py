@@ -3,14 +3,25 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from trimtab.api.limits import MAX_ACCEPT_ENTRIES, MAX_ACCEPT_LENGTH
 from trimtab.errors import NotAcceptable
 
 JSON = "application/json"
 YAML = "application/yaml"
+APPLY = "application/apply-patch+yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 SUPPORTED_MEDIA_TYPES = f"{JSON}, {YAML}, {PROTOBUF}"
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 _JSON_ALIASES = {"", "*/*", "application/*", JSON}
+
+
+def accept_error(accept: str) -> str:
+    """Why an Accept header is refused; empty when it is not."""
+    if len(accept) > MAX_ACCEPT_LENGTH:
+        return f"the Accept header is longer than {MAX_ACCEPT_LENGTH} characters"
+    if sum(1 for part in accept.split(",") if part.strip()) > MAX_ACCEPT_ENTRIES:
+        return f"the Accept header has more than {MAX_ACCEPT_ENTRIES} alternatives"
+    return ""
 
 
 class AcceptEntry(NamedTuple):
@@ -39,9 +50,10 @@ def _quality(entry: AcceptEntry) -> float:
 
 @lru_cache(maxsize=256)
 def parse_accept(accept: str) -> tuple[AcceptEntry, ...]:
-    """The alternatives of an Accept header, best first."""
+    """The alternatives of an Accept header, best first; those beyond the limit are left out."""
     parsed = []
-    for part in accept.split(","):
+    alternatives = [part for part in accept[:MAX_ACCEPT_LENGTH].split(",") if part.strip()] or [""]
+    for part in alternatives[:MAX_ACCEPT_ENTRIES]:
         media, *rest = [piece.strip() for piece in part.split(";")]
         pairs = (piece.partition("=") for piece in rest)
         parsed.append(AcceptEntry(media.lower(), {key.strip(): value.strip() for key, _, value in pairs}))

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import orjson
 from msgspec import Struct
 
+from trimtab.api.limits import MAX_CONTINUE_TOKEN_LENGTH, MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.request.routes import is_true
 
+_MAX_INTEGER_LENGTH = 40
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 CURRENT_STATE = -1
@@ -55,9 +57,22 @@ class DeleteOptions(NamedTuple):
 
 def _parse_int(text: str) -> int:
     try:
-        return int(text)
+        value = int(text) if len(text) <= _MAX_INTEGER_LENGTH else 0
     except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if len(text) > _MAX_INTEGER_LENGTH or not -(1 << 63) <= value < 1 << 63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text[:_MAX_INTEGER_LENGTH]}": value out of range')
+    return value
+
+
+def _selector(query: Query, name: str) -> str:
+    text = query.get(name, "")
+    if len(text) > MAX_SELECTOR_LENGTH or text.count(",") >= MAX_SELECTOR_TERMS:
+        raise BadRequest(
+            f"{name} is too long: at most {MAX_SELECTOR_LENGTH} characters and {MAX_SELECTOR_TERMS} "
+            "requirements and values are allowed"
+        )
+    return text
 
 
 def parse_version(text: str) -> int | None:
@@ -72,8 +87,8 @@ def parse_list_options(query: Query) -> ListOptions:
     timeout = float(_parse_int(query["timeoutSeconds"])) if query.get("timeoutSeconds") else None
     initial = is_true(query["sendInitialEvents"]) if query.get("sendInitialEvents") else None
     return ListOptions(
-        query.get("labelSelector", ""),
-        query.get("fieldSelector", ""),
+        _selector(query, "labelSelector"),
+        _selector(query, "fieldSelector"),
         max(limit, 0),
         token,
         parse_version(text) if text else None,
@@ -158,6 +173,7 @@ def encode_continue_token(revision: int, last: str) -> str:
 
 def _decode_continue_token(token: str) -> tuple[int, str]:
     try:
+        token = token if len(token) <= MAX_CONTINUE_TOKEN_LENGTH else ""
         body = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         revision, start = body["rv"], body["start"]
         if body["v"] == "meta.k8s.io/v1" and isinstance(revision, int) and isinstance(start, str):

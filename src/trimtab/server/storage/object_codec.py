@@ -12,17 +12,15 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from trimtab.api.json_bounds import has_more_values
+from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Raw
-from trimtab.errors import BadRequest
+from trimtab.errors import TooLarge
 from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
 _MAX_RECENT = 512
-_SPARE_LEVELS = 20
-"""orjson encodes 254 levels. An object is stored only if this many more fit: lists, watch events, tables, OpenAPI
-documents and AdmissionReviews add some, and must not fail after the write."""
-_SPOKEN_ERRORS = {"Recursion limit reached": f"it nests more than {254 - _SPARE_LEVELS} levels deep"}
 _OMITTED_FIELDS = ("apiVersion", "kind")
 
 
@@ -46,11 +44,15 @@ def pack(obj: Raw) -> bytes:
     for key in _OMITTED_FIELDS:
         stored.pop(key, None)
     try:
-        text = orjson.dumps([[[[[[[[[[[[[[[[[[[[stored]]]]]]]]]]]]]]]]]]]])
-    except TypeError as error:  # too deep, or a value that JSON or 64 bits cannot hold
-        raise BadRequest(f"the object cannot be stored: {_SPOKEN_ERRORS.get(str(error), error)}") from None
-    # a copy of its own size: orjson's result keeps the whole output buffer alive
-    return bytes(memoryview(text)[_SPARE_LEVELS:-_SPARE_LEVELS])
+        # a copy of its own size: orjson's result keeps the whole output buffer alive
+        value = bytes(memoryview(orjson.dumps(stored)))
+    except orjson.JSONEncodeError as error:  # nested more deeply than can be sent
+        raise TooLarge(f"the object cannot be stored: {error}") from None
+    if len(value) > MAX_OBJECT_BYTES:
+        raise TooLarge(f"the object cannot be stored: it has {len(value)} bytes; the limit is {MAX_OBJECT_BYTES}")
+    if has_more_values(value, MAX_OBJECT_NODES):
+        raise TooLarge(f"the object cannot be stored: it has more than {MAX_OBJECT_NODES} values")
+    return value
 
 
 def unpack(served: ServedResource, value: bytes, revision: int) -> Raw:

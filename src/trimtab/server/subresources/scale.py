@@ -9,10 +9,10 @@ from trimtab.server import api_errors
 from trimtab.server.printers.cells import format_selector
 from trimtab.server.printers.responses import raw_response
 from trimtab.server.registry.object_schema import DesiredObject
-from trimtab.server.registry.patch_requests import APPLY, Patcher, PatchFunction, decode_apply_body
+from trimtab.server.registry.patch_requests import Patcher, PatchFunction, decode_apply_body
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.messages import Request, Response
-from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
+from trimtab.server.request.negotiation import APPLY, PROTOBUF, ResponseFormat, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
 from trimtab.server.request.typed_bodies import decode_typed_body, read_typed
 from trimtab.server.resources import ObjectPath, ServedResource

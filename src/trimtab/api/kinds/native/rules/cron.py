@@ -2,6 +2,8 @@
 
 import re
 
+from trimtab.api.limits import MAX_SCHEDULE_LENGTH
+
 _MONTHS = {
     name: number
     for number, name in enumerate(
@@ -57,6 +59,8 @@ def _range_error(part: str, low: int, high: int, names: dict[str, int]) -> str:
 
 def schedule_error(schedule: str) -> str:
     """The parse error of the schedule; empty when it is valid."""
+    if len(schedule) > MAX_SCHEDULE_LENGTH:
+        return f"the schedule is longer than {MAX_SCHEDULE_LENGTH} characters"
     if schedule.startswith("@"):
         known = schedule in _DESCRIPTORS or _EVERY.match(schedule)
         return "" if known else f"unrecognized descriptor: {schedule}"
