@@ -1,5 +1,7 @@
 """Parsing and validation of query parameters."""
 
+import base64
+
 import pytest
 
 from trimtab.errors import BadRequest, Invalid
@@ -72,3 +74,18 @@ def test_delete_options_come_from_the_body_before_the_query() -> None:
 def test_orphan_dependents_excludes_propagation_policy() -> None:
     with pytest.raises(Invalid, match="cannot be both set"):
         parse_delete_options({"orphanDependents": True, "propagationPolicy": "Orphan"}, {})
+
+
+@pytest.mark.parametrize("text", ["9" * 20, "9" * 5000, "-9223372036854775809", "1_0", "\u0663", " 1", "0x1", "1.5"])
+def test_numbers_are_decimal_and_have_64_bits(text: str) -> None:
+    for name in ("limit", "timeoutSeconds"):
+        with pytest.raises(BadRequest, match=r"strconv\.ParseInt: parsing"):
+            parse_list_options({name: text})
+    with pytest.raises(BadRequest, match=r"strconv\.ParseInt: parsing"):
+        parse_delete_options(None, {"gracePeriodSeconds": text})
+
+
+def test_continue_token_with_an_impossible_revision_is_rejected() -> None:
+    body = b'{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}'
+    with pytest.raises(BadRequest, match="continue key is not valid"):
+        validate_list_options(parse_list_options({"continue": base64.urlsafe_b64encode(body).decode()}))
