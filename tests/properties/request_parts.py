@@ -1,5 +1,6 @@
 """The parts of which random requests are made: almost valid objects, odd values, paths, headers and queries."""
 
+import base64
 from typing import Any
 
 KEYS = [
@@ -82,6 +83,7 @@ VALUES = [
     -1,
     3.5,
     10**12,
+    2**63 - 1,
     2**63,
     -(2**70),
     1e300,
@@ -94,24 +96,27 @@ VALUES = [
     "v1",
 ]
 VALUES += ["2020-01-01T00:00:00Z", "é\0", "\ud83d", "{}", "Always", "default", "replace", "delete", "merge", [], {}]
+CONTINUE_TOKEN = base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}').decode()
 QUERIES = {
-    "limit": ["1", "0", "-1", "abc", "9" * 20],
-    "continue": ["x", "e30"],
+    "limit": ["1", "0", "-1", "abc", "9" * 20, "9" * 5000, "1_0", "\u0663"],
+    "continue": ["x", "e30", CONTINUE_TOKEN],
     "resourceVersion": ["0", "1", "abc", "999999", "-1"],
     "resourceVersionMatch": ["Exact", "NotOlderThan", "x"],
     "labelSelector": ["a=b", "a in (", "!", "a>3,b", "%00", ",,"],
     "fieldSelector": ["metadata.name=a", "spec.x=1", "a", "="],
     "watch": ["1"],
-    "timeoutSeconds": ["1", "x", "-5"],
+    "timeoutSeconds": ["1", "x", "-5", "9" * 18, "9" * 400],
     "sendInitialEvents": ["true"],
     "dryRun": ["All", "x", ""],
     "fieldManager": ["m", "é" * 80, ""],
     "fieldValidation": ["Strict", "Warn", "Ignore", "x"],
     "force": ["true"],
     "pretty": ["true"],
+    "tailLines": ["1", "x", "9" * 5000],
+    "container": ["c", "x"],
     "includeObject": ["Object", "None", "Bad"],
     "propagationPolicy": ["Foreground", "Orphan", "x"],
-    "gracePeriodSeconds": ["0", "x", "-1"],
+    "gracePeriodSeconds": ["0", "x", "-1", "9" * 18, "9" * 30],
 }
 MEDIA_TYPES = {
     "application/json": 8,

@@ -55,6 +55,15 @@ def test_pod_on_a_node_gets_its_grace_period_and_zero_removes_it() -> None:
     assert plan_deletion(served("pods"), {**pod, "spec": {}}, DeleteOptions(), NOW).removed
 
 
+@pytest.mark.parametrize("seconds", [10**12, (1 << 63) - 1])
+def test_grace_period_beyond_all_dates_ends_at_the_last_one(seconds: int) -> None:
+    pod = {**obj(), "spec": {"nodeName": "n", "terminationGracePeriodSeconds": seconds}}
+    plan = plan_deletion(served("pods"), pod, DeleteOptions(), NOW)
+    assert plan.obj["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
+    shorter = plan_deletion(served("pods"), plan.obj, DeleteOptions(grace_period_seconds=10), NOW)
+    assert shorter.obj["metadata"]["deletionGracePeriodSeconds"] == 10
+
+
 def test_namespace_terminates_until_it_is_finalized_and_default_cannot_be_deleted() -> None:
     namespace = {"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}
     plan = plan_deletion(served("namespaces"), namespace, DeleteOptions(), NOW)

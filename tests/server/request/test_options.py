@@ -1,5 +1,7 @@
 """Parsing and validation of query parameters."""
 
+import base64
+
 import pytest
 
 from trimtab.api.limits import MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS
@@ -95,3 +97,18 @@ def test_parameter_beyond_its_limit_is_a_bad_request(query: dict[str, str]) -> N
 def test_long_continue_token_is_invalid() -> None:
     with pytest.raises(BadRequest, match="continue key is not valid"):
         validate_list_options(parse_list_options({"continue": "e" * 1_000_000}))
+
+
+@pytest.mark.parametrize("text", ["9" * 20, "9" * 5000, "-9223372036854775809", "1_0", "\u0663", " 1", "0x1", "1.5"])
+def test_numbers_are_decimal_and_have_64_bits(text: str) -> None:
+    for name in ("limit", "timeoutSeconds"):
+        with pytest.raises(BadRequest, match=r"strconv\.ParseInt: parsing"):
+            parse_list_options({name: text})
+    with pytest.raises(BadRequest, match=r"strconv\.ParseInt: parsing"):
+        parse_delete_options(None, {"gracePeriodSeconds": text})
+
+
+def test_continue_token_with_an_impossible_revision_is_rejected() -> None:
+    body = b'{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}'
+    with pytest.raises(BadRequest, match="continue key is not valid"):
+        validate_list_options(parse_list_options({"continue": base64.urlsafe_b64encode(body).decode()}))

@@ -48,7 +48,10 @@ def test_log_needs_a_known_container() -> None:
     with_asgi_client(scenario)
 
 
-@pytest.mark.parametrize(("count", "expected"), [("", "a\nb\nc\n"), ("2", "b\nc\n"), ("0", ""), ("9", "a\nb\nc\n")])
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [("", "a\nb\nc\n"), ("2", "b\nc\n"), ("0", ""), ("9", "a\nb\nc\n"), ("9" * 5000, "a\nb\nc\n")],
+)
 def test_tail_lines_limits_the_log(count: str, expected: str) -> None:
     assert last_lines("a\nb\nc\n", count) == expected
     with pytest.raises(BadRequest, match="must be a non-negative number"):

@@ -25,6 +25,8 @@ RETURNS_OBJECT = {
 }
 """Kinds whose deletion responds with the object also when it is removed at once."""
 
+_FIRST_MOMENT, _LAST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
 
 class DeletionPlan(NamedTuple):
     """The result of a deletion: the object, and whether it is removed."""
@@ -63,9 +65,16 @@ def _mark_deleted(metadata: Raw, now: datetime, grace: int) -> None:
     if metadata.get("deletionTimestamp"):
         metadata["deletionGracePeriodSeconds"] = grace
         return
-    metadata |= {"deletionTimestamp": _format_time(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    metadata |= {"deletionTimestamp": _format_time(_add_seconds(now, grace)), "deletionGracePeriodSeconds": grace}
     if metadata.get("generation"):
         metadata["generation"] += 1
+
+
+def _add_seconds(moment: datetime, seconds: int) -> datetime:
+    """The moment that many seconds later, as far as dates go: a grace period has 64 bits."""
+    limit = int((_LAST_MOMENT - moment).total_seconds())
+    earliest = int((_FIRST_MOMENT - moment).total_seconds())
+    return moment + timedelta(seconds=max(earliest, min(limit, seconds)))
 
 
 def _set_finalizers(served: ServedResource, metadata: Raw, policy: str) -> None:
@@ -101,7 +110,7 @@ def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> DeletionPlan |
         return None
     if options.grace_period_seconds is None or grace >= current:
         return DeletionPlan(obj, removed=False, unchanged=True)
-    earlier = datetime.fromisoformat(deleted_at) - timedelta(seconds=current - grace)
+    earlier = _add_seconds(datetime.fromisoformat(deleted_at), grace - current)
     metadata |= {"deletionTimestamp": _format_time(earlier), "deletionGracePeriodSeconds": grace}
     return DeletionPlan(obj, removed=False)
 

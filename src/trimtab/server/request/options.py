@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,12 +14,15 @@ from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.request.routes import is_true
 
-_MAX_INTEGER_LENGTH = 40
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 CURRENT_STATE = -1
 """Revision in a continue token that continues with the current state instead of a snapshot."""
 Query = Mapping[str, str]
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_MAX_INT_DIGITS = 20
 
 
 class ListOptions(NamedTuple):
@@ -56,13 +60,12 @@ class DeleteOptions(NamedTuple):
 
 
 def _parse_int(text: str) -> int:
-    try:
-        value = int(text) if len(text) <= _MAX_INTEGER_LENGTH else 0
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    if len(text) > _MAX_INTEGER_LENGTH or not -(1 << 63) <= value < 1 << 63:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text[:_MAX_INTEGER_LENGTH]}": value out of range')
-    return value
+    """A decimal number of 64 bits, as Go parses it."""
+    if not _INTEGER.match(text):
+        raise BadRequest(f"strconv.ParseInt: parsing {api_errors.quote_value(text[:100])}: invalid syntax")
+    if len(text) > _MAX_INT_DIGITS or not -(1 << 63) <= int(text) < 1 << 63:
+        raise BadRequest(f"strconv.ParseInt: parsing {api_errors.quote_value(text[:100])}: value out of range")
+    return int(text)
 
 
 def _selector(query: Query, name: str) -> str:
@@ -176,11 +179,15 @@ def _decode_continue_token(token: str) -> tuple[int, str]:
         token = token if len(token) <= MAX_CONTINUE_TOKEN_LENGTH else ""
         body = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         revision, start = body["rv"], body["start"]
-        if body["v"] == "meta.k8s.io/v1" and isinstance(revision, int) and isinstance(start, str):
+        if body["v"] == "meta.k8s.io/v1" and _is_revision(revision) and isinstance(start, str):
             return revision, start.lstrip("/").rstrip("\0")
     except (ValueError, binascii.Error, KeyError, TypeError):
         pass
     raise BadRequest("continue key is not valid: illegal base64 data or an unknown token")
+
+
+def _is_revision(value: object) -> bool:
+    return type(value) is int and abs(value) < 1 << 63
 
 
 def parse_write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptions:

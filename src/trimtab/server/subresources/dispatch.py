@@ -236,4 +236,6 @@ def last_lines(text: str, count: str) -> str:
         return text
     if not count.isdecimal():
         raise BadRequest(f"tailLines must be a non-negative number, not {api_errors.quote_value(count)}")
-    return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""
+    lines = text.splitlines(keepends=True)
+    number = int(count[:9]) if len(count) < 10 else len(lines)
+    return "".join(lines[-number:]) if number else ""
