@@ -92,6 +92,29 @@ def test_a_pull_cluster_that_stops_reporting_is_unknown() -> None:
     assert changed.spec.taints[0].key == "cluster.karmada.io/unreachable"
 
 
+def test_an_agent_writes_nothing_about_clusters_that_it_does_not_serve() -> None:
+    later = NOON + timedelta(hours=1)
+    for mode in ("Push", "Pull"):
+        for ready in ("True", "False", ""):
+            other = cluster("m1", sync_mode=mode, ready=ready)
+            other = other.but(metadata=other.metadata.but(creation_timestamp=NOON, finalizers=()))
+            for subject in (other, deleting(other)):
+                snapshot = view(subject, probe=failed_probe(later), now=later, settings={"agent": "m2"})
+                assert list(health(subject, snapshot)) == []
+
+
+def test_an_agent_writes_the_status_of_its_own_cluster_and_leaves_the_taints_to_the_control_plane() -> None:
+    own = cluster("m1", sync_mode="Pull")
+    streak = Streak("False", NOON - timedelta(seconds=31))
+    snapshot = view(own, probe=failed_probe(), streak=streak, settings={"agent": "m1"})
+    changed, effects = reconcile(snapshot, own)
+    assert find_condition(changed.status.conditions, "Ready").status == "False"
+    assert (changed.spec, changed.metadata) == (own.spec, own.metadata)
+    assert not [w for w in effects if isinstance(w, Namespace | RecordEvent)]
+    after, _ = reconcile(view(changed, execution_namespace()), changed)
+    assert [t.key for t in after.spec.taints] == ["cluster.karmada.io/not-ready"]
+
+
 def deleting(subject):
     return subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
 

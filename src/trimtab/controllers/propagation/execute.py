@@ -12,6 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.served import is_served_by
 from trimtab.controllers.conditions import find_condition, is_condition_true, join_messages, with_condition
 from trimtab.controllers.contract import (
     CheckAccess,
@@ -121,18 +122,13 @@ def is_ready(cluster: Cluster) -> bool:
 def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)
     cluster = view.get(Cluster, "", name)
-    if not name or (cluster is not None and not is_served_here(cluster, view)):
+    agent = setting(view, "agent")
+    if not name or (agent and name != agent) or (cluster is not None and not is_served_by(cluster, agent)):
         return
     if work.metadata.deletion_timestamp is not None:
         yield from remove_from_member(work, cluster, view)
     elif cluster is not None:
         yield from sync_to_member(work, cluster, view)
-
-
-def is_served_here(cluster: Cluster, view: View) -> bool:
-    """Whether this process serves the cluster: the control plane serves Push clusters, an agent its own cluster."""
-    agent = setting(view, "agent")
-    return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
 def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Iterator[Effect]:
