@@ -84,12 +84,14 @@ def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     if setting(view, "agent"):
         yield from report_own_cluster(cluster, view)
         return
-    if cluster.metadata.deletion_timestamp is not None:
+    leaves = cluster.metadata.deletion_timestamp is not None
+    if leaves and not view.profile.drain_before_leaving:
         yield from unjoin(cluster, view)
         return
-    yield from ensure_execution_namespace(cluster, view)
     after = cluster
-    if well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
+    if not leaves:
+        yield from ensure_execution_namespace(cluster, view)
+    if not leaves and well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
         finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
         after = after.but(metadata=after.metadata.but(finalizers=finalizers))
     if is_served_by(cluster, ""):
@@ -114,7 +116,8 @@ def report_own_cluster(cluster: Cluster, view: View) -> Iterator[Effect]:
 
     Taints, the finalizer, and the verdict about an agent that no longer reports belong to the control plane.
     """
-    if not is_served_by(cluster, setting(view, "agent")) or cluster.metadata.deletion_timestamp is not None:
+    leaves = cluster.metadata.deletion_timestamp is not None and not view.profile.drain_before_leaving
+    if leaves or not is_served_by(cluster, setting(view, "agent")):
         return
     status, streak = status_after_probe(cluster, view)
     yield RememberInProcess("streak", cluster.name, streak)

@@ -19,6 +19,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
@@ -54,6 +55,8 @@ def plan_removals(
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
     if not view.profile.works_removed_within_budgets:
         return WorkRemovals(tuple(map(Delete, leaving)))
+    last = last_copies(subject, leaving, view)
+    leaving = [work for work in leaving if work not in last]
     idle = [
         work for work in leaving if not workset_budgets.is_serving(work) or not is_cluster_ready(work.namespace, view)
     ]
@@ -62,7 +65,7 @@ def plan_removals(
         with_leaving_since(work, view) for work in serving if LEAVING_SINCE_ANNOTATION not in work.metadata.annotations
     )
     waiting = works_awaiting_replacement(serving, len(pending), view)
-    in_flight = len(unwanted) - len(leaving)
+    in_flight = sum(work.metadata.deletion_timestamp is not None for work in unwanted)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
     budgets = budgets_of(subject, view)
     gates = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
@@ -72,10 +75,40 @@ def plan_removals(
     removed = [work for work in movable if work.namespace in sources]
     debits = [charge_removals(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
     moves = [move_record(subject, work, budgets, view) for work in removed]
-    refusal = admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view)
-    return WorkRemovals(
-        (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed)
+    refusal = (
+        admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view) or last_copy_refusal(last, view)
     )
+    return WorkRemovals(
+        (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed) + len(last)
+    )
+
+
+def is_emptied(cluster: str, view: View) -> bool:
+    """Whether the cluster is being drained, or leaves the fleet."""
+    return is_drained(view.get(Cluster, "", cluster), view.profile)
+
+
+def last_copies(subject: ManifestWorkReplicaSet, leaving: Sequence[ManifestWork], view: View) -> Sequence[ManifestWork]:
+    """The works in clusters that are being emptied, while no work of the set serves anywhere else.
+
+    A Placement that no longer selects the cluster was not changed by its author, so it is no wish to remove the work.
+    """
+    emptied = [work for work in leaving if is_emptied(work.namespace, view)]
+    leaving_names = {work.namespace for work in leaving}
+    serves = any(
+        workset_budgets.is_serving(work) and is_cluster_ready(work.namespace, view)
+        for work in workset_budgets.works_of(subject, view)
+        if work.namespace not in leaving_names
+    )
+    forced = [work for work in emptied if is_forced_out(view.get(Cluster, "", work.namespace), view.profile)]
+    return () if serves else [work for work in emptied if work not in forced]
+
+
+def last_copy_refusal(last: Sequence[ManifestWork], view: View) -> GateRefusal | None:
+    if not last:
+        return None
+    names = ", ".join(work.namespace for work in last)
+    return GateRefusal("LastCopy", f"the works in {names} stay: no work of the set serves in another cluster")
 
 
 def is_cluster_ready(cluster: str, view: View) -> bool:
