@@ -9,7 +9,7 @@ RECORDS = ("Event", "Endpoints", "PodMetrics")
 """Kinds that say something about other objects and have no value without them."""
 DEFAULTS = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"))
 """Kubernetes creates these in every namespace."""
-TOKEN_TYPE = "kubernetes.io/service-account-token"
+ACCOUNT_SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105
 
 
 async def foreign_objects(client: Client, namespace: str) -> tuple[str, ...]:
@@ -41,5 +41,5 @@ def is_foreign(kind: str, raw: Raw) -> bool:
         not metadata.get("ownerReferences")
         and not metadata.get("deletionTimestamp")
         and (kind, metadata["name"]) not in DEFAULTS
-        and raw.get("type") != TOKEN_TYPE
+        and raw.get("type") != ACCOUNT_SECRET_TYPE
     )
