@@ -273,6 +273,7 @@ class EmbeddedFleet:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
         self._wrap_client = wrap_client
+        self._profile = profile
         self.host = host
         self.client = LocalClient(host)
         self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
@@ -309,8 +310,13 @@ class EmbeddedFleet:
         return member.client if member is not None and isinstance(member.client, KubeClient) else None
 
     def _debug_page(self, request: Request) -> Response:
-        """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision."""
+        """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision.
+
+        `/debug/profile` is the name of the profile.
+        """
         page, *names = request.path.strip("/").split("/")[1:] or [""]
+        if page == "profile" and not names and request.method == "GET":
+            return Response(200, orjson.dumps({"profile": self._profile.name}))
         if page == "placements":
             return self._debug_placement(request, names)
         if request.method != "GET":

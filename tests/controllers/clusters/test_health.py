@@ -119,14 +119,23 @@ def deleting(subject):
     return subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
 
 
-def test_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
+def test_upstream_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
     leaving = deleting(cluster("m1"))
-    effects = list(health(leaving, view(leaving, execution_namespace())))
+    effects = list(health(leaving, view(leaving, execution_namespace(), profile=UPSTREAM)))
     assert isinstance(effects[0], Delete)
-    waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}))))
+    waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}), profile=UPSTREAM)))
     assert not [w for w in waiting if isinstance(w, Cluster)]
-    (released,) = health(leaving, view(leaving))
+    (released,) = health(leaving, view(leaving, profile=UPSTREAM))
     assert released.metadata.finalizers == ()
+
+
+def test_a_cluster_that_is_drained_before_it_leaves_is_still_judged_by_its_probes() -> None:
+    leaving = deleting(cluster("m1"))
+    streak = Streak("False", NOON - timedelta(seconds=31))
+    changed, effects = reconcile(view(leaving, probe=failed_probe(), streak=streak), leaving)
+    assert find_condition(changed.status.conditions, "Ready").status == "False"
+    assert changed.metadata == leaving.metadata
+    assert not [w for w in effects if isinstance(w, Delete | Namespace)]
 
 
 def test_taints_are_formatted_as_in_karmada_events() -> None:
