@@ -31,7 +31,7 @@ from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.departure import DRAINED, is_terminating
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.cluster_departure import BLOCKED, is_unbound
-from trimtab.controllers.well_known import FORCE_LEAVE, execution_namespace
+from trimtab.controllers.well_known import CLUSTER_FINALIZER, FORCE_LEAVE, execution_namespace
 from trimtab.decide.gate import time_in_refusal
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.members.join import delete_credentials, unjoin
@@ -81,7 +81,7 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
             click.echo(f"cluster {name} stays joined")
             return 1
         await host.patch(resource_of(kind_of(Cluster)), "", name, {"metadata": {"annotations": {FORCE_LEAVE: "true"}}})
-    elif options.wait and not is_terminating(cluster) and await profile_of(host) != "upstream":
+    elif options.wait and needs_drain(cluster) and await profile_of(host) != "upstream":
         code = await drain(host, name, options.timeout)
         if code:
             return code
@@ -91,6 +91,11 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         await delete_credentials(host, name)
     click.echo(f"cluster {name} {'removed' if options.wait else 'is being removed'}")
     return 0
+
+
+def needs_drain(cluster: Cluster) -> bool:
+    """Not if the Cluster is being deleted already, or no control plane has ever taken it up: then it has no Works."""
+    return not is_terminating(cluster) and CLUSTER_FINALIZER in cluster.metadata.finalizers
 
 
 async def read_cluster(host: Client, name: str) -> Cluster:
@@ -188,12 +193,10 @@ async def lost_with(host: Client, name: str) -> list[str]:
         count = f"{shares[name]} of {sum(shares.values())} replicas" if shares.get(name) else "its copy"
         where = f"it stays in {', '.join(rest)}" if rest else "this is the only cluster that has it"
         lines.append(f"{workload_name(binding)} loses {count} in {name}; {where}")
-    for manifestwork in await list_typed(host, ManifestWork, name, if_served=True):
-        lines.append(f"manifestwork/{manifestwork.name} is deleted")
-    for work in await list_typed(host, Work, execution_namespace(name), if_served=True):
-        if is_unbound(work):
-            lines.append(f"work/{work.name} is deleted")
-    return lines
+    manifestworks = await list_typed(host, ManifestWork, name, if_served=True)
+    works = await list_typed(host, Work, execution_namespace(name), if_served=True)
+    lines += [f"manifestwork/{one.name} is deleted" for one in manifestworks]
+    return lines + [f"work/{one.name} is deleted" for one in works if is_unbound(one)]
 
 
 async def wait_until_removed(host: Client, name: str, seconds: float) -> None:
