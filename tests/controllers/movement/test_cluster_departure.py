@@ -210,6 +210,7 @@ def test_forced_departure_deletes_at_once_and_the_binding_says_so() -> None:
         assert await names_in(scene, DEPLOYMENTS) == []
         binding = await scene.get_binding()
         assert find_condition(binding.status.conditions, "Scheduled").status == "False"
+        assert find_condition(binding.status.conditions, "Stalled").status == "False"
         (move,) = await scene.list_moves()
         assert (move.spec.from_, move.spec.replicas, move.spec.mode) == ("m2", 2, "AtOnce")
         assert "forced" in move.spec.message
@@ -347,6 +348,7 @@ def test_work_of_a_replica_set_stays_until_it_serves_elsewhere(deleted: str) -> 
         assert "agent" in await names_in(scene, CONFIGS, "m1")
         assert "agent" not in await names_in(scene, CONFIGS)
         await asyncio.sleep(30)
+        assert [(move.spec.cause, move.spec.from_) for move in await scene.list_moves()] == [("Drain", "m2")]
         assert "m2" not in [raw["metadata"]["name"] for raw in (await scene.client.list(MANAGED)).items]
         assert "m2" not in [one.name for one in await scene.list_all(Namespace)]
 

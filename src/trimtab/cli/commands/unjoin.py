@@ -31,7 +31,7 @@ from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.departure import DRAINED, is_terminating
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.cluster_departure import BLOCKED, is_unbound
-from trimtab.controllers.well_known import CLUSTER_FINALIZER, FORCE_LEAVE, execution_namespace
+from trimtab.controllers.well_known import CLUSTER_FINALIZER, DRAIN, FORCE_LEAVE, execution_namespace
 from trimtab.decide.gate import time_in_refusal
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.members.join import delete_credentials, unjoin
@@ -147,7 +147,10 @@ async def obstacle_to_empty(host: Client, name: str, seconds: float, clock: Cloc
     acknowledge_by = loop.time() + ACKNOWLEDGE_SECONDS
     printed: dict[str, str] = {}
     while True:
-        condition = find_condition((await read_cluster(host, name)).status.conditions, DRAINED)
+        cluster = await read_cluster(host, name)
+        condition = find_condition(cluster.status.conditions, DRAINED)
+        if DRAIN not in cluster.metadata.annotations:
+            return "its drain was aborted"
         for line in changed_lines(printed, await bindings_in(host, name), name):
             click.echo(line)
         if condition is None and loop.time() >= acknowledge_by:

@@ -30,7 +30,14 @@ def uses_clusters(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["spec.clusters", "spec.gracefulEvictionTasks", "status.holds", "status.replacement", "Move"],
+    writes=[
+        "spec.clusters",
+        "spec.gracefulEvictionTasks",
+        "status.holds",
+        "status.replacement",
+        "status.conditions",
+        "Move",
+    ],
     predicate=uses_clusters,
     triggers=[Trigger(Cluster, bindings_forced_out)],
 )
@@ -50,7 +57,7 @@ def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
                 yield binding_moves.with_outcome(move, "Done", MESSAGE, view.now)
     if after == binding:
         return
-    yield after
+    yield binding_moves.with_stalled_condition(after, "", "", view.now)  # nothing waits for a move out of it any more
     text = "Copies are deleted at once: their cluster is forced out of the fleet."
     yield RecordEvent(well_known.ref_of(binding), "ForcedOut", text, SOURCE, "Warning")
 

@@ -27,7 +27,8 @@ from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 
-CAUSE = "ScoreChange"
+SELECTION_CHANGED, DRAIN = "ScoreChange", "Drain"
+"""Causes: no placement selects the cluster any more, or the cluster is being emptied."""
 BY = "trimtab-mover"
 LEAVING_SINCE_ANNOTATION = "trimtab.dev/unselected-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
@@ -67,14 +68,17 @@ def plan_removals(
     waiting = works_awaiting_replacement(serving, len(pending), view)
     in_flight = sum(work.metadata.deletion_timestamp is not None for work in unwanted)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
-    budgets = budgets_of(subject, view)
+    cause = DRAIN if any(is_emptied(work.namespace, view) for work in movable) else SELECTION_CHANGED
+    budgets = budgets_of(subject, cause, view)
     gates = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
     flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in pending[:1])) for work in movable]
     admitted = admit(flows, gates, view.now, replacement_first=False)
     sources = {flow.source for flow in admitted.transfers}
     removed = [work for work in movable if work.namespace in sources]
-    debits = [charge_removals(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
-    moves = [move_record(subject, work, budgets, view) for work in removed]
+    debits = [
+        charge_removals(subject, budget, admitted.transfers, cause, view) for budget in budgets if admitted.transfers
+    ]
+    moves = [move_record(subject, work, budgets, cause, view) for work in removed]
     refusal = (
         admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view) or last_copy_refusal(last, view)
     )
@@ -152,18 +156,18 @@ def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> G
     return GateRefusal("WaitingForEarlierMoves", "the rest follows when these are gone") if waiting else None
 
 
-def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
+def budgets_of(subject: ManifestWorkReplicaSet, cause: str, view: View) -> list[DisruptionBudget]:
     return [
         budget
         for budget in view.all(DisruptionBudget, subject.namespace)
         if binding_moves.is_workload_budget(budget)
         and subject in workset_budgets.covered_sets(budget, view)
-        and (not budget.spec.reasons or CAUSE in budget.spec.reasons)
+        and (not budget.spec.reasons or cause in budget.spec.reasons)
     ]
 
 
 def charge_removals(
-    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], view: View
+    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], cause: str, view: View
 ) -> DisruptionBudget:
     entries = [
         InFlightDisruption(
@@ -172,7 +176,7 @@ def charge_removals(
             from_=flow.source,
             since=view.now,
             by=BY,
-            reason=CAUSE,
+            reason=cause,
         )
         for flow in flows
     ]
@@ -180,7 +184,7 @@ def charge_removals(
 
 
 def move_record(
-    subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View
+    subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], cause: str, view: View
 ) -> Move:
     """The Move that records the removal, written before the work is deleted."""
     about = MovedObject(
@@ -195,11 +199,11 @@ def move_record(
             name=f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"[
                 : binding_moves.MAX_NAME_LENGTH
             ],
-            labels={"trimtab.dev/cause": CAUSE},
+            labels={"trimtab.dev/cause": cause},
         ),
         spec=MoveSpec(
             object=about,
-            cause=CAUSE,
+            cause=cause,
             by=BY,
             from_=work.namespace,
             to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in replacement_works(subject, view)),
