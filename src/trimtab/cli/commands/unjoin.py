@@ -78,7 +78,7 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         raise InputError(f"there is no cluster {name}; list the clusters with: trimtab fleet") from fault
     if options.force:
         if not await confirm_loss(host, name, ask=not options.yes):
-            click.echo(f"cluster {name} stays joined")
+            click.echo(f"nothing is deleted in cluster {name}")
             return 1
         await host.patch(resource_of(kind_of(Cluster)), "", name, {"metadata": {"annotations": {FORCE_LEAVE: "true"}}})
     elif options.wait and needs_drain(cluster) and await profile_of(host) != "upstream":
@@ -207,8 +207,11 @@ async def wait_until_removed(host: Client, name: str, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             while True:
-                condition = find_condition((await read_cluster(host, name)).status.conditions, DRAINED)
-                if condition is not None and condition.reason == BLOCKED and condition.message != reported:
+                cluster = await read_cluster(host, name)
+                condition = find_condition(cluster.status.conditions, DRAINED)
+                forced = FORCE_LEAVE in cluster.metadata.annotations
+                blocked = condition is not None and condition.reason == BLOCKED and not forced
+                if condition is not None and blocked and condition.message != reported:
                     reported = condition.message
                     click.echo(f"cluster/{name} is being deleted and waits: {reported}")
                 await asyncio.sleep(POLL_SECONDS)
