@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, LocalSecretReference
 from trimtab.api.value import Meta, Raw
-from trimtab.app import ControlPlane, client_from_secret, debug_action, scripts_of
+from trimtab.app import ControlPlane, client_from_secret, debug_action, endpoint_of, scripts_of
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.clock import LoopClock, run_virtually
@@ -77,6 +77,29 @@ def test_metrics_report_whether_each_cluster_is_ready() -> None:
         await asyncio.sleep(30)
         found = [sample for sample in plane.samples() if sample.name == "trimtab_cluster_ready"]
         assert [(sample.labels, sample.value) for sample in found] == [({"cluster": "east"}, False)]
+        await plane.stop()
+        await server.stop()
+
+    run_virtually(run())
+
+
+def test_control_plane_does_not_judge_a_member_that_another_process_simulates() -> None:
+    async def run() -> None:
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
+        await server.start()
+        user = LocalClient(server)
+        spec = {"syncMode": "Push", "apiEndpoint": endpoint_of("east")}
+        body = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "east"}, "spec": spec}
+        await user.create(CLUSTERS, body)
+        since = "2026-01-01T00:00:00Z"
+        ready = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": since}
+        await user.patch(CLUSTERS, "", "east", {"status": {"conditions": [ready]}}, subresource="status")
+        plane = ControlPlane(LocalClient(server), clock=LoopClock())
+        await plane.start()
+        await asyncio.sleep(600)
+        found = await user.get(CLUSTERS, "", "east")
+        assert [one["status"] for one in found["status"]["conditions"] if one["type"] == "Ready"] == ["True"]
+        assert not found["spec"].get("taints")
         await plane.stop()
         await server.stop()
 

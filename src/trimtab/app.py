@@ -30,6 +30,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.health import Probe
+from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.start_order import in_start_order
@@ -102,7 +103,9 @@ class ControlPlane:
         self.manager = ControllerManager(
             self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
         )
-        self._prober = Prober(self.roster, self.cache, clock, self._record_probe, period=probe_seconds)
+        self._prober = Prober(
+            self.roster, self.cache, clock, self._record_probe, is_probed=self._is_probed, period=probe_seconds
+        )
         self._probing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -149,12 +152,15 @@ class ControlPlane:
         return [entry.typed for entry in table.entries.values()] if table is not None else []
 
     def _connect_member(self, cluster: Cluster) -> Client | None:
-        agent = self.state.settings.get("agent", "")
-        if (cluster.spec.sync_mode == "Pull") != bool(agent) or (agent and cluster.name != agent):
+        if not is_served_by(cluster, self.state.settings.get("agent", "")):
             return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
         return client_from_secret(cluster, self._secret)
+
+    def _is_probed(self, cluster: Cluster) -> bool:
+        is_elsewhere = self._connect is None and cluster.spec.api_endpoint.endswith(SIMULATED_SUFFIX)
+        return is_served_by(cluster, self.state.settings.get("agent", "")) and not is_elsewhere
 
     def _secret(self, namespace: str, name: str) -> Raw | None:
         entry = self.cache.table_of(Secret).entries.get((namespace, name))
@@ -269,6 +275,7 @@ class EmbeddedFleet:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
         self._wrap_client = wrap_client
+        self._profile = profile
         self.host = host
         self.client = LocalClient(host)
         self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
@@ -305,8 +312,13 @@ class EmbeddedFleet:
         return member.client if member is not None and isinstance(member.client, KubeClient) else None
 
     def _debug_page(self, request: Request) -> Response:
-        """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision."""
+        """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision.
+
+        `/debug/profile` is the name of the profile.
+        """
         page, *names = request.path.strip("/").split("/")[1:] or [""]
+        if page == "profile" and not names and request.method == "GET":
+            return Response(200, orjson.dumps({"profile": self._profile.name}))
         if page == "placements":
             return self._debug_placement(request, names)
         if request.method != "GET":
@@ -390,4 +402,4 @@ class EmbeddedFleet:
 
 def endpoint_of(member: str) -> str:
     """The endpoint of a simulated member: never dialled, it identifies the member in this process."""
-    return f"https://{member}.simulated.invalid"
+    return f"https://{member}{SIMULATED_SUFFIX}"

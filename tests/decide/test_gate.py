@@ -24,6 +24,7 @@ from trimtab.decide.gate import (
     apply_transfers,
     budget_state,
     charge_budget,
+    time_in_refusal,
     transfers_between,
     windows_at,
 )
@@ -185,3 +186,10 @@ def test_one_open_window_is_enough() -> None:
     windows = (BudgetWindow(schedule="0 2 * * *", duration="1h"), BudgetWindow(schedule="30 11 * * *", duration="45m"))
     assert windows_at(windows, NOON)[0] is True
     assert windows_at(windows, NOON + timedelta(minutes=15))[0] is False
+
+
+def test_time_in_a_refusal_is_the_time_until_which_it_holds() -> None:
+    closed = BudgetState("night", is_open=False, next_at=NOON).refusal(NOON, replacement_first=True)
+    assert closed is not None
+    assert time_in_refusal(f"1 cannot leave now: web: Drain: {closed.message}; and 3 more") == NOON
+    assert time_in_refusal("no window is open") is None

@@ -15,6 +15,7 @@ from trimtab.store.store import Store
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 
 
@@ -79,5 +80,79 @@ def test_works_reach_a_pull_cluster_only_through_its_agent(with_agent) -> None:
         await plane.stop()
         await host.stop()
         await member.stop()
+
+    run_virtually(scenario())
+
+
+def test_an_agent_changes_no_cluster_but_its_own() -> None:
+    """A Push cluster, and a Pull cluster with an agent of its own, beside the agent of another cluster."""
+
+    async def scenario() -> None:
+        clock = LoopClock()
+        host, member = (ApiServer(Store(), ApiServerSettings(clock=clock)) for _ in range(2))
+        await host.start()
+        await member.start()
+        user = LocalClient(host)
+        for name, mode in (("edge", "Pull"), ("far", "Pull"), ("near", "Push")):
+            spec = {"syncMode": mode}
+            metadata = {"name": name}
+            await user.create(
+                CLUSTERS,
+                {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec},
+            )
+        others = {name: await user.get(CLUSTERS, "", name) for name in ("far", "near")}
+        agent = ControlPlane(
+            LocalClient(host),
+            clock=clock,
+            settings={"agent": "edge"},
+            connect=lambda cluster: LocalClient(member) if cluster.name == "edge" else None,
+            is_enabled=lambda controller: controller.name in CONTROLLERS,
+        )
+        await agent.start()
+        await asyncio.sleep(600)
+        probed = {name for topic, name in agent.state.memory if topic == "probe"}
+        assert probed == {"edge"}
+        assert others == {name: await user.get(CLUSTERS, "", name) for name in others}
+        await agent.stop()
+        await host.stop()
+        await member.stop()
+
+    run_virtually(scenario())
+
+
+def test_an_agent_leaves_the_works_of_other_clusters_alone() -> None:
+    """Also those of a cluster that no longer exists: the control plane removes their finalizers."""
+
+    async def scenario() -> None:
+        clock = LoopClock()
+        host = ApiServer(Store(), ApiServerSettings(clock=clock))
+        await host.start()
+        user = LocalClient(host)
+        space = "karmada-es-gone"
+        await user.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+        work = {
+            "apiVersion": WORKS.api_version,
+            "kind": "Work",
+            "metadata": {"name": "w", "namespace": space, "finalizers": ["karmada.io/execution-controller"]},
+            "spec": {"workload": {"manifests": []}},
+        }
+        await user.create(WORKS, work)
+        await user.delete(WORKS, space, "w")
+        agent = ControlPlane(
+            LocalClient(host),
+            clock=clock,
+            settings={"agent": "edge"},
+            is_enabled=lambda controller: controller.name in CONTROLLERS,
+        )
+        await agent.start()
+        await asyncio.sleep(60)
+        assert (await user.get(WORKS, space, "w"))["metadata"]["finalizers"]
+        await agent.stop()
+        plane = ControlPlane(LocalClient(host), clock=clock)
+        await plane.start()
+        await asyncio.sleep(60)
+        assert not (await user.list(WORKS, space)).items
+        await plane.stop()
+        await host.stop()
 
     run_virtually(scenario())

@@ -233,6 +233,7 @@ def apply_action(model: ModelFleet, action: tuple[str, str]) -> bool:
             marked[well_known.DRAIN] = "now"
         if what == "undrain":
             marked.pop(well_known.DRAIN, None)
+        deleted = model.now if what == "leave" else target.metadata.deletion_timestamp
         ready = target.status.conditions
         if what in ("kill", "revive"):
             status = "False" if what == "kill" else "True"
@@ -240,12 +241,12 @@ def apply_action(model: ModelFleet, action: tuple[str, str]) -> bool:
             ready = (Condition(type="Ready", status=status, last_transition_time=model.now),)
         model.store(
             target.but(
-                metadata=target.metadata.but(annotations=marked),
+                metadata=target.metadata.but(annotations=marked, deletion_timestamp=deleted),
                 spec=target.spec.but(taints=tuple(taints)),
                 status=target.status.but(conditions=ready),
             )
         )
-        return what in ("cordon", "uncordon", "drain", "undrain")
+        return what in ("cordon", "uncordon", "drain", "undrain", "leave")
     if what == "rebalance":
         binding = model.binding(name)
         last = binding.status.last_scheduled_time or model.now
@@ -267,6 +268,7 @@ VOLUNTARY = st.one_of(
     st.tuples(st.just("crash"), st.sampled_from(["0", "1", "2", "3"])),
     st.just(("forget", "")),
 )
+VOLUNTARY_OR_LEAVING = st.one_of(VOLUNTARY, st.tuples(st.just("leave"), st.sampled_from(NAMES)))
 DISRUPTIVE = st.one_of(
     VOLUNTARY, st.tuples(st.sampled_from(["kill", "revive", "evacuate", "unevacuate"]), st.sampled_from(NAMES))
 )
@@ -302,7 +304,13 @@ def budget_spec(**spec: Any) -> DisruptionBudgetSpec:
 )
 @example(budget_spec(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
 @example(budget_spec(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
-@given(BUDGETS, st.booleans(), st.lists(st.tuples(VOLUNTARY, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
+@example(budget_spec(max_concurrent=1), False, [(("leave", "m1"), 2), (("crash", "1"), 2), (("leave", "m2"), 15)])
+@example(budget_spec(min_available=6), True, [(("leave", "m1"), 2), (("rebalance", "a"), 2), (("leave", "m3"), 15)])
+@given(
+    BUDGETS,
+    st.booleans(),
+    st.lists(st.tuples(VOLUNTARY_OR_LEAVING, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5),
+)
 def test_voluntary_moves_never_overspend_a_budget_or_remove_the_last_copy(
     budget: Any, at_once: bool, acts: Any
 ) -> None:

@@ -29,6 +29,13 @@ class Profile(Value):
     replacement_first: Annotated[
         bool, Field("Replicas are removed from a cluster when their replacement is ready; else at once.")
     ]
+    drain_before_leaving: Annotated[
+        bool,
+        Field(
+            "A deleted Cluster is drained first, within budgets and without loss of the last copy; else its Works are "
+            "deleted at once."
+        ),
+    ]
     dependencies_removed_last: Annotated[
         bool, Field("Dependencies stay in an evicted cluster as long as their workload; else they are removed at once.")
     ]
@@ -142,6 +149,7 @@ TRIMTAB = Profile(
     fresh_ignores_current_clusters=True,
     reserve_capacity=True,
     replacement_first=True,
+    drain_before_leaving=True,
     dependencies_removed_last=True,
     evict_only_with_target=True,
     recovery_cancels_eviction=True,
@@ -180,6 +188,7 @@ UPSTREAM = Profile(
     fresh_ignores_current_clusters=False,
     reserve_capacity=False,
     replacement_first=False,
+    drain_before_leaving=False,
     dependencies_removed_last=False,
     evict_only_with_target=False,
     recovery_cancels_eviction=False,

@@ -104,6 +104,16 @@ class CheckAccess(NamedTuple):
     verbs: tuple[str, ...]
 
 
+class FindForeignObjects(NamedTuple):
+    """List the objects in a namespace of a member that would be lost with it, and reconcile again.
+
+    `View.recall("foreign objects", this)` is then (time of the listing, names of some of them).
+    """
+
+    cluster: str
+    namespace: str
+
+
 class RememberInProcess(NamedTuple):
     """Keep this value in memory for `View.recall`; a restart loses it, so correctness may not depend on it."""
 
@@ -122,6 +132,7 @@ Effect: TypeAlias = (
     | InCluster
     | Fetch
     | CheckAccess
+    | FindForeignObjects
     | RememberInProcess
 )
 

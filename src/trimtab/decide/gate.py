@@ -27,6 +27,7 @@ Invariants:
   status stores the times of the recent disruptions, not a counter.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -332,3 +333,9 @@ def _min_limit(*limits: int | None) -> int | None:
 
 def _format_until(at: datetime | None) -> str:
     return f" until {at:%Y-%m-%d %H:%M:%SZ}" if at is not None else ""
+
+
+def time_in_refusal(message: str) -> datetime | None:
+    """The time in the message of a refusal until which it holds; None when time alone does not decide."""
+    found = re.search(r" until (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)Z", message)
+    return datetime.fromisoformat(f"{found[1]}+00:00") if found else None

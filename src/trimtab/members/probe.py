@@ -25,18 +25,28 @@ PROBE_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger("trimtab.probe")
 
 ReportProbe = Callable[[str, Probe], None]
+IsProbed = Callable[[Cluster], bool]
+"""Whether this process probes the cluster; what it does not probe, it reports nothing about."""
 
 
 class Prober:
     """Probes every member in a task of its own and reports each result."""
 
     def __init__(
-        self, roster: Roster, host: Cache, clock: Clock, report: ReportProbe, *, period: float = PROBE_SECONDS
+        self,
+        roster: Roster,
+        host: Cache,
+        clock: Clock,
+        report: ReportProbe,
+        *,
+        is_probed: IsProbed = lambda _: True,
+        period: float = PROBE_SECONDS,
     ) -> None:
         self._roster = roster
         self._host = host
         self._clock = clock
         self._report = report
+        self._is_probed = is_probed
         self._period = period
         self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]] = {}
 
@@ -65,8 +75,7 @@ class Prober:
     async def _keep_probing(self, name: str) -> None:
         while True:
             entry = self._host.table_of(Cluster).entries.get(("", name))
-            if entry is not None:
-                cluster = cast("Cluster", entry.typed)
+            if entry is not None and self._is_probed(cluster := cast("Cluster", entry.typed)):
                 self._roster.retry_connection(cluster)
                 self._report(name, await self.probe(cluster))
             await asyncio.sleep(self._period)

@@ -24,6 +24,7 @@ from trimtab.controllers.contract import (
     Effect,
     Ensure,
     Fetch,
+    FindForeignObjects,
     InCluster,
     RecordEvent,
     Ref,
@@ -35,6 +36,7 @@ from trimtab.controllers.well_known import ref_of
 from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
 from trimtab.runtime.cache import Table
 from trimtab.runtime.commit import Write, difference, is_same_in_patched_fields, with_version, writes_for
+from trimtab.runtime.foreign_objects import foreign_objects
 from trimtab.runtime.view import ControlPlaneState, MemberAccess
 
 MAX_PATCH_ATTEMPTS = 4
@@ -96,6 +98,11 @@ class EffectExecutor:
             case CheckAccess():
                 allowed = (self._state.clock.now(), await self._is_access_allowed(effect))
                 self._state.memory.remember("allowed", effect, allowed)
+                self._requeue(key)
+            case FindForeignObjects(cluster, namespace):
+                with member_faults(cluster):
+                    found = await foreign_objects(self._member(cluster).client, namespace)
+                self._state.memory.remember("foreign objects", effect, (self._state.clock.now(), found))
                 self._requeue(key)
             case Ensure():
                 await self._ensure(self._state.client, effect)

@@ -92,3 +92,17 @@ def test_storm_of_failures_is_shown_as_precondition() -> None:
     assert "met: 2 of 10 clusters are not ready" in report(unready, unready=1)
     assert "4 of 10 clusters are not ready, more than 30%: the eviction rate is reduced" in report(unready, unready=3)
     assert "more than 60%: evacuation is stopped until clusters recover" in report(unready, unready=6)
+
+
+def test_leaving_cluster_shows_what_blocks_it_and_what_moves() -> None:
+    drained = {"type": "Drained", "status": "False", "reason": "Blocked", "message": "1 cannot leave now: web"}
+    body = {
+        "metadata": {"name": "m1", "deletionTimestamp": "2030-01-01T00:05:00Z"},
+        "status": {"conditions": [drained]},
+    }
+    leaving = msgspec.convert(body, Cluster, strict=False)
+    text = report(leaving, binding("web"), binding("shop", holds=[{"cluster": "m1", "replicas": 2}]))
+    assert "the cluster leaves the fleet: 1 cannot leave now: web" in text
+    assert "moves to other clusters with the drain" in text
+    assert "is moving: 2 replicas wait until their replacement is ready" in text
+    assert "its Works with it" in report(leaving, profile=UPSTREAM)

@@ -92,18 +92,50 @@ def test_a_pull_cluster_that_stops_reporting_is_unknown() -> None:
     assert changed.spec.taints[0].key == "cluster.karmada.io/unreachable"
 
 
+def test_an_agent_writes_nothing_about_clusters_that_it_does_not_serve() -> None:
+    later = NOON + timedelta(hours=1)
+    for mode in ("Push", "Pull"):
+        for ready in ("True", "False", ""):
+            other = cluster("m1", sync_mode=mode, ready=ready)
+            other = other.but(metadata=other.metadata.but(creation_timestamp=NOON, finalizers=()))
+            for subject in (other, deleting(other)):
+                snapshot = view(subject, probe=failed_probe(later), now=later, settings={"agent": "m2"})
+                assert list(health(subject, snapshot)) == []
+
+
+def test_an_agent_writes_the_status_of_its_own_cluster_and_leaves_the_taints_to_the_control_plane() -> None:
+    own = cluster("m1", sync_mode="Pull")
+    streak = Streak("False", NOON - timedelta(seconds=31))
+    snapshot = view(own, probe=failed_probe(), streak=streak, settings={"agent": "m1"})
+    changed, effects = reconcile(snapshot, own)
+    assert find_condition(changed.status.conditions, "Ready").status == "False"
+    assert (changed.spec, changed.metadata) == (own.spec, own.metadata)
+    assert not [w for w in effects if isinstance(w, Namespace | RecordEvent)]
+    after, _ = reconcile(view(changed, execution_namespace()), changed)
+    assert [t.key for t in after.spec.taints] == ["cluster.karmada.io/not-ready"]
+
+
 def deleting(subject):
     return subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
 
 
-def test_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
+def test_upstream_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -> None:
     leaving = deleting(cluster("m1"))
-    effects = list(health(leaving, view(leaving, execution_namespace())))
+    effects = list(health(leaving, view(leaving, execution_namespace(), profile=UPSTREAM)))
     assert isinstance(effects[0], Delete)
-    waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}))))
+    waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}), profile=UPSTREAM)))
     assert not [w for w in waiting if isinstance(w, Cluster)]
-    (released,) = health(leaving, view(leaving))
+    (released,) = health(leaving, view(leaving, profile=UPSTREAM))
     assert released.metadata.finalizers == ()
+
+
+def test_a_cluster_that_is_drained_before_it_leaves_is_still_judged_by_its_probes() -> None:
+    leaving = deleting(cluster("m1"))
+    streak = Streak("False", NOON - timedelta(seconds=31))
+    changed, effects = reconcile(view(leaving, probe=failed_probe(), streak=streak), leaving)
+    assert find_condition(changed.status.conditions, "Ready").status == "False"
+    assert changed.metadata == leaving.metadata
+    assert not [w for w in effects if isinstance(w, Delete | Namespace)]
 
 
 def test_taints_are_formatted_as_in_karmada_events() -> None:

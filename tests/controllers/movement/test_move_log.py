@@ -35,6 +35,15 @@ def outcome(subject: Move, *things: Any) -> str:
     return ended[0] if ended else ("later" if any(isinstance(effect, RequeueAfter) for effect in effects) else "")
 
 
+def test_move_without_a_start_gets_one_so_that_it_times_out() -> None:
+    entry = move_entry()
+    crashed = entry.but(
+        metadata=entry.metadata.but(creation_timestamp=NOON - MINUTE), status=entry.status.but(started=None)
+    )
+    (repaired,) = move_log(crashed, FakeView([crashed]))
+    assert repaired.status.started == NOON - MINUTE
+
+
 def web(**fields: Any) -> Binding:
     return binding(clusters={"m2": 2}, status_aggregated_status=(status_item("m2"),), **fields)
 

@@ -6,6 +6,7 @@ from views import NOON, FakeView
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, ResourceSummary, Taint
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
+from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition, Key, Meta, Object
 from trimtab.controllers.clusters.health import NOT_READY
 from trimtab.controllers.contract import Delete
@@ -124,16 +125,30 @@ def test_label_changes_are_copied_in_both_directions() -> None:
     assert (subject.metadata.labels["both"], managed.metadata.labels["both"]) == ("here", "here")
 
 
-def test_deleting_the_cluster_or_the_managed_cluster_unjoins() -> None:
+def test_upstream_deleting_the_cluster_or_the_managed_cluster_unjoins() -> None:
     subject, managed = reconcile_until_stable(cluster())
     terminating = managed.but(metadata=managed.metadata.but(deletion_timestamp=NOON))
-    effects = list(managed_cluster_sync(subject, FakeView([subject, terminating])))
+    effects = list(managed_cluster_sync(subject, FakeView([subject, terminating], profile=UPSTREAM)))
     assert effects[0] == Delete(subject)
     assert isinstance(effects[1], ManagedCluster)
     assert FINALIZER not in effects[1].metadata.finalizers
     gone = cluster().but(metadata=subject.metadata.but(deletion_timestamp=NOON))
-    assert Delete(managed) in list(managed_cluster_sync(gone, FakeView([gone, managed])))
-    assert Delete(managed) in list(cluster_deleted(Key("", "", "m1"), FakeView([managed])))
+    assert Delete(managed) in list(managed_cluster_sync(gone, FakeView([gone, managed], profile=UPSTREAM)))
+    assert Delete(managed) in list(cluster_deleted(Key("", "", "m1"), FakeView([managed], profile=UPSTREAM)))
+
+
+def test_managed_cluster_and_its_namespace_stay_until_the_cluster_has_left() -> None:
+    subject, managed = reconcile_until_stable(cluster())
+    namespace = Namespace(metadata=Meta(name="m1", labels={"open-cluster-management.io/cluster-name": "m1"}))
+    terminating = managed.but(metadata=managed.metadata.but(deletion_timestamp=NOON))
+    gone = cluster().but(metadata=subject.metadata.but(deletion_timestamp=NOON))
+    assert list(managed_cluster_sync(subject, FakeView([subject, terminating, namespace]))) == [Delete(subject)]
+    assert list(managed_cluster_sync(gone, FakeView([gone, managed, namespace]))) == [Delete(managed)]
+    assert list(managed_cluster_sync(gone, FakeView([gone, terminating, namespace]))) == []
+    removed = list(cluster_deleted(Key("", "", "m1"), FakeView([terminating, namespace])))
+    assert removed[0] == Delete(namespace)
+    assert FINALIZER not in removed[1].metadata.finalizers
+    assert list(cluster_deleted(Key("", "", "m1"), FakeView([namespace]))) == [Delete(namespace)]
 
 
 def test_managed_cluster_without_a_cluster_is_left_alone() -> None:

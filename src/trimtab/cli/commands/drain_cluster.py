@@ -16,6 +16,7 @@ from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import WallClock
+from trimtab.controllers.clusters.departure import LEAVE_MARK
 from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
 from trimtab.errors import Conflict, InputError, NotFound
@@ -54,25 +55,23 @@ def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: s
     return with_client(kubeconfig, context, work)
 
 
-async def start_drain(client: Client, name: str) -> None:
+async def start_drain(client: Client, name: str, *, to_leave: bool = False) -> None:
     """Set the drain annotation and cordon the cluster."""
     since = WallClock().now().isoformat(timespec="seconds")
 
     def mark(raw: Raw) -> DrainMarks:
         fresh = f"{since} {CORDONED_BEFORE}" if is_cordoned(raw) else since
-        return DrainMarks(drain_annotation(raw) or fresh, cordoned=True)
+        words = (drain_annotation(raw) or fresh).split()
+        if to_leave and LEAVE_MARK not in words:
+            words.append(LEAVE_MARK)
+        return DrainMarks(" ".join(words), cordoned=True)
 
     await update_marks(client, name, mark)
 
 
 async def abort_drain(client: Client, name: str) -> None:
-    """Remove the annotation and the cordon; moves in progress are completed, the other workloads stay."""
-
-    def unmark(raw: Raw) -> DrainMarks:
-        mark = drain_annotation(raw)
-        return DrainMarks(None, cordoned=is_cordoned(raw) if mark is None else CORDONED_BEFORE in mark)
-
-    closed = (await update_marks(client, name, unmark)).cordoned
+    """Undo the drain; moves in progress are completed, the other workloads stay."""
+    closed = await undo_marks(client, name)
     left = await bindings_in(client, name)
     leaving = sum(drain_state(binding, name).is_moving for binding in left)
     cordon = "stays cordoned, as before the drain" if closed else "uncordoned"
@@ -80,6 +79,16 @@ async def abort_drain(client: Client, name: str) -> None:
         f"cluster/{name} drain aborted, {cordon}; {len(left) - leaving} workloads stay, "
         f"{leaving} moves in progress are completed"
     )
+
+
+async def undo_marks(client: Client, name: str) -> bool:
+    """Remove the annotation and the cordon; returns whether the cluster stays cordoned, as before the drain."""
+
+    def unmark(raw: Raw) -> DrainMarks:
+        mark = drain_annotation(raw)
+        return DrainMarks(None, cordoned=is_cordoned(raw) if mark is None else CORDONED_BEFORE in mark)
+
+    return (await update_marks(client, name, unmark)).cordoned
 
 
 class DrainMarks(NamedTuple):

@@ -11,9 +11,10 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.client.client import Client
 from trimtab.client.lookups import list_typed
-from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_leaving, is_terminating
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.cluster_departure import clusters_in_use
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputError
@@ -58,7 +59,7 @@ def report_lines(cluster: Cluster, overview: FleetOverview, profile: Profile) ->
         yield "No workload is placed in this cluster."
         return
     yield format_table(
-        ("WORKLOAD", "REPLICAS", "OUTLOOK"), [workload_row(binding, cluster, overview) for binding in bindings]
+        ("WORKLOAD", "REPLICAS", "OUTLOOK"), [workload_row(binding, cluster, overview, profile) for binding in bindings]
     )
 
 
@@ -75,8 +76,17 @@ def readiness_text(cluster: Cluster) -> str:
 def precondition_rows(cluster: Cluster, overview: FleetOverview, profile: Profile) -> Iterator[tuple[str, str]]:
     yield "NoExecute taint", taint_text(cluster, profile)
     yield "no storm of failures", storm_text(overview)
-    draining = well_known.DRAIN in cluster.metadata.annotations
-    yield "drain", "in progress" if draining else "none; start one with: trimtab drain-cluster"
+    yield "drain", drain_text(cluster, profile)
+
+
+def drain_text(cluster: Cluster, profile: Profile) -> str:
+    condition = find_condition(cluster.status.conditions, DRAINED)
+    progress = condition.message if condition is not None else "in progress"
+    if is_leaving(cluster, profile):
+        return f"the cluster leaves the fleet: {progress}"
+    if is_terminating(cluster):
+        return "the cluster is deleted, and its Works with it"
+    return progress if is_drained(cluster, profile) else "none; start one with: trimtab drain-cluster"
 
 
 def taint_text(cluster: Cluster, profile: Profile) -> str:
@@ -104,19 +114,20 @@ def storm_text(overview: FleetOverview) -> str:
 
 
 def is_in_cluster(binding: Binding, cluster: str) -> bool:
-    return any(target.name == cluster for target in binding.spec.clusters) or any(
-        task.from_cluster == cluster for task in binding.spec.graceful_eviction_tasks
-    )
+    return cluster in clusters_in_use(binding)
 
 
-def workload_row(binding: Binding, cluster: Cluster, overview: FleetOverview) -> tuple[str, str, str]:
+def workload_row(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> tuple[str, str, str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     share = next((target.replicas for target in binding.spec.clusters if target.name == cluster.name), 0)
-    return f"{workload.kind} {place}", str(share or "-"), outlook_text(binding, cluster, overview)
+    return f"{workload.kind} {place}", str(share or "-"), outlook_text(binding, cluster, overview, profile)
 
 
-def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview) -> str:
+def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> str:
+    for hold in binding.status.holds:
+        if hold.cluster == cluster.name:
+            return f"is moving: {hold.replicas} replicas wait until their replacement is ready"
     for task in binding.spec.graceful_eviction_tasks:
         if task.from_cluster == cluster.name:
             since = f" since {format_time(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
@@ -124,6 +135,8 @@ def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview) ->
     stuck = binding_moves.stalled_condition_of(binding)
     if stuck is not None:
         return f"{stuck.reason}: {stuck.message}"
+    if is_drained(cluster, profile):
+        return "moves to other clusters with the drain"
     taints = no_execute_taints(cluster)
     if not taints:
         return "stays: the cluster has no NoExecute taint"

@@ -17,6 +17,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.served import is_served_by
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import (
     Delete,
@@ -80,17 +81,21 @@ def cluster_of_deleted_work(old: Work | None, new: Work | None, view: View) -> I
     triggers=[Trigger(Namespace, cluster_of_deleted_namespace), Trigger(Work, cluster_of_deleted_work)],
 )
 def health(cluster: Cluster, view: View) -> Iterator[Effect]:
-    if cluster.metadata.deletion_timestamp is not None:
+    if setting(view, "agent"):
+        yield from report_own_cluster(cluster, view)
+        return
+    leaves = cluster.metadata.deletion_timestamp is not None
+    if leaves and not view.profile.drain_before_leaving:
         yield from unjoin(cluster, view)
         return
-    yield from ensure_execution_namespace(cluster, view)
     after = cluster
-    if well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
+    if not leaves:
+        yield from ensure_execution_namespace(cluster, view)
+    if not leaves and well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
         finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
         after = after.but(metadata=after.metadata.but(finalizers=finalizers))
-    streak: Streak | None = view.recall("streak", cluster.name)
-    if is_probed_here(cluster, view):
-        status, streak = status_after_probe(cluster, view.recall("probe", cluster.name), streak, view)
+    if is_served_by(cluster, ""):
+        status, streak = status_after_probe(cluster, view)
         after = after.but(status=status)
         yield RememberInProcess("streak", cluster.name, streak)
     elif silent := status_when_silent(cluster, view):
@@ -102,18 +107,27 @@ def health(cluster: Cluster, view: View) -> Iterator[Effect]:
         yield RecordEvent(well_known.ref_of(cluster), "TaintClusterSucceed", format_taints(after.spec.taints), SOURCE)
     if wait := seconds_until_evacuation(after, view):
         yield RequeueAfter(wait)
-    if cluster.spec.sync_mode == "Pull" and not setting(view, "agent"):
+    if cluster.spec.sync_mode == "Pull":
         yield RequeueAfter(5)
 
 
-def is_probed_here(cluster: Cluster, view: View) -> bool:
-    agent = setting(view, "agent")
-    return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
+def report_own_cluster(cluster: Cluster, view: View) -> Iterator[Effect]:
+    """An agent reports what its probe found, about its own cluster only.
+
+    Taints, the finalizer, and the verdict about an agent that no longer reports belong to the control plane.
+    """
+    leaves = cluster.metadata.deletion_timestamp is not None and not view.profile.drain_before_leaving
+    if leaves or not is_served_by(cluster, setting(view, "agent")):
+        return
+    status, streak = status_after_probe(cluster, view)
+    yield RememberInProcess("streak", cluster.name, streak)
+    if status != cluster.status:
+        yield cluster.but(status=status)
 
 
 def ensure_execution_namespace(cluster: Cluster, view: View) -> Iterator[Effect]:
     name = well_known.execution_namespace(cluster.name)
-    if view.get(Namespace, "", name) is None and not setting(view, "agent"):
+    if view.get(Namespace, "", name) is None:
         yield Namespace(metadata=Meta(name=name, labels={well_known.SYSTEM: "true"}))
         text = f"Created execution space({name}) for cluster({cluster.name})."
         yield RecordEvent(well_known.ref_of(cluster), "CreateExecutionSpaceSucceed", text, SOURCE)
@@ -121,8 +135,6 @@ def ensure_execution_namespace(cluster: Cluster, view: View) -> Iterator[Effect]
 
 def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
     """Delete the Works, then their namespace; remove the finalizer when no binding targets the cluster."""
-    if setting(view, "agent"):
-        return
     name = well_known.execution_namespace(cluster.name)
     works = view.all(Work, name)
     unreachable = cluster.spec.sync_mode == "Pull" and not is_condition_true(cluster.status.conditions, "Ready")
@@ -144,10 +156,10 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
         yield cluster.but(metadata=cluster.metadata.but(finalizers=finalizers))
 
 
-def status_after_probe(
-    cluster: Cluster, probe: Probe | None, streak: Streak | None, view: View
-) -> tuple[ClusterStatus, Streak | None]:
-    """The status after this probe; a flap shorter than the threshold changes nothing in the published status."""
+def status_after_probe(cluster: Cluster, view: View) -> tuple[ClusterStatus, Streak | None]:
+    """The status after the last probe; a flap shorter than the threshold changes nothing in the published status."""
+    probe: Probe | None = view.recall("probe", cluster.name)
+    streak: Streak | None = view.recall("streak", cluster.name)
     if probe is None:
         return cluster.status, streak
     probed = ready_condition_of(probe)

@@ -114,6 +114,8 @@ def apply_gate(
         surge=surge_limit(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,
         divisible=decision.request.is_workload and decision.request.placement.strategy != DUPLICATED,
     )
+    if not first and cause == "Drain" and removes_last_copy(binding, planned, view):
+        admitted = Admitted((), GateRefusal("LastCopy", "no other cluster has a ready copy"))
     continued = [transfer for transfer in planned if transfer.source in running]
     shares = apply_transfers(before, after, (*continued, *admitted.transfers))
     holds = holds_of(binding, before, shares, cause, options, view) if first else ()
@@ -157,6 +159,15 @@ def removes_last_ready_copy(binding: Binding, planned: list[Transfer], view: Vie
     leaving = {transfer.source: transfer.replicas for transfer in planned}
     rest = {name: n - leaving[name] if is_workload(binding) else 0 for name, n in ready.items() if name in leaving}
     return any(ready.values()) and not any(n > 0 for n in {**ready, **rest}.values())
+
+
+def removes_last_copy(binding: Binding, planned: list[Transfer], view: View) -> bool:
+    """Whether the copies that a move takes away are the only ready ones; of other objects, the only applied ones."""
+    if is_workload(binding):
+        return removes_last_ready_copy(binding, planned, view)
+    leaving = {transfer.source for transfer in planned}
+    applied = {name for name, item in binding_moves.status_by_cluster(binding).items() if item.applied}
+    return bool(applied) and applied <= leaving
 
 
 def holds_of(

@@ -8,6 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement, Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_drained_to_leave
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, purge_guard
@@ -91,7 +92,7 @@ def is_cancelled(task: GracefulEvictionTask, binding: Binding, view: View) -> bo
     """The cluster recovered before the replacement was ready, so the old copy stays."""
     cluster = view.get(Cluster, "", task.from_cluster)
     graceful = task.producer == well_known.TAINT_MANAGER and task.purge_mode not in ("Directly", "Immediately")
-    if cluster is None or not graceful or not is_ready(cluster):
+    if cluster is None or not graceful or not is_ready(cluster) or is_drained_to_leave(cluster, view.profile):
         return False
     due = eviction_time(no_execute_taints(cluster), applied_tolerations(binding) or (), view.now)
     return (due is None or due > view.now) and not is_replaced(task, binding, view)

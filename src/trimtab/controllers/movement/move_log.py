@@ -49,6 +49,10 @@ def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View
 def move_log(move: Move, view: View) -> Iterator[Effect]:
     if move.metadata.deletion_timestamp is not None:
         return
+    if move.status.started is None:
+        # A crash after the create and before the write of the status; without a start the move would never time out.
+        yield move.but(status=move.status.but(started=move.metadata.creation_timestamp or view.now))
+        return
     binding = binding_of(move, view)
     if move.status.outcome:
         yield from prune_log(move, binding, view)

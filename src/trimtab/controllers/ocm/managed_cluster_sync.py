@@ -69,6 +69,8 @@ def cluster_deleted(key: Key, view: View) -> Iterator[Effect]:
     managed = view.get(ManagedCluster, "", key.name)
     if managed is not None and MIRRORED_TAINTS_ANNOTATION in managed.metadata.annotations:
         yield from remove_managed_cluster(managed, view)
+    elif managed is None and view.profile.drain_before_leaving and setting(view, "managed-cluster-sync"):
+        yield from remove_namespace(key.name, view)
 
 
 @controller(
@@ -83,11 +85,11 @@ def managed_cluster_sync(cluster: Cluster, view: View) -> Iterator[Effect]:
     managed = view.get(ManagedCluster, "", cluster.name)
     if cluster.metadata.deletion_timestamp is not None:
         if managed is not None:
-            yield from remove_managed_cluster(managed, view)
+            yield from deselect_or_remove(managed, view)
         return
     if managed is not None and managed.metadata.deletion_timestamp is not None:
         yield Delete(cluster)
-        yield from remove_managed_cluster(managed, view)
+        yield from deselect_or_remove(managed, view)
         return
     if view.get(Namespace, "", cluster.name) is None:
         labels = {CLUSTER_NAME: cluster.name, well_known.SKIP_NAMESPACE: "true"}
@@ -104,14 +106,30 @@ def managed_cluster_sync(cluster: Cluster, view: View) -> Iterator[Effect]:
         yield wanted
 
 
+def deselect_or_remove(managed: ManagedCluster, view: View) -> Iterator[Effect]:
+    """A cluster that is drained before it leaves keeps its ManagedCluster, which Placements no longer select."""
+    if not view.profile.drain_before_leaving:
+        yield from remove_managed_cluster(managed, view)
+    elif managed.metadata.deletion_timestamp is None:
+        yield Delete(managed)
+
+
 def remove_managed_cluster(managed: ManagedCluster, view: View) -> Iterator[Effect]:
+    if view.profile.drain_before_leaving:
+        yield from remove_namespace(managed.name, view)  # first: after a crash only the ManagedCluster leads to it
     if FINALIZER in managed.metadata.finalizers:
         finalizers = tuple(f for f in managed.metadata.finalizers if f != FINALIZER)
         yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
     if managed.metadata.deletion_timestamp is None:
         yield Delete(managed)
-    namespace = view.get(Namespace, "", managed.name)
-    is_ours = namespace is not None and namespace.metadata.labels.get(CLUSTER_NAME) == managed.name
+    if not view.profile.drain_before_leaving:
+        yield from remove_namespace(managed.name, view)
+
+
+def remove_namespace(name: str, view: View) -> Iterator[Effect]:
+    """Remove the namespace of a ManagedCluster, if this controller created it."""
+    namespace = view.get(Namespace, "", name)
+    is_ours = namespace is not None and namespace.metadata.labels.get(CLUSTER_NAME) == name
     if namespace is not None and is_ours and not namespace.is_terminating:
         yield Delete(namespace)
 

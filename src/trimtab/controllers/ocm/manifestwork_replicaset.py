@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.ocm_work import (
@@ -17,6 +18,7 @@ from trimtab.api.kinds.ocm_work import (
 )
 from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
+from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.ocm.workset_budgets import (
@@ -30,6 +32,7 @@ from trimtab.controllers.ocm.workset_budgets import (
 from trimtab.controllers.ocm.workset_eviction import (
     LEAVING_SINCE_ANNOTATION,
     WorkRemovals,
+    is_emptied,
     plan_removals,
     without_leaving_since,
 )
@@ -64,6 +67,14 @@ def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) 
     yield from map(key_of, sets_of(new or old or ManifestWork(), view))
 
 
+def sets_in_emptied_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """The sets with a work in a cluster whose drain began or ended."""
+    states = [(is_drained(one, view.profile), is_forced_out(one, view.profile)) for one in (old, new)]
+    if new is not None and states[0] != states[1]:
+        for work in view.all(ManifestWork, new.name):
+            yield from map(key_of, sets_of(work, view))
+
+
 def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
     """The sets that wait for a budget that has changed."""
     for budget in (old, new):
@@ -93,6 +104,7 @@ class PlacementRollout(NamedTuple):
     triggers=[
         Trigger(PlacementDecision, sets_of_decision),
         Trigger(ManifestWork, set_of_work),
+        Trigger(Cluster, sets_in_emptied_cluster),
         Trigger(DisruptionBudget, sets_of_budget),
     ],
 )
@@ -110,17 +122,18 @@ def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iter
         yield from status_update(subject, [invalid_label_condition(label, faults)], [], view)
         return
     rollouts = [rollout_of(subject, ref, works, view) for ref in subject.spec.placement_refs]
-    wanted = {cluster for one in rollouts for cluster in one.clusters}
+    wanted = {cluster for one in rollouts for cluster in one.clusters if not is_emptied(cluster, view)}
     for one in rollouts:
         for cluster in one.plan.apply:
-            yield work_for(subject, one, cluster)
+            if cluster in one.works or not is_emptied(cluster, view):
+                yield work_for(subject, one, cluster)
     applying = {cluster for one in rollouts for cluster in one.plan.apply}
     for work in works:
         if work.namespace in wanted - applying and LEAVING_SINCE_ANNOTATION in work.metadata.annotations:
             yield without_leaving_since(work)
     unwanted = [work for work in works if work.namespace not in wanted]
     removals = plan_removals(
-        subject, unwanted, pending_clusters(rollouts), max_concurrent_removals(subject, len(works)), view
+        subject, unwanted, pending_clusters(rollouts, view), max_concurrent_removals(subject, len(works)), view
     )
     yield from removals.effects
     yield from status_update(subject, rollout_conditions(subject, rollouts, removals), rollouts, view)
@@ -131,10 +144,15 @@ def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iter
         yield RequeueAfter(min(waits))
 
 
-def pending_clusters(rollouts: list[PlacementRollout]) -> list[str]:
+def pending_clusters(rollouts: list[PlacementRollout], view: View) -> list[str]:
     """Selected clusters in which the work does not serve yet."""
     return sorted(
-        {name for one in rollouts for name in one.clusters if not is_applied_and_serving(one.works.get(name))}
+        {
+            name
+            for one in rollouts
+            for name in one.clusters
+            if not is_applied_and_serving(one.works.get(name)) and not is_emptied(name, view)
+        }
     )
 
 

@@ -10,6 +10,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget, InFlightDisruption, M
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
@@ -17,7 +18,8 @@ from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 
-CAUSE = "ScoreChange"
+SELECTION_CHANGED, DRAIN = "ScoreChange", "Drain"
+"""Causes: no placement selects the cluster any more, or the cluster is being emptied."""
 BY = "trimtab-mover"
 LEAVING_SINCE_ANNOTATION = "trimtab.dev/unselected-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
@@ -45,6 +47,8 @@ def plan_removals(
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
     if not view.profile.works_removed_within_budgets:
         return WorkRemovals(tuple(map(Delete, leaving)))
+    last = last_copies(subject, leaving, view)
+    leaving = [work for work in leaving if work not in last]
     idle = [
         work for work in leaving if not workset_budgets.is_serving(work) or not is_cluster_ready(work.namespace, view)
     ]
@@ -53,20 +57,53 @@ def plan_removals(
         with_leaving_since(work, view) for work in serving if LEAVING_SINCE_ANNOTATION not in work.metadata.annotations
     )
     waiting = works_awaiting_replacement(serving, len(pending), view)
-    in_flight = len(unwanted) - len(leaving)
+    in_flight = sum(work.metadata.deletion_timestamp is not None for work in unwanted)
     movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
-    budgets = budgets_of(subject, view)
+    cause = DRAIN if any(is_emptied(work.namespace, view) for work in movable) else SELECTION_CHANGED
+    budgets = budgets_of(subject, cause, view)
     gates = [budget_state(budget, binding_moves.availability_of(budget, view), view.now) for budget in budgets]
     flows = [Transfer(work.namespace, 1, tuple((name, 1) for name in pending[:1])) for work in movable]
     admitted = admit(flows, gates, view.now, replacement_first=False)
     sources = {flow.source for flow in admitted.transfers}
     removed = [work for work in movable if work.namespace in sources]
-    debits = [charge_removals(subject, budget, admitted.transfers, view) for budget in budgets if admitted.transfers]
-    moves = [move_record(subject, work, budgets, view) for work in removed]
-    refusal = admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view)
-    return WorkRemovals(
-        (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed)
+    debits = [
+        charge_removals(subject, budget, admitted.transfers, cause, view) for budget in budgets if admitted.transfers
+    ]
+    moves = [move_record(subject, work, budgets, cause, view) for work in removed]
+    refusal = (
+        admitted.refusal or wait_refusal(waiting, len(serving) - len(movable), view) or last_copy_refusal(last, view)
     )
+    return WorkRemovals(
+        (*annotated, *debits, *moves, *map(Delete, (*idle, *removed))), refusal, len(serving) - len(removed) + len(last)
+    )
+
+
+def is_emptied(cluster: str, view: View) -> bool:
+    """Whether the cluster is being drained, or leaves the fleet."""
+    return is_drained(view.get(Cluster, "", cluster), view.profile)
+
+
+def last_copies(subject: ManifestWorkReplicaSet, leaving: Sequence[ManifestWork], view: View) -> Sequence[ManifestWork]:
+    """The works in clusters that are being emptied, while no work of the set serves anywhere else.
+
+    A Placement that no longer selects the cluster was not changed by its author, so it is no wish to remove the work.
+    """
+    emptied = [work for work in leaving if is_emptied(work.namespace, view)]
+    leaving_names = {work.namespace for work in leaving}
+    serves = any(
+        workset_budgets.is_serving(work) and is_cluster_ready(work.namespace, view)
+        for work in workset_budgets.works_of(subject, view)
+        if work.namespace not in leaving_names
+    )
+    forced = [work for work in emptied if is_forced_out(view.get(Cluster, "", work.namespace), view.profile)]
+    return () if serves else [work for work in emptied if work not in forced]
+
+
+def last_copy_refusal(last: Sequence[ManifestWork], view: View) -> GateRefusal | None:
+    if not last:
+        return None
+    names = ", ".join(work.namespace for work in last)
+    return GateRefusal("LastCopy", f"the works in {names} stay: no work of the set serves in another cluster")
 
 
 def is_cluster_ready(cluster: str, view: View) -> bool:
@@ -110,18 +147,18 @@ def wait_refusal(blocked: Sequence[ManifestWork], waiting: int, view: View) -> G
     return GateRefusal("WaitingForEarlierMoves", "other works are being removed") if waiting else None
 
 
-def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
+def budgets_of(subject: ManifestWorkReplicaSet, cause: str, view: View) -> list[DisruptionBudget]:
     return [
         budget
         for budget in view.all(DisruptionBudget, subject.namespace)
         if binding_moves.is_workload_budget(budget)
         and subject in workset_budgets.covered_sets(budget, view)
-        and (not budget.spec.reasons or CAUSE in budget.spec.reasons)
+        and (not budget.spec.reasons or cause in budget.spec.reasons)
     ]
 
 
 def charge_removals(
-    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], view: View
+    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Transfer], cause: str, view: View
 ) -> DisruptionBudget:
     entries = [
         InFlightDisruption(
@@ -130,7 +167,7 @@ def charge_removals(
             from_=flow.source,
             since=view.now,
             by=BY,
-            reason=CAUSE,
+            reason=cause,
         )
         for flow in flows
     ]
@@ -138,7 +175,7 @@ def charge_removals(
 
 
 def move_record(
-    subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View
+    subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], cause: str, view: View
 ) -> Move:
     """The Move that records the removal, written before the work is deleted."""
     about = MovedObject(
@@ -150,8 +187,8 @@ def move_record(
     name = f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"
     metadata = Meta(namespace=subject.namespace, name=name[: binding_moves.MAX_NAME_LENGTH])
     to = tuple((one.namespace, 1) for one in replacement_works(subject, view))
-    cause = binding_moves.MoveCause(CAUSE, BY, "ReplacementFirst", budgets=tuple(budgets))
-    return binding_moves.new_move(about, metadata, Transfer(work.namespace, 1, to), cause, view.now)
+    why = binding_moves.MoveCause(cause, BY, "ReplacementFirst", budgets=tuple(budgets))
+    return binding_moves.new_move(about, metadata, Transfer(work.namespace, 1, to), why, view.now)
 
 
 def replacement_works(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:

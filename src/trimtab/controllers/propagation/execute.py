@@ -9,9 +9,12 @@ import orjson
 from trimtab.api.jsonpath import InvalidJSONPath
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_drained_to_leave, is_leaving
+from trimtab.controllers.clusters.served import is_served_by
 from trimtab.controllers.conditions import find_condition, is_condition_true, join_messages, with_condition
 from trimtab.controllers.contract import (
     CheckAccess,
@@ -19,6 +22,7 @@ from trimtab.controllers.contract import (
     Effect,
     Ensure,
     Fetch,
+    FindForeignObjects,
     InCluster,
     MemberTrigger,
     NotFetched,
@@ -50,6 +54,8 @@ NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
 READ_INTERVAL_SECONDS = 30.0
 """How old a fetched object with the strategy ReadOnly may be."""
+LISTING_SECONDS = 5.0
+"""How long the list of the objects in a namespace is valid."""
 ACCESS_CHECK_SECONDS = 60.0
 """How long the result of an access review is valid."""
 CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY, COMPLETED = "CreateOnly", "ReadOnly", "ServerSideApply", "Completed"
@@ -76,6 +82,7 @@ ANNOTATIONS_TO_REMOVE = (
     well_known.CONFIG_HASH,
     well_known.ON_DELETION,
     well_known.CONTROL_PLANE,
+    well_known.ADOPTED,
 )
 LABELS_TO_REMOVE = (
     well_known.MANAGED,
@@ -129,7 +136,8 @@ def is_ready(cluster: Cluster) -> bool:
 def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)
     cluster = view.get(Cluster, "", name)
-    if not name or (cluster is not None and not is_served_here(cluster, view)):
+    agent = setting(view, "agent")
+    if not name or (agent and name != agent) or (cluster is not None and not is_served_by(cluster, agent)):
         return
     if work.metadata.deletion_timestamp is not None:
         yield from remove_from_member(work, cluster, view)
@@ -137,17 +145,11 @@ def execute(work: Work, view: View) -> Iterator[Effect]:
         yield from sync_to_member(work, cluster, view)
 
 
-def is_served_here(cluster: Cluster, view: View) -> bool:
-    """Whether this process serves the cluster: the control plane serves Push clusters, an agent its own cluster."""
-    agent = setting(view, "agent")
-    return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
-
-
 def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Iterator[Effect]:
     """Delete the objects in the member, or release those to be kept, and then remove the finalizer of the Work."""
     if well_known.WORK_FINALIZER not in work.metadata.finalizers:
         return
-    if cluster is not None and cluster.metadata.deletion_timestamp is None and not is_ready(cluster):
+    if cluster is not None and not is_ready(cluster) and awaits_recovery(cluster, view):
         yield RequeueAfter(NOT_READY_SECONDS)
         return
     if cluster is not None and is_ready(cluster):
@@ -161,9 +163,37 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
                 return
             if seen is not None and is_managed_here(seen, view):
                 stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(manifest)
+                if not stays and is_leaving(cluster, view.profile):
+                    others = objects_of_others(ref, seen, cluster, view)
+                    if others is None:
+                        yield FindForeignObjects(cluster.name, ref.name)
+                        return
+                    stays = others
                 yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
     finalizers = tuple(one for one in work.metadata.finalizers if one != well_known.WORK_FINALIZER)
     yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+
+
+def awaits_recovery(cluster: Cluster, view: View) -> bool:
+    """Whether objects in a cluster that does not answer are deleted later; not in one that is removed now."""
+    if not is_drained_to_leave(cluster, view.profile):
+        return cluster.metadata.deletion_timestamp is None
+    namespace = view.get(Namespace, "", well_known.execution_namespace(cluster.name))
+    return namespace is not None and not namespace.is_terminating
+
+
+def objects_of_others(ref: Ref, seen: Raw, cluster: Cluster, view: View) -> bool | None:
+    """Whether the object existed before its Work, or is a namespace with objects of others; None if not known yet."""
+    if well_known.ADOPTED in well_known.annotations_of(seen):
+        return True
+    if (ref.api_version, ref.kind) != ("v1", "Namespace"):
+        return False
+    known: tuple[datetime, tuple[str, ...]] | None = view.recall(
+        "foreign objects", FindForeignObjects(cluster.name, ref.name)
+    )
+    if known is None or (view.now - known[0]).total_seconds() >= LISTING_SECONDS:
+        return None
+    return bool(known[1])
 
 
 def strategy_of(manifest: Raw) -> str:
@@ -360,7 +390,9 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
     manifest = with_control_plane(manifest, view)
     if strategy == SERVER_SIDE_APPLY:
         try:
-            return Delivery(ref, manifest, there, server_side_apply(manifest, there), "")
+            return Delivery(
+                ref, manifest, there, server_side_apply(with_adoption_mark(manifest, there, view), there), ""
+            )
         except InvalidJSONPath as fault:
             return Delivery(ref, manifest, there, None, str(fault))
     if isinstance(seen, NotFetched) or seen is None:
@@ -372,7 +404,7 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
         )
         return Delivery(ref, manifest, seen, None, problem)
     try:
-        wanted = with_member_fields(manifest, seen, view.part("interpreter"))
+        wanted = with_member_fields(with_adoption_mark(manifest, seen, view), seen, view.part("interpreter"))
     except InterpreterError as fault:
         return Delivery(ref, manifest, seen, None, str(fault))
     same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
@@ -382,6 +414,15 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
 def is_shared_namespace(ref: Ref, there: Raw | None, view: View) -> bool:
     """Whether another control plane created this namespace: both use it, and neither writes what the other has."""
     return ref.kind == "Namespace" and bool(foreign_control_plane(there, view))
+
+
+def with_adoption_mark(manifest: Raw, seen: Raw | None, view: View) -> Raw:
+    """The manifest, marked if the member's object was not created by a Work: it stays when the cluster leaves."""
+    if seen is None or not view.profile.drain_before_leaving:
+        return manifest
+    if is_managed(seen) and well_known.ADOPTED not in well_known.annotations_of(seen):
+        return manifest
+    return well_known.with_metadata(manifest, labels={}, annotations={well_known.ADOPTED: "true"})
 
 
 def read_only_delivery(

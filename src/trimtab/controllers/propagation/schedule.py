@@ -20,6 +20,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, BindingStatus, PreviousPlacement, TargetCluster
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_drained, is_drained_to_leave
 from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import (
     Effect,
@@ -102,7 +103,7 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     redefined = old is None or (
         (old.metadata.labels, old.metadata.generation) != (new.metadata.labels, new.metadata.generation)
         or (old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None)
-        or is_draining(old) != is_draining(new)
+        or is_drained(old, view.profile) != is_drained(new, view.profile)
         # A cluster that has just joined has no API enablements before its first status.
         or (eager and old.status.api_enablements != new.status.api_enablements)
     )
@@ -113,6 +114,7 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
         if not is_scheduled_here(binding) or binding.spec.placement is None:
             continue
         pending = not is_condition_true(binding.status.conditions, "Scheduled")
+        pending |= is_drained(new, view.profile) and new.name in binding_moves.current_placement(binding)
         if (eager and pending) or (redefined and any(may_select(binding, c) for c in (old, new) if c is not None)):
             yield key_of(binding)
 
@@ -155,10 +157,6 @@ def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | No
 def is_blocked(binding: Binding) -> bool:
     condition = binding_moves.stalled_condition_of(binding)
     return condition is not None and condition.reason == MOVE_BLOCKED
-
-
-def is_draining(cluster: Cluster | None) -> bool:
-    return cluster is not None and well_known.DRAIN in cluster.metadata.annotations
 
 
 def scheduling_priority(binding: Binding) -> int:
@@ -237,6 +235,11 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
     reason = reschedule_reason(binding, fleet, gates)
     replacement_first = view.profile.replacement_first
     offered = placement_candidates(binding, view)
+    leaves = any(
+        is_drained_to_leave(view.get(Cluster, "", target.name), view.profile) for target in binding.spec.clusters
+    )
+    if leaves and reason == "TargetClusterTerminating":
+        reason = "None"
     unchanged = reason in ("None", "DuplicatedOrNonWorkload")
     if replacement_first and unchanged and (rest := without_draining_clusters(binding, view)) is not binding:
         return SchedulingIntent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
@@ -246,14 +249,15 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
         return None
     request = placement_request_of(binding, feature_gates=gates, candidates=offered)
     if not replacement_first or not request.fresh:
-        return SchedulingIntent(CAUSE_OF_TRIGGER.get(reason, ""), request)
+        # No decision selects a cluster that leaves, so every decision takes its replicas away: that is its drain.
+        return SchedulingIntent("Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, ""), request)
     return intent_of_reschedule(binding, request, gates, view)
 
 
 def without_draining_clusters(binding: Binding, view: View) -> Binding:
     """The binding without the clusters that are being drained."""
     for target in binding.spec.clusters:
-        if is_draining(view.get(Cluster, "", target.name)):
+        if is_drained(view.get(Cluster, "", target.name), view.profile):
             binding = with_eviction_task(binding, target.name, task_for(binding, view))
     return binding
 

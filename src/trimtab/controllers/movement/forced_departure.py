@@ -1,0 +1,76 @@
+"""Takes a cluster that is forced out of the fleet out of its bindings at once; the scheduler then places them again."""
+
+from collections.abc import Iterable, Iterator
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import Binding
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.clusters.departure import is_forced_out
+from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.cluster_departure import CLUSTER_USES, SOURCE, USES, clusters_in_use
+from trimtab.controllers.movement.gate import AT_ONCE
+from trimtab.decide.gate import Transfer
+
+MESSAGE = "forced: the cluster left the fleet with its copies"
+
+
+def bindings_forced_out(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    if new is None or not is_forced_out(new, view.profile):
+        return
+    for binding in (*view.by_index(USES, new.name), *view.by_index(CLUSTER_USES, new.name)):
+        yield key_of(binding)
+
+
+def uses_clusters(old: Binding | None, new: Binding) -> bool:
+    return old is None or list(clusters_in_use(old)) != list(clusters_in_use(new))
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=[
+        "spec.clusters",
+        "spec.gracefulEvictionTasks",
+        "status.holds",
+        "status.replacement",
+        "status.conditions",
+        "Move",
+    ],
+    predicate=uses_clusters,
+    triggers=[Trigger(Cluster, bindings_forced_out)],
+)
+def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
+    if binding.metadata.deletion_timestamp is not None:
+        return
+    after = binding
+    for name in sorted(clusters_in_use(binding)):
+        if not is_forced_out(view.get(Cluster, "", name), view.profile):
+            continue
+        after = without_cluster(after, name)
+        shares = binding_moves.current_placement(binding)
+        if name in shares:
+            cause = binding_moves.MoveCause("Drain", SOURCE, AT_ONCE, message=MESSAGE)
+            move = binding_moves.move_of_binding(binding, Transfer(name, shares[name]), cause, view.now)
+            if view.get(type(move), move.namespace, move.name) is None:
+                yield binding_moves.with_outcome(move, "Done", MESSAGE, view.now)
+    if after == binding:
+        return
+    yield binding_moves.with_stalled_condition(after, "", "", view.now)  # nothing waits for a move out of it any more
+    text = "Copies are deleted at once: their cluster is forced out of the fleet."
+    yield RecordEvent(well_known.ref_of(binding), "ForcedOut", text, SOURCE, "Warning")
+
+
+def without_cluster(binding: Binding, name: str) -> Binding:
+    """The binding without the cluster in its placement, its eviction tasks and its moves in progress."""
+    spec = binding.spec.but(
+        clusters=tuple(target for target in binding.spec.clusters if target.name != name),
+        graceful_eviction_tasks=tuple(t for t in binding.spec.graceful_eviction_tasks if t.from_cluster != name),
+    )
+    holds = tuple(hold for hold in binding.status.holds if hold.cluster != name)
+    replacement = binding.status.replacement
+    if replacement is not None:
+        before = tuple(target for target in replacement.before if target.name != name)
+        replacement = replacement.but(before=before) if holds else None
+    return binding.but(spec=spec, status=binding.status.but(holds=holds, replacement=replacement))
