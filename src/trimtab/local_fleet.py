@@ -48,6 +48,8 @@ class LocalFleet:
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
+        for member in world:  # one caller has the same share of this process, whichever API server it calls
+            member.server.app.flow_control = self.daemon.api.flow_control
         self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
         self.daemon.mounted_servers = {member.name: f"/members/{member.name}" for member in world}
         await self.daemon.start()

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from functools import partial
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
 
 from trimtab.errors import ApiError, InternalError, TooLarge
 from trimtab.server import api_errors
+from trimtab.server.flowcontrol.controller import RETRY_SECONDS, Admission, FlowController, Rejected
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
 from trimtab.server.request.messages import Request, Response, StreamingResponse
@@ -26,13 +28,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 BODY_LIMIT = 3 * 1024 * 1024
+_BODY_WITHOUT_SEAT = 64 * 1024
+"""Up to this size a body is read before its request gets a seat, so that slow clients hold none."""
 _SEND_TIMEOUT_SECONDS = 60.0
-"""Seconds that a watcher may stop reading before its connection is closed."""
+"""Seconds that a client may stop reading before its connection is closed."""
 _GZIP_MIN_BYTES = 128 * 1024
-_FLOW_CONTROL_HEADERS = (
-    (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
-    (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
-)
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 
 
@@ -43,6 +43,8 @@ class AsgiApplication:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
+        self.flow_control: FlowController | None = None
+        """Limits the requests of all callers; None in servers that only this process uses."""
 
     def end_streams(self) -> None:
         """End every watch before the server stops."""
@@ -53,25 +55,70 @@ class AsgiApplication:
         if scope["type"] != "http":
             return
         request = _parse_request(scope)
+        connection: Connection = scope.get("connection", _NO_CONNECTION)
         started = time.perf_counter()
+        exchange = _Exchange(receive)
         try:
-            request.body = await _read_body(receive)
-            response = await self._handler.handle(request)
+            response = await self._respond(request, exchange, connection)
+            if isinstance(response, StreamingResponse):
+                response.chunks = exchange.paced(response.chunks)
+                exchange.end()
+                self.request_metrics.observe(request.method, 200, None)
+                await self._send_stream(response, request, scope, receive, send)
+            else:
+                self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
+                await exchange.wait_to_answer(request)
+                await _send_response(response, request, send)
+                if connection.is_congested():
+                    await exchange.wait_until_sent(connection)
+        except _ClientDisconnected:
+            return
+        finally:
+            exchange.end()
+
+    async def _respond(
+        self, request: Request, exchange: "_Exchange", connection: "Connection"
+    ) -> Response | StreamingResponse:
+        """The response to a request, also to one that fails."""
+        try:
+            complete = await exchange.read_body(_BODY_WITHOUT_SEAT)
+            exchange.admission = await self._admit(request, connection)
+            if connection.is_lost:
+                raise _ClientDisconnected
+            if not complete:
+                await exchange.read_large_body()
+            request.body = exchange.body()
+            return await self._handler.answer(request)
         except ApiError as error:
-            response = error_response(error, protobuf=request.protobuf_errors)
+            if isinstance(error, Rejected):
+                request.flow_headers = error.headers
+                connection.delay_reading(RETRY_SECONDS)
+            return error_response(error, protobuf=request.protobuf_errors)
         except (asyncio.CancelledError, _ClientDisconnected):
             raise
         except Exception:
             log.exception("request failed unexpectedly", extra={"path": request.path})
-            response = error_response(
+            return error_response(
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
-        if isinstance(response, StreamingResponse):
-            self.request_metrics.observe(request.method, 200, None)
-            await self._send_stream(response, request, scope, receive, send)
-        else:
-            self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
-            await _send_response(response, request, send)
+
+    async def _admit(self, request: Request, connection: "Connection") -> Admission | None:
+        """Identify the caller and wait for a seat."""
+        if self.flow_control is None:
+            self._handler.identify(request)
+            return None
+        try:
+            action = self._handler.identify(request)
+        except ApiError:
+            await self.flow_control.pace()
+            raise
+        seats = partial(self._handler.estimate_seats, request, action)
+        connection.owner = request.caller.user.name
+        admission = await self.flow_control.admit(request.caller.user, action, seats)
+        if admission.is_exempt:
+            connection.owner = None
+        request.flow_headers = admission.headers
+        return admission
 
     async def _send_stream(
         self, streaming_response: StreamingResponse, request: Request, scope: Scope, receive: Receive, send: Send
@@ -107,6 +154,107 @@ class _ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
+class Connection(Protocol):
+    """What the application needs to know of the connection of a request; the listener provides it."""
+
+    is_lost: bool
+    owner: str | None
+    """The user of the last request; None when it is exempt, empty before the first request."""
+
+    def is_congested(self) -> bool:
+        """Whether sending would wait for the client to read."""
+        ...
+
+    def delay_reading(self, seconds: float) -> None:
+        """Read the next request only after this time."""
+        ...
+
+    async def wait_until_sent(self) -> None:
+        """Wait until the client has read most of what was sent to it."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class _NoConnection:
+    """For requests that do not come from a listener."""
+
+    is_lost = False
+    owner: str | None = None
+
+    def is_congested(self) -> bool:
+        return False
+
+    def delay_reading(self, seconds: float) -> None:
+        """There is nothing to read."""
+
+    async def wait_until_sent(self) -> None:
+        """Nothing waits for a client."""
+
+    def abort(self) -> None:
+        """There is no connection."""
+
+
+_NO_CONNECTION = _NoConnection()
+
+
+class _Exchange:
+    """The body and the seat of one request."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.admission: Admission | None = None
+
+    def body(self) -> bytes:
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    async def read_body(self, up_to: int = BODY_LIMIT) -> bool:
+        """Read until the body is complete or longer than `up_to`; the listener limits the time."""
+        while self._size <= up_to:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientDisconnected
+            part = message.get("body", b"")
+            self._size += len(part)
+            if self._size > BODY_LIMIT:
+                raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
+            self._parts.append(part)
+            if not message.get("more_body"):
+                return True
+        return False
+
+    async def read_large_body(self) -> None:
+        """Read the rest of a body that is too large to be kept for a request that waits for its seat."""
+        if self.admission is not None:
+            self.admission.wait_for_client()
+        await self.read_body()
+
+    async def wait_until_sent(self, connection: Connection) -> None:
+        """Keep a slow client's place among the slow requests of its flow until the client has read its response."""
+        if self.admission is not None:
+            self.admission.wait_for_client()
+        try:
+            async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
+                await connection.wait_until_sent()
+        except TimeoutError:
+            connection.abort()
+
+    def paced(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Let the events for many watchers take turns."""
+        return chunks if self.admission is None else self.admission.paced(chunks)
+
+    async def wait_to_answer(self, request: Request) -> None:
+        """Let responses of writes take turns: those of one commit are ready together."""
+        if self.admission is not None and request.method != "GET":
+            await self.admission.wait_to_answer()
+
+    def end(self) -> None:
+        if self.admission is not None:
+            self.admission.end()
+
+
 def _parse_request(scope: Scope) -> Request:
     headers: dict[str, str] = {}
     groups: list[str] = []
@@ -137,23 +285,6 @@ def _server_address(scope: Scope) -> str:
     return f"{server[0]}:{server[1]}" if server else ""
 
 
-async def _read_body(receive: Receive) -> bytes:
-    """Read the whole body up to the size limit; the listener limits the time."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _ClientDisconnected
-        part = message.get("body", b"")
-        size += len(part)
-        if size > BODY_LIMIT:
-            raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts) if len(parts) > 1 else part
-
-
 def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
     status = api_errors.status_of(error)
     response = protobuf_response(error.code, status) if protobuf else Response(error.code, orjson.dumps(status))
@@ -165,7 +296,7 @@ def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
 
 
 def _common_headers(response: Response | StreamingResponse, request: Request) -> list[tuple[bytes, bytes]]:
-    headers = [(b"audit-id", random_uid().encode()), *_FLOW_CONTROL_HEADERS, *response.headers]
+    headers = [(b"audit-id", random_uid().encode()), *request.flow_headers, *response.headers]
     if not any(name == b"cache-control" for name, _ in response.headers):
         headers.append(_NO_CACHE)
     if response.media_type:
