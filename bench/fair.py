@@ -33,6 +33,7 @@ from trimtab.client.kubeconfig import Credentials, load
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 LOADS = ("get", "list", "create", "watch", "connect")
+MODES = ("limited", "unlimited")
 PAUSE_SECONDS = 0.01
 """Between two writes of a controller."""
 _LENGTH = re.compile(rb"content-length: (\d+)")
@@ -44,6 +45,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--objects", type=int, default=500, help="ConfigMaps in the namespace")
     parser.add_argument("--loads", nargs="*", default=LOADS, choices=LOADS)
+    parser.add_argument("--modes", nargs="*", default=MODES, choices=MODES, help="with and without flow control")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--flood", help=argparse.SUPPRESS)
     parser.add_argument("--unlimited", action="store_true", help=argparse.SUPPRESS)
@@ -58,7 +60,8 @@ def main(arguments: list[str]) -> None:
 
 def measure_all(given: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {"part": "fair", "machine": machine(), "connections": given.connections}
-    for name, flags in (("limited", []), ("unlimited", ["--unlimited"])):
+    for name in given.modes:
+        flags = ["--unlimited"] if name == "unlimited" else []
         with tempfile.TemporaryDirectory(prefix="trimtab-fair-") as folder, server(Path(folder), flags) as process:
             figures[name] = asyncio.run(Measurement(Path(folder), process, given).run())
     return figures
@@ -86,21 +89,21 @@ async def serve(folder: Path, *, limited: bool) -> None:
     await daemon.start()
     client, resource = LocalClient(daemon.api), resource_of(kind_of(ConfigMap))
     await client.create(resource, {"metadata": {"name": "controller", "namespace": "kube-system"}})
-    stopped, latencies, loop = asyncio.Event(), list[float](), asyncio.get_running_loop()
+    stopped, latencies, loop = asyncio.Event(), list[tuple[float, float]](), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     loop.add_signal_handler(signal.SIGUSR1, lambda: dump(latencies, folder / "latencies.json"))
     print("ready", flush=True)
     count = 0
     while not stopped.is_set():
         count += 1
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), time.process_time()
         await client.patch(resource, "kube-system", "controller", {"data": {"count": str(count)}})
-        latencies.append(time.perf_counter() - begun)
+        latencies.append((time.perf_counter() - begun, time.process_time() - cpu))
         await asyncio.sleep(PAUSE_SECONDS)
     await daemon.stop()
 
 
-def dump(latencies: list[float], file: Path) -> None:
+def dump(latencies: list[tuple[float, float]], file: Path) -> None:
     """Write the latencies since the last time, and start again."""
     part = file.with_suffix(".part")
     part.write_bytes(orjson.dumps(latencies))
@@ -183,10 +186,15 @@ class Measurement:
             await self._request("PATCH", path, {"data": {"count": str(count)}})
             latencies.append(time.perf_counter() - begun)
             await asyncio.sleep(PAUSE_SECONDS)
-        return {"inProcess": quantiles(await self._collect()), "overTls": quantiles(latencies)}
+        found = await self._collect()
+        return {
+            "inProcess": quantiles([seconds for seconds, _ in found]),
+            "inProcessServerCpu": quantiles([cpu for _, cpu in found]),
+            "overTls": quantiles(latencies),
+        }
 
-    async def _collect(self) -> list[float]:
-        """The latencies of the writer in the server since the last call."""
+    async def _collect(self) -> list[tuple[float, float]]:
+        """The latencies, and what the server's CPU did meanwhile, of the writer in the server since the last call."""
         import os  # noqa: PLC0415
 
         file = self._folder / "latencies.json"
@@ -194,7 +202,7 @@ class Measurement:
         os.kill(self._process.pid, signal.SIGUSR1)
         while not file.exists():
             await asyncio.sleep(0.02)
-        found: list[float] = orjson.loads(file.read_bytes())
+        found: list[tuple[float, float]] = orjson.loads(file.read_bytes())
         return found
 
 

@@ -122,7 +122,9 @@ class ApiServer:
         self.flow_control: FlowController | None = None
         self.flow_control_objects = FlowControlObjects(self.resource_store)
         if settings.flow_control is not None:
-            self.flow_control = FlowController(settings.flow_control, self.flow_control_objects.read)
+            self.flow_control = FlowController(
+                settings.flow_control, self.flow_control_objects.read, lambda: store.is_gathering
+            )
             self.app.flow_control = self.flow_control
             self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = self.flow_control.invalidate
         self._garbage_collection = settings.garbage_collection

@@ -7,7 +7,6 @@ import msgspec
 
 from trimtab.api.kinds.native.flow_control import (
     FlowSchema,
-    FlowSubject,
     NonResourcePolicyRule,
     PolicyRulesWithSubjects,
     PriorityLevelConfiguration,
@@ -48,12 +47,37 @@ class Flow(NamedTuple):
     """The user or the namespace of the request; empty when the schema does not distinguish."""
 
 
+class _Rule(NamedTuple):
+    """A rule of a schema, prepared so that most requests are compared with sets only."""
+
+    users: frozenset[str]
+    groups: frozenset[str]
+    everybody: bool
+    accounts: tuple[tuple[str, str], ...]
+    """Namespaces and names of service accounts; `*` stands for all."""
+    resources: tuple[ResourcePolicyRule, ...]
+    paths: tuple[NonResourcePolicyRule, ...]
+
+    def has_subject(self, user: User) -> bool:
+        if self.everybody or user.name in self.users or not self.groups.isdisjoint(user.groups):
+            return True
+        if not self.accounts or not user.name.startswith(_SERVICE_ACCOUNT):
+            return False
+        namespace, _, name = user.name.removeprefix(_SERVICE_ACCOUNT).partition(":")
+        return any(one in ("*", namespace) and other in ("*", name) for one, other in self.accounts)
+
+    def has_target(self, action: Action) -> bool:
+        if action.path:
+            return any(_path_rule_matches(rule, action) for rule in self.paths)
+        return any(_resource_rule_matches(rule, action) for rule in self.resources)
+
+
 class _Schema(NamedTuple):
     name: str
     uid: str
     level: str
     method: str
-    rules: tuple[PolicyRulesWithSubjects, ...]
+    rules: tuple[_Rule, ...]
 
 
 class Configuration:
@@ -63,13 +87,14 @@ class Configuration:
         self.levels = {limits.name: limits for limits in map(level_limits, levels)}
         decoded = [msgspec.convert(raw, FlowSchema, strict=False) for raw in schemas]
         decoded.sort(key=lambda schema: (schema.spec.matching_precedence, schema.name))
-        self._schemas = [_schema_of(schema) for schema in decoded]
+        self._schemas = [schema for schema in map(_schema_of, decoded) if schema.level in self.levels]
 
     def classify(self, user: User, action: Action) -> Flow | None:
         """The flow of a request; None when no schema with an existing level matches."""
         for schema in self._schemas:
-            if schema.level in self.levels and any(_rules_match(rules, user, action) for rules in schema.rules):
-                return Flow(schema.name, schema.uid, schema.level, _distinguisher(schema.method, user, action))
+            for rule in schema.rules:
+                if rule.has_subject(user) and rule.has_target(action):
+                    return Flow(schema.name, schema.uid, schema.level, _distinguisher(schema.method, user, action))
         return None
 
 
@@ -80,7 +105,21 @@ def _schema_of(schema: FlowSchema) -> _Schema:
         schema.metadata.uid,
         schema.spec.priority_level_configuration.name,
         method.type if method is not None else "",
-        schema.spec.rules,
+        tuple(map(_rule_of, schema.spec.rules)),
+    )
+
+
+def _rule_of(rules: PolicyRulesWithSubjects) -> _Rule:
+    users = frozenset(subject.user.name for subject in rules.subjects if subject.user is not None)
+    groups = frozenset(subject.group.name for subject in rules.subjects if subject.group is not None)
+    accounts = [subject.service_account for subject in rules.subjects if subject.service_account is not None]
+    return _Rule(
+        users,
+        groups,
+        "*" in users or "*" in groups,
+        tuple((account.namespace, account.name) for account in accounts),
+        rules.resource_rules,
+        rules.non_resource_rules,
     )
 
 
@@ -112,26 +151,6 @@ def _distinguisher(method: str, user: User, action: Action) -> str:
     if method == "ByUser":
         return user.name
     return action.namespace if method == "ByNamespace" else ""
-
-
-def _rules_match(rules: PolicyRulesWithSubjects, user: User, action: Action) -> bool:
-    if not any(_subject_matches(subject, user) for subject in rules.subjects):
-        return False
-    if action.path:
-        return any(_path_rule_matches(rule, action) for rule in rules.non_resource_rules)
-    return any(_resource_rule_matches(rule, action) for rule in rules.resource_rules)
-
-
-def _subject_matches(subject: FlowSubject, user: User) -> bool:
-    if subject.user is not None:
-        return subject.user.name in ("*", user.name)
-    if subject.group is not None:
-        return subject.group.name == "*" or subject.group.name in user.groups
-    account = subject.service_account
-    if account is None or not user.name.startswith(_SERVICE_ACCOUNT):
-        return False
-    namespace, _, name = user.name.removeprefix(_SERVICE_ACCOUNT).partition(":")
-    return account.namespace in ("*", namespace) and account.name in ("*", name)
 
 
 def _covers(allowed: Sequence[str], wanted: str) -> bool:

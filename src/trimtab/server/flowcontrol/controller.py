@@ -7,8 +7,8 @@ everything else that is ready runs: exempt requests, commits, reconciles of cont
 waits starts at once, without waiting for a turn of its own.
 
 A loop without idle time is late for everybody, so while exempt callers are active the others get only a share of the time:
-after the turn of a request the next one waits in proportion to what that turn took. When no exempt caller is active, the
-others may use all of it.
+after the turn of a request the next one waits in proportion to what that turn took, and no request starts between a write
+and its commit. When no exempt caller is active, the others may use all of the time.
 
 What else callers cause takes turns as well, a few at a time: rejections, because a client that retries at once would
 otherwise use the CPU with rejections; responses of writes, because those of one commit are ready together; and events for
@@ -17,7 +17,8 @@ belongs to, by `classification`.
 """
 
 import asyncio
-from collections import deque
+import random
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from trimtab.server.flowcontrol.flow_metrics import FlowMetrics
 
 RETRY_SECONDS = 1
 _SWEEP_SECONDS = 1.0
-_SHARE = 0.3
+_SHARE = 0.2
 """The share of the time of the event loop for requests that wait while exempt callers are active."""
 _EXEMPT_SECONDS = 0.1
 """How long an exempt caller counts as active after its last request."""
@@ -41,15 +42,19 @@ _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.05
 _ANSWERS_PER_TURN = 4
 """Rejections, responses of writes and events for watchers in one turn."""
 _UNCLASSIFIED = Flow("catch-all", "", "catch-all", "")
+FREE_WATCHERS = 20
+"""A flow with at most so many watches gets every event at once."""
+WATCH_EVENTS_PER_SECOND = 200.0
+"""How often the further watches of a flow wake up, all together."""
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class FlowLimits(NamedTuple):
     """Settings of flow control."""
 
-    max_requests: int = 80
+    max_requests: int = 40
     """Requests that read, and ..."""
-    max_mutating_requests: int = 40
+    max_mutating_requests: int = 20
     """... requests that write; the sum is the number of seats of the server."""
     max_wait_seconds: float = 15.0
     """How long a request waits for a seat before it is rejected."""
@@ -100,15 +105,30 @@ class Admission:
         return chunks if self.ticket is None else self._take_turns(chunks)
 
     async def _take_turns(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for chunk in chunks:
-            await self._controller.pace()
-            yield chunk
+        watchers = self._controller.watchers
+        key = (self.flow.schema, self.flow.distinguisher)
+        watchers[key] += 1
+        try:
+            async for chunk in chunks:
+                await self._controller.pace()
+                yield chunk
+                if pause := watch_pause(watchers[key]):
+                    await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads the watchers
+        finally:
+            watchers[key] -= 1
+            if not watchers[key]:
+                del watchers[key]
 
     def end(self) -> None:
         """Free the seats; safe to call again."""
         if not self._ended:
             self._ended = True
             self._controller.end(self)
+
+
+def watch_pause(watchers: int) -> float:
+    """Seconds that each watcher of a flow waits after an event; later events are then sent together."""
+    return max(0, watchers - FREE_WATCHERS) / WATCH_EVENTS_PER_SECOND
 
 
 class FlowController:
@@ -118,9 +138,12 @@ class FlowController:
         self,
         limits: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
         read_objects: Callable[[], tuple[Iterable[Raw], Iterable[Raw]]] = lambda: ((), ()),
+        is_commit_due: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits
         self._read_objects = read_objects
+        self._is_commit_due = is_commit_due
+        """Whether writes wait for turns of the loop; requests then start after the commit has begun."""
         self._stale = False
         self._configuration = self._read_configuration()
         self.queues = FairQueues(limits.seats, self._configuration.levels.values())
@@ -137,6 +160,8 @@ class FlowController:
         self._turn_began = 0.0
         self._exempt_until = -1.0
         self._sweep_scheduled = False
+        self.watchers: Counter[tuple[str, str]] = Counter()
+        """Open watches by flow."""
         self._headers: dict[tuple[str, str], Headers] = {}
 
     # configuration
@@ -248,15 +273,20 @@ class FlowController:
         self._turn_scheduled = self._pausing = False
         loop = asyncio.get_running_loop()
         now = loop.time()
+        is_exempt_active = now < self._exempt_until
         if self._turn_used or self._answered:
             self._turn_used, self._answered = False, 0
-            if now < self._exempt_until:
+            if is_exempt_active:
                 self._pause += (now - self._turn_began) * (1 / _SHARE - 1)
             if self._pause >= _MIN_PAUSE_SECONDS:
                 pause, self._pause = min(_MAX_PAUSE_SECONDS, self._pause), 0.0
                 self._turn_scheduled = self._pausing = True
                 loop.call_later(pause, self._take_turn)
                 return
+        if is_exempt_active and self._is_commit_due():
+            self._turn_scheduled = True
+            loop.call_soon(self._take_turn)
+            return
         while self._answers and self._answered < _ANSWERS_PER_TURN:
             turn = self._answers.popleft()
             if not turn.done():

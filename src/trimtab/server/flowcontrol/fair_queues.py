@@ -10,7 +10,7 @@ The problem: one caller with many connections must not delay the others. Three r
 3. Between levels the same rule holds, with charges divided by the shares of the level.
 
 Kubernetes deals flows to a fixed number of queues by shuffle sharding, because it keeps queues for flows that have no
-requests. Here a queue exists only while it has requests, so every flow can have its own; the limits of a hand of queues
+requests. Here a queue is dropped when its flow is not ahead of others, so every flow can have its own; the limits of a hand of queues
 (`handSize` x `queueLengthLimit`) are the limit of the flow. All of this is pure: time is a parameter.
 """
 
@@ -23,6 +23,7 @@ from trimtab.server.flowcontrol.classification import Flow, LevelLimits
 
 SLOW_LIMIT = 16
 """How many requests of one flow may wait for their slow client at a time: bodies to receive, responses to send."""
+_MOST_IDLE = 1000
 Verdict = Literal["", "queue-full", "concurrency-limit", "time-out", "cancelled"]
 """Why a request was rejected, in the words of the metric of Kubernetes; empty when it was not."""
 
@@ -70,8 +71,11 @@ class PriorityLevel:
         self.seats_waiting = 0
         self.received = 0.0
         self._served = 0.0
-        """The charge of the flow that was served last; what an idle flow starts from."""
+        """What the flow that was served last had received before; a flow that was idle starts from here."""
+        self._most_received = 0.0
         self.flows: dict[tuple[str, str], FlowQueue] = {}
+        self._idle: dict[tuple[str, str], FlowQueue] = {}
+        """Flows without requests that have received more than others that wait: they must not start anew."""
 
     @property
     def protected_seats(self) -> int:
@@ -96,7 +100,7 @@ class PriorityLevel:
         key = (flow.schema, flow.distinguisher)
         queue = self.flows.get(key)
         if queue is None:
-            queue = self.flows[key] = FlowQueue(key, self._served)
+            queue = self.flows[key] = self._idle.pop(key, None) or FlowQueue(key, self._served)
         return queue
 
     def enqueue(self, ticket: Ticket) -> None:
@@ -120,7 +124,11 @@ class PriorityLevel:
         assert queue is not None
         self._served = queue.received
         queue.received += max(1, ticket.seats)
+        self._most_received = max(self._most_received, queue.received)
         self._take_from_queue(ticket)
+        if not self.waiting:  # nobody competes: what was received so far does not matter any more
+            self._served = self._most_received
+            self._idle.clear()
         ticket.state = "executing"
         self.executing += 1
         self.seats_in_use += ticket.seats
@@ -147,8 +155,12 @@ class PriorityLevel:
             queue.slow -= 1
         ticket.state = "finished"
         queue.present -= 1
-        if not queue.present and self.flows.get(queue.key) is queue:
+        if not queue.present:
             del self.flows[queue.key]
+            if queue.received > self._served:
+                self._idle[queue.key] = queue
+                if len(self._idle) > _MOST_IDLE:
+                    del self._idle[next(iter(self._idle))]
 
 
 class FairQueues:
