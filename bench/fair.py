@@ -200,7 +200,7 @@ class Measurement:
         file = self._folder / "latencies.json"
         file.unlink(missing_ok=True)
         os.kill(self._process.pid, signal.SIGUSR1)
-        while not file.exists():
+        while not file.exists():  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.02)
         found: list[tuple[float, float]] = orjson.loads(file.read_bytes())
         return found
@@ -283,7 +283,7 @@ async def flood(folder: Path, name: str, connections: int, seconds: float) -> No
                 transport, _ = await loop.create_connection(
                     lambda: LoadConnection(requests, codes), host, int(port), ssl=context
                 )
-                while not transport.is_closing() and not stopped.is_set():
+                while not transport.is_closing() and not stopped.is_set():  # noqa: ASYNC110 - two conditions
                     await asyncio.sleep(0.01 if name == "connect" else 0.5)
                 transport.abort()
             except OSError:
@@ -291,7 +291,7 @@ async def flood(folder: Path, name: str, connections: int, seconds: float) -> No
                 await asyncio.sleep(0.1)
 
     tasks = [asyncio.create_task(keep_connected()) for _ in range(connections)]
-    while codes["connections"] < connections and not stopped.is_set():
+    while codes["connections"] < connections and not stopped.is_set():  # noqa: ASYNC110 - a counter
         await asyncio.sleep(0.1)
     print("connected", flush=True)
     begun = time.perf_counter()

@@ -13,6 +13,7 @@ from trimtab.errors import InputError
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.daemon import Daemon
+from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.simulate.fleet import FleetPlan, default_fleet
 
@@ -21,9 +22,16 @@ class LocalFleet:
     """Everything that `trimtab up` runs; `open`, then `start`, at the end `stop`."""
 
     def __init__(
-        self, data_dir: Path, bind: str, port: int, plan: FleetPlan | None, profile: str, settings: Mapping[str, Any]
+        self,
+        data_dir: Path,
+        bind: str,
+        port: int,
+        plan: FleetPlan | None,
+        profile: str,
+        settings: Mapping[str, Any],
+        flow_control: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()])
+        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()], flow_control=flow_control)
         self._plan_file = self.daemon.directory / "fleet.json"
         stored = read_stored_plan(self._plan_file)
         self._stored = {member.name for member in stored.members} if stored is not None else set()

@@ -127,9 +127,8 @@ def level_limits(raw: Raw) -> LevelLimits:
     level = msgspec.convert(raw, PriorityLevelConfiguration, strict=False)
     name, uid, spec = level.name, level.metadata.uid, level.spec
     if spec.limited is None:
-        exempt = spec.exempt
-        shares = (exempt.nominal_concurrency_shares or 0) if exempt is not None else 0
-        return LevelLimits(name, uid, exempt=True, shares=shares, queues=False)
+        exempt_shares = spec.exempt.nominal_concurrency_shares if spec.exempt is not None else 0
+        return LevelLimits(name, uid, exempt=True, shares=exempt_shares or 0, queues=False)
     limited, queuing = spec.limited, spec.limited.limit_response.queuing
     shares = limited.nominal_concurrency_shares
     limits = LevelLimits(

@@ -222,7 +222,8 @@ class FlowController:
         if not self._sweep_scheduled:
             self._sweep_scheduled = True
             loop.call_later(_SWEEP_SECONDS, self._reject_overdue)
-        waiting = self._waiting[ticket] = loop.create_future()
+        waiting: asyncio.Future[Verdict] = loop.create_future()
+        self._waiting[ticket] = waiting
         try:
             return await waiting
         except asyncio.CancelledError:

@@ -100,7 +100,8 @@ class PriorityLevel:
         key = (flow.schema, flow.distinguisher)
         queue = self.flows.get(key)
         if queue is None:
-            queue = self.flows[key] = self._idle.pop(key, None) or FlowQueue(key, self._served)
+            queue = self._idle.pop(key) if key in self._idle else FlowQueue(key, self._served)
+            self.flows[key] = queue
         return queue
 
     def enqueue(self, ticket: Ticket) -> None:

@@ -83,10 +83,7 @@ class AsgiApplication:
         try:
             complete = await exchange.read_body(_BODY_WITHOUT_SEAT)
             exchange.admission = await self._admit(request, connection)
-            if connection.is_lost:
-                raise _ClientDisconnected
-            if not complete:
-                await exchange.read_large_body()
+            await exchange.read_rest(connection, complete=complete)
             request.body = exchange.body()
             return await self._handler.answer(request)
         except ApiError as error:
@@ -225,8 +222,12 @@ class _Exchange:
                 return True
         return False
 
-    async def read_large_body(self) -> None:
-        """Read the rest of a body that is too large to be kept for a request that waits for its seat."""
+    async def read_rest(self, connection: Connection, *, complete: bool) -> None:
+        """Read the rest of a body that is too large to be kept while its request waits for a seat."""
+        if connection.is_lost:
+            raise _ClientDisconnected
+        if complete:
+            return
         if self.admission is not None:
             self.admission.wait_for_client()
         await self.read_body()
