@@ -12,6 +12,7 @@ import orjson
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
 from trimtab.api.kinds.native.event import to_core, to_events_v1
+from trimtab.api.kinds.native.flow_control import GROUP as FLOW_CONTROL_GROUP
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.schema.from_types import crd, schema_for
 from trimtab.api.value import Raw
@@ -32,9 +33,11 @@ from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
+from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.dispatch import RequestHandler
@@ -77,6 +80,8 @@ class ApiServerSettings(NamedTuple):
     """Source of container logs; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
+    flow_control: FlowLimits | None = None
+    """Limits for the requests of all callers; None: no limits, and none of the objects that configure them."""
     computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
@@ -117,6 +122,14 @@ class ApiServer:
         self.handler = self._request_handler()
         self.crds = CrdController(self.resource_store, self.object_schema)
         self.app = AsgiApplication(self.handler)
+        self.flow_control: FlowController | None = None
+        self.flow_control_objects = FlowControlObjects(self.resource_store)
+        if settings.flow_control is not None:
+            self.flow_control = FlowController(
+                settings.flow_control, self.flow_control_objects.read, lambda: store.is_gathering
+            )
+            self.app.flow_control = self.flow_control
+            self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = self.flow_control.invalidate
         self._garbage_collection = settings.garbage_collection
         self._background_tasks: list[asyncio.Task[None]] = []
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
@@ -150,7 +163,11 @@ class ApiServer:
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
         further = [sample for source in self.metric_sources for sample in source()]
-        return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further)
+        flows, histograms = self.flow_control, []
+        if flows is not None:
+            further += flows.metrics.samples(flows.queues)
+            histograms = list(flows.metrics.histograms())
+        return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further, histograms)
 
     def _health_checks(self) -> dict[str, Callable[[], bool]]:
         return {"ping": lambda: True, "log": lambda: True, "etcd": self._is_store_healthy, "shutdown": lambda: True}
@@ -166,6 +183,10 @@ class ApiServer:
         )
         self.crds.load()
         self._start_task(self.crds.run)
+        if self.flow_control is not None:
+            await self.flow_control_objects.create()
+            self.flow_control.invalidate()
+            self._start_task(self.flow_control_objects.run)
         if self._garbage_collection:
             self._start_task(GarbageCollector(self.resource_store).run)
             self._start_task(self._expire_events)

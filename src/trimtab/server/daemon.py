@@ -14,6 +14,7 @@ from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, make_private, renew_certificates, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.http.listener import Listener
 from trimtab.store.store import Store
 
@@ -40,7 +41,15 @@ def _ensure_secret(path: Path, size: int = 32) -> bytes:
 class Daemon:
     """Starts and stops one API server over TLS."""
 
-    def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bind: str,
+        port: int,
+        plugins: Sequence[AdmissionPlugin] = (),
+        *,
+        flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
+    ) -> None:
         self.directory = directory.absolute()
         make_private(self.directory, *_SECRET_FILES)
         self.kubeconfig = self.directory / "kubeconfig"
@@ -55,6 +64,7 @@ class Daemon:
             static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
             token_key=_ensure_secret(pki / "service-account.key"),
             plugins=plugins,
+            flow_control=flow_control,
         )
         self.api = ApiServer(store, settings)
         self.app: Any = self.api.app

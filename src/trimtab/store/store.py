@@ -62,6 +62,7 @@ class Store:
         self._queue: list[_QueuedTransaction] = []
         self._stale: list[int] = []
         self._busy = False
+        self._gathering = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
         self._first_write_at: float | None = None
@@ -88,6 +89,11 @@ class Store:
     @property
     def compacted(self) -> int:
         return self._index.compacted
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether transactions wait a few turns of the loop for others to join their group."""
+        return self._gathering
 
     def get(self, key: str) -> StoredEntry | None:
         return self._index.entries.get(key)
@@ -165,7 +171,7 @@ class Store:
     def _start_group_commit(self) -> None:
         """Start a group commit, unless one is in progress."""
         if not self._busy:
-            self._busy = True
+            self._busy = self._gathering = True
             self._wait_for_joiners(LOOP_TURNS_TO_JOIN)
 
     def _wait_for_joiners(self, turns: int) -> None:
@@ -179,6 +185,7 @@ class Store:
             self._write_group()
 
     def _write_group(self) -> None:
+        self._gathering = False
         draft = Draft(self._index)
         group = self._stage_queue(draft)
         if not draft.events and not self._stale:

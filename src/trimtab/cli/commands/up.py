@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trimtab.cli.support.flow_control import flow_control_options, flow_limits
+
 if TYPE_CHECKING:
     from trimtab.local_fleet import LocalFleet
     from trimtab.simulate.fleet import FleetPlan
@@ -59,6 +61,7 @@ spec:
 @click.option(NO_FLEET, is_flag=True, help="Start without simulated members.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@flow_control_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -73,6 +76,7 @@ def command(
     settings: tuple[str, ...],
     log_format: str,
     verbose: int,
+    **limits: int,
 ) -> None:
     """Serve the Kubernetes API, run every controller, and simulate a fleet of member clusters.
 
@@ -85,7 +89,7 @@ def command(
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
-    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings))))
+    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings), flow_limits(**limits))))
 
 
 def plan_from_options(

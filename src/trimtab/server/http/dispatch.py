@@ -35,6 +35,10 @@ from trimtab.server.request.typed_bodies import read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
+LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+"""Subresources whose requests may last long and take no seat; watches take one only while they start."""
+OBJECTS_PER_SEAT = 100
+MOST_SEATS = 10
 ExternalHandler = Callable[[Request, str], Awaitable[Response | StreamingResponse]]
 
 _COLLECTION_VERBS = {"list", "watch", "deletecollection"}
@@ -67,12 +71,43 @@ class RequestHandler:
         """Handlers of subresources that other servers provide, such as `clusters.cluster.karmada.io/proxy`."""
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
+        """Answer a request of this process, or one that was forwarded; these need no seat."""
+        self.identify(request)
+        return await self.answer(request)
+
+    def identify(self, request: Request) -> Action:
+        """Set the caller of the request, who may be impersonated; returns what it wants to do."""
         user = self._authenticator.authenticate(request.headers.get("authorization", ""), request.certificate_user)
         agent = request.headers.get("user-agent", "").partition("/")[0] or "unknown"
         target = parse_path(request.path)
         request.caller = Caller(user, agent)
         if wants_impersonation(request):
             request.caller.user = self._impersonated_user(request, user, target)
+        if target is None or not target.resource:
+            return Action(request.method.lower(), path=request.path)
+        return _action_for(
+            verb_of(request.method, target, request.query) or request.method.lower(), target, request.query
+        )
+
+    def estimate_seats(self, request: Request, action: Action) -> int:
+        """The seats of a request: more for a list of many objects, none for a long-running one."""
+        if action.subresource in LONG_RUNNING:
+            return 0
+        if action.verb not in {"list", "deletecollection"}:
+            return 1
+        target = parse_path(request.path)
+        served = target and self._resource_store.catalogue.find(target.group, target.version, target.resource)
+        if not served:
+            return 1
+        count = self._resource_store.store.count(served.collection_prefix(action.namespace))
+        limit = request.query.get("limit", "")
+        if limit.isdecimal() and len(limit) < 10 and int(limit):
+            count = min(count, int(limit))
+        return max(1, min(MOST_SEATS, count // OBJECTS_PER_SEAT))
+
+    async def answer(self, request: Request) -> Response | StreamingResponse:
+        """Answer an identified request."""
+        target = parse_path(request.path)
         if target is None or not target.resource:
             return self._handle_nonresource(request, target)
         return await self._handle_resource(request, target)

@@ -26,6 +26,8 @@ class Request(msgspec.Struct):
     """Whether an error is encoded as protobuf."""
     certificate_user: User | None = None
     server_address: str = ""
+    flow_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Response headers that name the flow schema and the priority level of the request."""
     caller: Caller = msgspec.field(default_factory=Caller)
 
 
