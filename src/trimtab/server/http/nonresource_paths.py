@@ -68,6 +68,8 @@ class NonResourcePaths:
         if request.method != "GET":
             raise api_errors.no_such_method()
         if first == "version":
+            if request.without_body:
+                raise api_errors.no_such_method()  # as kube-apiserver, whose page knows GET only
             return Response(200, orjson.dumps(VERSION))
         if first in {"api", "apis"}:
             return self._discovery_response(request, path, target)
