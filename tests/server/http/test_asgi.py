@@ -1,9 +1,13 @@
 """The ASGI application: slow watchers, shutdown, response formats."""
 
 import asyncio
+import threading
 from typing import Any
 
+import pytest
+
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
+from trimtab.server.http import asgi
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -76,6 +80,25 @@ def test_accept_yaml_returns_yaml() -> None:
         response = await client("POST", CONFIG_MAPS, body, content_type="application/yaml", accept="application/yaml")
         assert (response.status, response.headers["content-type"]) == (201, "application/yaml")
         assert b"name: y" in response.body
+
+    with_asgi_client(scenario)
+
+
+def test_large_yaml_response_is_made_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+    render = asgi._render_body
+
+    def recording_render(*arguments: Any) -> bytes:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return render(*arguments)
+
+    monkeypatch.setattr(asgi, "_render_body", recording_render)
+
+    async def scenario(client: AsgiClient) -> None:
+        await client("POST", CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"k": "v" * 40_000}})
+        threads.clear()
+        assert b"name: c" in (await client("GET", f"{CONFIG_MAPS}/c", accept="application/yaml")).body
+        assert threads == [False]
 
     with_asgi_client(scenario)
 

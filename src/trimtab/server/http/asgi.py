@@ -29,6 +29,8 @@ BODY_LIMIT = 3 * 1024 * 1024
 _SEND_TIMEOUT_SECONDS = 60.0
 """Seconds that a watcher may stop reading before its connection is closed."""
 _GZIP_MIN_BYTES = 128 * 1024
+_MAX_YAML_BYTES_IN_LOOP = 32 * 1024
+"""YAML takes 0.2 s of CPU per MB; a longer document is made in a thread, so that other requests go on."""
 _FLOW_CONTROL_HEADERS = (
     (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
     (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
@@ -206,7 +208,12 @@ def wants_yaml(request: Request) -> bool:
 
 
 async def _send_response(response: Response, request: Request, send: Send) -> None:
-    body = b"" if response.code in {204, 304} else _render_body(response, request)
+    if response.code in {204, 304}:
+        body = b""
+    elif len(response.body) > _MAX_YAML_BYTES_IN_LOOP and wants_yaml(request):
+        body = await asyncio.to_thread(_render_body, response, request)
+    else:
+        body = _render_body(response, request)
     headers = _common_headers(response, request)
     if len(body) > _GZIP_MIN_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
         import zlib  # noqa: PLC0415
