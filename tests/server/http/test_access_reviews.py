@@ -64,3 +64,12 @@ def test_rules_review_contains_aggregated_rules() -> None:
         assert any("secrets" in found["resources"] and "delete" in found["verbs"] for found in rules)
 
     with_asgi_client(scenario)
+
+
+def test_null_in_the_extra_of_a_review_is_an_empty_list() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        attributes = {"verb": "get", "resource": "pods"}
+        body = {"spec": {"user": "bob", "extra": {"a": None}, "resourceAttributes": attributes}}
+        assert (await client("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)).status == 201
+
+    with_asgi_client(scenario)
