@@ -1,17 +1,21 @@
 """An API server with its data directory: certificates, store, TLS listener and kubeconfig."""
 
+import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trimtab.errors import StoreError
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
-from trimtab.store.store import Store
+from trimtab.server.storage.formats import open_store
+
+log = logging.getLogger("trimtab.server")
 
 
 def _ensure_secret(path: Path, size: int = 32) -> bytes:
@@ -26,25 +30,34 @@ class Daemon:
 
     def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self.directory = directory.absolute()
-        self.directory.mkdir(parents=True, exist_ok=True)
         self.kubeconfig = self.directory / "kubeconfig"
         self._bind = bind
         self._port = port
-        store = Store.open(self.directory)
-        self._authority = ensure_authority(self.directory / "pki", [] if bind in {"0.0.0.0", "::"} else [bind])  # noqa: S104 - compared, not bound
-        pki = self._authority.directory
-        token = _ensure_secret(pki / "admin.token").decode()
-        settings = ApiServerSettings(
-            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
-            token_key=_ensure_secret(pki / "service-account.key"),
-            plugins=plugins,
-        )
-        self.api = ApiServer(store, settings)
+        store = open_store(self.directory)
+        try:
+            settings = self._load_secrets()
+        except OSError as error:
+            raise StoreError(
+                f"{error.filename or self.directory} could not be read or written ({error.strerror}): free some space "
+                f"for {self.directory}, and make it writable for this user"
+            ) from error
+        self.api = ApiServer(store, settings._replace(plugins=plugins))
         self.app: Any = self.api.app
         """The ASGI application to serve; may be wrapped before `start`."""
         self.mounted_servers: dict[str, str] = {}
         """Path prefixes of further API servers on the same listener, by name."""
         self._listener: Listener | None = None
+
+    def _load_secrets(self) -> ApiServerSettings:
+        """The certificates, the token of the administrator and the key of tokens; created on the first start."""
+        names = [] if self._bind in {"0.0.0.0", "::"} else [self._bind]  # noqa: S104 - compared, not bound
+        self._authority = ensure_authority(self.directory / "pki", names)
+        pki = self._authority.directory
+        token = _ensure_secret(pki / "admin.token").decode()
+        return ApiServerSettings(
+            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
+            token_key=_ensure_secret(pki / "service-account.key"),
+        )
 
     @property
     def url(self) -> str:
@@ -57,7 +70,12 @@ class Daemon:
         self._listener = Listener(self.app, self._bind, self._port, self._authority)
         await self._listener.start()
         others = {name: self.url + path for name, path in self.mounted_servers.items()}
-        write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
+        try:
+            write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
+        except OSError as error:
+            log.warning(
+                "%s was not written (%s): it does not have the address %s", self.kubeconfig, error.strerror, self.url
+            )
 
     async def stop(self) -> None:
         self.api.app.end_streams()

@@ -1,11 +1,11 @@
 """The certificate authority that signs the server's and the administrator's certificate."""
 
 import importlib
-import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from trimtab.store.files import replace_file
 
 _SERVER_NAMES = (
     "kubernetes",
@@ -31,11 +31,7 @@ class CertificateAuthority(NamedTuple):
 
 def write_secret(path: Path, content: bytes) -> None:
     """Write a file atomically that only its owner can read."""
-    temporary = path.with_suffix(path.suffix + f".{secrets.token_hex(4)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    temporary.replace(path)
+    replace_file(path, content)
 
 
 def ensure_authority(directory: Path, addresses: Sequence[str]) -> CertificateAuthority:

@@ -30,7 +30,10 @@ VERSION: Raw = {
 }
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _HEALTH = {"healthz", "livez", "readyz"}
-HealthCheck = Callable[[], bool]
+HealthCheck = Callable[[], str]
+"""Returns why a check fails, empty if it passes. The text is shown to everybody: no paths, no names."""
+_ONLY_FOR_READINESS = {"etcd"}
+"""Checks that a restart of the process does not help: a probe of liveness must not see them fail."""
 
 
 def text_response(code: int, body: str) -> Response:
@@ -126,24 +129,26 @@ class NonResourcePaths:
 
     def _health_response(self, request: Request, path: str) -> Response:
         kind, _, single = path.strip("/").partition("/")
+        ignored = _ONLY_FOR_READINESS if kind != "readyz" else set[str]()
         if single:
             check = self._health_checks.get(single)
             if check is None:
                 return text_response(404, "404 page not found\n")
-            return (
-                text_response(200, "ok") if check() else text_response(500, f"internal server error: {single} failed\n")
-            )
+            if single in ignored or not (reason := check()):
+                return text_response(200, "ok")
+            return text_response(500, f"internal server error: {single} failed: {reason}\n")
         excluded = [value for key, value in request.query.items() if key == "exclude"]
-        results = {name: name in excluded or check() for name, check in self._health_checks.items()}
-        passed = all(results.values())
+        skipped = ignored.union(excluded)
+        results = {name: "" if name in skipped else check() for name, check in self._health_checks.items()}
+        passed = not any(results.values())
         if passed and "verbose" not in request.query:
             return text_response(200, "ok")
-        lines = [_health_line(name, good, name in excluded) for name, good in results.items()]
+        lines = [_health_line(name, reason, name in excluded) for name, reason in results.items()]
         ending = "passed" if passed else "failed"
         return text_response(200 if passed else 500, "".join(lines) + f"{kind} check {ending}\n")
 
 
-def _health_line(name: str, passed: bool, excluded: bool) -> str:
+def _health_line(name: str, reason: str, excluded: bool) -> str:
     if excluded:
         return f"[+]{name} excluded: ok\n"
-    return f"[+]{name} ok\n" if passed else f"[-]{name} failed: reason withheld\n"
+    return f"[-]{name} failed: {reason}\n" if reason else f"[+]{name} ok\n"
