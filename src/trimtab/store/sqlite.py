@@ -148,8 +148,7 @@ class Journal:
         execute("PRAGMA locking_mode = EXCLUSIVE")
         is_new = self._is_new_file()
         if is_new:
-            if self._marker.read() is None:
-                self._marker.replace(FIRST_REVISION)  # first, so that no store of this format is without one
+            self._start_marker()
             execute(f"PRAGMA page_size = {PAGE_SIZE}")
             execute("PRAGMA auto_vacuum = INCREMENTAL")
         execute("PRAGMA journal_mode = WAL")
@@ -167,6 +166,15 @@ class Journal:
         (result,) = execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
             raise damaged_fault(self.path, result)
+
+    def _start_marker(self) -> None:
+        """Create the marker of a new file first, so that no store of this format is without one."""
+        recorded = self._marker.read()
+        if recorded is None:
+            self._marker.replace(FIRST_REVISION)
+        elif recorded > FIRST_REVISION:
+            self._keep_log()
+            raise lost_writes_fault(self.path, 0, recorded)
 
     def _is_new_file(self) -> bool:
         """Whether the file is new; a file of another program is refused before anything in it is changed."""
