@@ -36,6 +36,7 @@ from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
+from trimtab.server.http.backup_page import BackupPage
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.nonresource_paths import HealthCheck, NonResourcePaths
 from trimtab.server.registry.cel_rules import new_rule_evaluator
@@ -104,6 +105,7 @@ class ApiServer:
         self.nonresource_paths = NonResourcePaths(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
         )
+        self.nonresource_paths.pages["backup"] = BackupPage(store, self.authorizer)
         self.subresources = Subresources(
             self.resource_store,
             self.patcher,

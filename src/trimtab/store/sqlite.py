@@ -48,6 +48,9 @@ SCHEMA = (
     f"PRAGMA user_version = {FORMAT}",
 )
 
+NEW_FILE_SETTINGS = (f"PRAGMA page_size = {PAGE_SIZE}", "PRAGMA auto_vacuum = INCREMENTAL")
+INSERT_ROW = "INSERT INTO log VALUES (?,?,?,?,?)"
+
 
 class CommitBatch(NamedTuple):
     """One group commit: new events, rows to delete, and the compacted revision."""
@@ -149,8 +152,8 @@ class Journal:
         is_new = self._is_new_file()
         if is_new:
             self._start_marker()
-            execute(f"PRAGMA page_size = {PAGE_SIZE}")
-            execute("PRAGMA auto_vacuum = INCREMENTAL")
+            for setting in NEW_FILE_SETTINGS:
+                execute(setting)
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         execute("PRAGMA cache_size = -512")  # the index in memory is the cache; SQLite only appends
@@ -275,6 +278,15 @@ def _parameters(events: Sequence[StoreEvent]) -> list[int | str | bytes | None]:
         checksum = _checksum(event.revision, event.key, value, created)
         parameters += (event.revision, event.key, value, created, checksum)
     return parameters
+
+
+def row_parameters(row: LogRow) -> tuple[int, str, bytes | None, int, int]:
+    """The columns of a row for `INSERT_ROW`."""
+    return (*row, checksum_of(row))
+
+
+def checksum_of(row: LogRow) -> int:
+    return _checksum(row.revision, row.key, row.value, row.created)
 
 
 def _checksum(revision: int, key: str, value: bytes | None, created: int) -> int:

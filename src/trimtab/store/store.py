@@ -144,6 +144,10 @@ class Store:
         """Entries in key order; no limit (or 0) means all, no revision means the current one."""
         return self._index.page(prefix, start_after, limit, at_revision)
 
+    def snapshot(self) -> tuple[Sequence[StoredEntry], int]:
+        """All entries and their revision, for a backup; much cheaper than a list, because nothing is sorted."""
+        return list(self._index.entries.values()), self.revision
+
     def count(self, prefix: str) -> int:
         return self._index.count(prefix)
 

@@ -10,7 +10,7 @@ from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
 from trimtab.server.discovery.discovery import AGGREGATED, Discovery
 from trimtab.server.discovery.openapi import OpenApi
-from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, PROTOBUF, parse_accept
 from trimtab.server.request.protobuf_responses import encode_discovery
 from trimtab.server.request.routes import RequestInfo
@@ -56,12 +56,12 @@ class NonResourcePaths:
         self._openapi = openapi
         self._health_checks = health_checks
         self._metrics = metrics
-        self.pages: dict[str, Callable[[Request], Response]] = {}
+        self.pages: dict[str, Callable[[Request], Response | StreamingResponse]] = {}
         """Further pages by the first segment of their path, added by programs that embed the server."""
         self.page_actions: dict[str, Callable[[Request], Action | None]] = {}
         """Resource actions of these pages: a user with the action may read the page, as may one with the path."""
 
-    def handle(self, request: Request, target: RequestInfo | None) -> Response:
+    def handle(self, request: Request, target: RequestInfo | None) -> Response | StreamingResponse:
         path = request.path.rstrip("/")
         first = path.split("/")[1] if path else ""
         if first in _HEALTH and request.method in {"GET", "HEAD"}:
