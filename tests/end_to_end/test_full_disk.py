@@ -20,7 +20,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from cli.processes import LIMIT, PYTHON, eventually
+from cli.processes import LIMIT, PYTHON, eventually, run_command
+from trimtab.store.inspection import inspect_store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 STARTED: list[subprocess.Popen[str]] = []
@@ -230,6 +231,10 @@ def test_full_disk_refuses_writes_and_needs_nothing_but_room(disk: FullDisk) -> 
     assert (refusal["code"], refusal["reason"]) == (507, "StorageFull")
     check_refused(server, disk.directory)
     assert server.names() - {"kube-root-ca.crt"} == acknowledged | {"kept"}
+
+    backup, kubeconfig = disk.directory.parent / "backup", disk.directory / "kubeconfig"
+    assert run_command("backup", str(backup), "--kubeconfig", str(kubeconfig)).code == 0  # it needs no room
+    assert inspect_store(backup).problems == ()
 
     disk.free(server.process.pid)
     eventually(lambda: server.request("GET", "/readyz")[0] == 200)  # also if nobody writes
