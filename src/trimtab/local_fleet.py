@@ -1,5 +1,6 @@
 """A control plane, its API server and a simulated fleet in one process, with data in a directory."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.fleet import FleetPlan, default_fleet
+from trimtab.store.files import replace_file
+
+log = logging.getLogger("trimtab.local_fleet")
 
 
 class LocalFleet:
@@ -70,8 +74,20 @@ class LocalFleet:
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
                 await self.fleet.join(member.plan)
-        self._plan_file.write_bytes(msgspec.json.encode(self._plan))
+        self._store_plan()
         await self.fleet.start_plane()
+
+    def _store_plan(self) -> None:
+        """Store the fleet for the next start; a full disk keeps the file of the previous one."""
+        content = msgspec.json.encode(self._plan)
+        if self._plan_file.exists() and self._plan_file.read_bytes() == content:
+            return
+        try:
+            replace_file(self._plan_file, content)
+        except OSError as error:
+            log.warning(
+                "%s was not written (%s): the next start has the fleet of an earlier one", self._plan_file, error
+            )
 
     async def stop(self) -> None:
         for member in self.fleet.world:

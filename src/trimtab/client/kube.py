@@ -381,6 +381,16 @@ class KubeClient:
             **self._request_options(),
         )
 
+    async def download(self, path: str) -> AsyncIterator[bytes]:
+        """The body of a path in chunks; it may be larger than the memory."""
+        with _as_connection_errors():
+            response = await self.forward("GET", path, {}, [], b"")
+            async with response:
+                if response.status >= 400:
+                    raise _fault_from_reply(Reply(response.status, await response.read()))
+                async for chunk in response.content.iter_any():
+                    yield chunk
+
     async def close(self) -> None:
         self._pool.close()
         for session in (self._request_session, self._watch_session):

@@ -14,7 +14,7 @@ from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
-from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, BehaviourOverride, default_behaviour
@@ -32,6 +32,7 @@ REJECTION_SECONDS = 5.0
 MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
 MAX_PARALLEL = 16
+REGISTER_RETRY_SECONDS = 10.0
 KUBELET_VERSION = "v1.32.0"
 log = logging.getLogger("trimtab.kubelet")
 
@@ -92,7 +93,10 @@ class Kubelets:
         loop = asyncio.get_running_loop()
         self._epoch = self._clock.now().timestamp() - loop.time()
         for machine in self.machines.values():
-            await self._register(machine)
+            try:
+                await self._register(machine)
+            except StorageFailed:  # the disk is full; the node as stored is served meanwhile
+                self._tasks.append(loop.create_task(self._register_later(machine)))
         table = self._cache.table(PODS)
         await table.synced.wait()
         nodes = self._cache.table(NODES)
@@ -125,6 +129,13 @@ class Kubelets:
             await self._report_node_status(machine)
         if self._settings.heartbeat:
             await self._create_lease(machine.plan.name)
+
+    async def _register_later(self, machine: SimulatedMachine) -> None:
+        while True:
+            await asyncio.sleep(REGISTER_RETRY_SECONDS)
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                await self._register(machine)
+                return
 
     async def _create_lease(self, node: str) -> None:
         lease = {
@@ -360,6 +371,8 @@ class Kubelets:
             self._queue.reset_backoff(key)
         except (NotFound, Conflict):
             self._queue.retry(key)  # the watch event about the change is still to come
+        except StorageFailed as fault:  # the store logs it, once for all pods
+            self._queue.add_after(key, fault.retry_after or REGISTER_RETRY_SECONDS)
         except (ApiError, OSError, TimeoutError) as fault:
             log.warning("%s: cannot report %s: %s", self._settings.cluster, key, fault)
             self._queue.retry(key)

@@ -38,6 +38,7 @@ from trimtab.server.auth.certificates import write_secret
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.storage.formats import open_store
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import BehaviourOverride
 from trimtab.simulate.container_logs import format_container_log
@@ -295,7 +296,7 @@ def _memory_server(environment: MemberEnvironment, computed: Mapping[str, Comput
 def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[str, ComputedObjects]) -> ApiServer:
     """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
     directory = cast("Path", environment.directory) / name
-    store = Store.open(directory)
+    store = open_store(directory)
     key = directory / "service-account.key"
     if not key.exists():
         write_secret(key, secrets.token_hex(32).encode())

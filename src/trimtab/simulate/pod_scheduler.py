@@ -26,7 +26,7 @@ from trimtab.decide.pods.preemption.preempt import is_preempted
 from trimtab.decide.pods.priority import RANKS_BY_VALUE, priority_ranks
 from trimtab.decide.pods.request import pod_request_for
 from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejections, schedule
-from trimtab.errors import ApiError, NotFound
+from trimtab.errors import ApiError, NotFound, StorageFailed
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, CacheEntry
@@ -368,7 +368,7 @@ class PodScheduler:
             if not self._first_fit:
                 await self._preempt(result.pod)
         except (ApiError, OSError, TimeoutError) as fault:
-            if not isinstance(fault, NotFound):
+            if not isinstance(fault, NotFound | StorageFailed):  # the store logs its own failures
                 log.warning("cannot bind %s/%s: %s", *name, fault)
             if (node := self._assumed.pop(name, None)) is not None:
                 self._release_assumed(name, node)

@@ -1,6 +1,7 @@
 """`trimtab up`: API server, controllers and a simulated fleet in one process."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,13 +118,21 @@ async def serve(fleet: "LocalFleet") -> None:
     try:
         await fleet.open()
         click.echo(address_text(fleet))
-        if not example.exists():
-            example.write_text(EXAMPLE)
+        write_example(example)
         await fleet.start()
         click.echo(welcome_text(fleet.members, example))
         await stopped.wait()
     finally:
         await fleet.stop()
+
+
+def write_example(path: Path) -> None:
+    """Write the example unless it is there; without room on the disk there is none."""
+    from trimtab.store.files import replace_file  # noqa: PLC0415
+
+    if not path.exists():
+        with contextlib.suppress(OSError):
+            replace_file(path, EXAMPLE.encode(), mode=0o644)
 
 
 def address_text(fleet: "LocalFleet") -> str:

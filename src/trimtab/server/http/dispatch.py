@@ -127,7 +127,7 @@ class RequestHandler:
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
 
-    def _handle_nonresource(self, request: Request, target: RequestInfo | None) -> Response:
+    def _handle_nonresource(self, request: Request, target: RequestInfo | None) -> Response | StreamingResponse:
         action = Action(request.method.lower(), path=request.path)
         page_action = self._nonresource_paths.page_action(request)
         if not any(
