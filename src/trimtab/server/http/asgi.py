@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from functools import partial
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -12,6 +11,7 @@ import orjson
 
 from trimtab.errors import ApiError, InternalError, TooLarge
 from trimtab.server import api_errors
+from trimtab.server.auth.authorize import Action
 from trimtab.server.flowcontrol.controller import RETRY_SECONDS, Admission, FlowController, Rejected
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.metrics import RequestMetrics
@@ -67,7 +67,8 @@ class AsgiApplication:
                 await self._send_stream(response, request, scope, receive, send)
             else:
                 self.request_metrics.observe(request.method, response.code, time.perf_counter() - started)
-                await exchange.wait_to_answer(request)
+                if request.method != "GET" and exchange.admission is not None:
+                    await exchange.admission.wait_to_answer()
                 await _send_response(response, request, send)
                 if connection.is_congested():
                     await exchange.wait_until_sent(connection)
@@ -82,10 +83,11 @@ class AsgiApplication:
         """The response to a request, also to one that fails."""
         try:
             complete = await exchange.read_body(_BODY_WITHOUT_SEAT)
-            exchange.admission = await self._admit(request, connection)
-            await exchange.read_rest(connection, complete=complete)
+            action = await self._admit(request, exchange, connection)
+            if not complete or connection.is_lost:
+                await exchange.read_rest(connection)
             request.body = exchange.body()
-            return await self._handler.answer(request)
+            return await self._handler.answer(request, action)
         except ApiError as error:
             if isinstance(error, Rejected):
                 request.flow_headers = error.headers
@@ -99,23 +101,27 @@ class AsgiApplication:
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
 
-    async def _admit(self, request: Request, connection: "Connection") -> Admission | None:
-        """Identify the caller and wait for a seat."""
-        if self.flow_control is None:
-            self._handler.identify(request)
-            return None
+    async def _admit(self, request: Request, exchange: "_Exchange", connection: "Connection") -> Action:
+        """Identify the caller and wait for a seat; returns what the request wants to do."""
+        flows = self.flow_control
+        if flows is None:
+            return self._handler.identify(request)
         try:
             action = self._handler.identify(request)
         except ApiError:
-            await self.flow_control.pace()
+            await flows.pace()
             raise
-        seats = partial(self._handler.estimate_seats, request, action)
-        connection.owner = request.caller.user.name
-        admission = await self.flow_control.admit(request.caller.user, action, seats)
-        if admission.is_exempt:
+        user = request.caller.user
+        flow = flows.classify(user, action)
+        if flows.is_exempt(flow):
             connection.owner = None
+            admission = flows.admit_exempt(flow)
+        else:
+            connection.owner = user.name
+            admission = await flows.admit(flow, self._handler.estimate_seats(request, action))
+        exchange.admission = admission
         request.flow_headers = admission.headers
-        return admission
+        return action
 
     async def _send_stream(
         self, streaming_response: StreamingResponse, request: Request, scope: Scope, receive: Receive, send: Send
@@ -222,12 +228,10 @@ class _Exchange:
                 return True
         return False
 
-    async def read_rest(self, connection: Connection, *, complete: bool) -> None:
+    async def read_rest(self, connection: Connection) -> None:
         """Read the rest of a body that is too large to be kept while its request waits for a seat."""
         if connection.is_lost:
             raise _ClientDisconnected
-        if complete:
-            return
         if self.admission is not None:
             self.admission.wait_for_client()
         await self.read_body()
@@ -245,11 +249,6 @@ class _Exchange:
     def paced(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Let the events for many watchers take turns."""
         return chunks if self.admission is None else self.admission.paced(chunks)
-
-    async def wait_to_answer(self, request: Request) -> None:
-        """Let responses of writes take turns: those of one commit are ready together."""
-        if self.admission is not None and request.method != "GET":
-            await self.admission.wait_to_answer()
 
     def end(self) -> None:
         if self.admission is not None:
