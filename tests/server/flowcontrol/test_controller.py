@@ -28,7 +28,7 @@ async def send_forever(
     """A connection that sends its next request as soon as the last one is answered, whatever the answer."""
     while True:
         try:
-            admission = await flows.admit(user, GET)
+            admission = await flows.admit(flows.classify(user, GET))
         except Rejected:
             served[f"{user.name} rejected"] += 1
         else:
@@ -78,7 +78,7 @@ def test_exempt_request_never_waits_behind_500_connections() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
             before = served.copy()
-            admission = await flows.admit(ADMIN, GET)
+            admission = flows.admit_exempt(flows.classify(ADMIN, GET))
             assert served == before  # admitted within the same turn
             assert admission.is_exempt
             admission.end()
@@ -141,7 +141,8 @@ def test_requests_get_a_share_of_the_time_while_exempt_callers_are_active() -> N
 
 def test_first_request_starts_without_waiting() -> None:
     async def scenario() -> None:
-        admitting = FlowController().admit(ANN, GET)
+        flows = FlowController()
+        admitting = flows.admit(flows.classify(ANN, GET))
         with pytest.raises(StopIteration) as finished:
             admitting.send(None)
         assert not finished.value.value.is_exempt
@@ -152,11 +153,11 @@ def test_first_request_starts_without_waiting() -> None:
 def test_request_that_waits_too_long_is_rejected() -> None:
     async def scenario() -> None:
         flows = FlowController(FlowLimits(1, 0, 15.0))
-        running = [await flows.admit(ANN, GET) for _ in range(1)]
+        running = [await flows.admit(flows.classify(ANN, GET)) for _ in range(1)]
         begun = asyncio.get_running_loop().time()
         with pytest.raises(Rejected) as rejected:
             while True:  # borrowed seats are taken first
-                running.append(await flows.admit(ANN, GET))
+                running.append(await flows.admit(flows.classify(ANN, GET)))
         assert rejected.value.why == "time-out"
         assert 15 <= asyncio.get_running_loop().time() - begun <= 17
         assert flows.queues.waiting == 0
@@ -177,7 +178,7 @@ def test_cancelled_request_leaves_its_queue() -> None:
         flows = FlowController(FlowLimits(1, 0))
         running = []
         while not flows.queues.waiting:
-            task = asyncio.ensure_future(flows.admit(ANN, GET))
+            task = asyncio.ensure_future(flows.admit(flows.classify(ANN, GET)))
             for _ in range(5):
                 await asyncio.sleep(0)
             running.append(task)
@@ -196,7 +197,7 @@ def test_stored_objects_take_effect_after_invalidation() -> None:
         levels: list[dict[str, Any]] = []
         schemas: list[dict[str, Any]] = []
         flows = FlowController(read_objects=lambda: (schemas, levels))
-        assert (await flows.admit(ANN, GET)).flow.level == "global-default"
+        assert (await flows.admit(flows.classify(ANN, GET))).flow.level == "global-default"
         limited = {"nominalConcurrencyShares": 30, "limitResponse": {"type": "Reject"}}
         levels.append({"metadata": {"name": "mine", "uid": "1"}, "spec": {"type": "Limited", "limited": limited}})
         rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
@@ -204,15 +205,15 @@ def test_stored_objects_take_effect_after_invalidation() -> None:
         spec = {"priorityLevelConfiguration": {"name": "mine"}, "matchingPrecedence": 50, "rules": rules}
         schemas.append({"metadata": {"name": "ann", "uid": "2"}, "spec": spec})
         flows.invalidate()
-        admission = await flows.admit(ANN, GET)
+        admission = await flows.admit(flows.classify(ANN, GET))
         assert admission.flow.level == "mine"
         assert dict(admission.headers) == {
             b"x-kubernetes-pf-flowschema-uid": b"2",
             b"x-kubernetes-pf-prioritylevel-uid": b"1",
         }
-        other = await flows.admit(BOB, GET)  # only the mandatory objects remain for all others
+        other = await flows.admit(flows.classify(BOB, GET))  # only the mandatory objects remain for all others
         assert other.flow.level == "catch-all"
-        assert (await flows.admit(ADMIN, GET)).is_exempt
+        assert flows.is_exempt(flows.classify(ADMIN, GET))
 
     run_virtually(scenario())
 

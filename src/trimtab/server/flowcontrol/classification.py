@@ -18,6 +18,7 @@ from trimtab.server.auth.user import User
 
 DEFAULT_SHARES = 30
 _SERVICE_ACCOUNT = "system:serviceaccount:"
+_MOST_KEPT_USERS, _LONGEST_KEPT_NAME, _MOST_KEPT_GROUPS = 512, 256, 32
 
 
 class LevelLimits(NamedTuple):
@@ -57,6 +58,8 @@ class _Rule(NamedTuple):
     """Namespaces and names of service accounts; `*` stands for all."""
     resources: tuple[ResourcePolicyRule, ...]
     paths: tuple[NonResourcePolicyRule, ...]
+    everything: bool
+    """Whether the rule covers every action."""
 
     def has_subject(self, user: User) -> bool:
         if self.everybody or user.name in self.users or not self.groups.isdisjoint(user.groups):
@@ -67,6 +70,8 @@ class _Rule(NamedTuple):
         return any(one in ("*", namespace) and other in ("*", name) for one, other in self.accounts)
 
     def has_target(self, action: Action) -> bool:
+        if self.everything:
+            return True
         if action.path:
             return any(_path_rule_matches(rule, action) for rule in self.paths)
         return any(_resource_rule_matches(rule, action) for rule in self.resources)
@@ -88,14 +93,26 @@ class Configuration:
         decoded = [msgspec.convert(raw, FlowSchema, strict=False) for raw in schemas]
         decoded.sort(key=lambda schema: (schema.spec.matching_precedence, schema.name))
         self._schemas = [schema for schema in map(_schema_of, decoded) if schema.level in self.levels]
+        self._rules_by_user: dict[User, list[tuple[_Schema, _Rule]]] = {}
+        """The rules that name a user, for users of recent requests; limited in number and size."""
 
     def classify(self, user: User, action: Action) -> Flow | None:
         """The flow of a request; None when no schema with an existing level matches."""
-        for schema in self._schemas:
-            for rule in schema.rules:
-                if rule.has_subject(user) and rule.has_target(action):
-                    return Flow(schema.name, schema.uid, schema.level, _distinguisher(schema.method, user, action))
+        rules = self._rules_by_user.get(user)
+        if rules is None:
+            rules = self._rules_for(user)
+        for schema, rule in rules:
+            if rule.has_target(action):
+                return Flow(schema.name, schema.uid, schema.level, _distinguisher(schema.method, user, action))
         return None
+
+    def _rules_for(self, user: User) -> list[tuple[_Schema, _Rule]]:
+        rules = [(schema, rule) for schema in self._schemas for rule in schema.rules if rule.has_subject(user)]
+        if len(user.name) < _LONGEST_KEPT_NAME and len(user.groups) < _MOST_KEPT_GROUPS and not user.extra:
+            if len(self._rules_by_user) >= _MOST_KEPT_USERS:
+                del self._rules_by_user[next(iter(self._rules_by_user))]
+            self._rules_by_user[user] = rules
+        return rules
 
 
 def _schema_of(schema: FlowSchema) -> _Schema:
@@ -120,7 +137,18 @@ def _rule_of(rules: PolicyRulesWithSubjects) -> _Rule:
         tuple((account.namespace, account.name) for account in accounts),
         rules.resource_rules,
         rules.non_resource_rules,
+        _covers_everything(rules),
     )
+
+
+def _covers_everything(rules: PolicyRulesWithSubjects) -> bool:
+    all_resources = any(
+        rule.cluster_scope
+        and all("*" in part for part in (rule.verbs, rule.api_groups, rule.resources, rule.namespaces or ()))
+        for rule in rules.resource_rules
+    )
+    all_paths = any("*" in rule.verbs and "*" in rule.non_resource_urls for rule in rules.non_resource_rules)
+    return all_resources and all_paths
 
 
 def level_limits(raw: Raw) -> LevelLimits:

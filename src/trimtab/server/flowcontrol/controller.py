@@ -187,27 +187,34 @@ class FlowController:
 
     # requests
 
-    async def admit(self, user: User, action: Action, seats: Callable[[], int] = lambda: 1) -> Admission:
-        """Wait until the request may run; `Rejected` when it may not. Exempt requests never wait."""
+    def classify(self, user: User, action: Action) -> Flow:
+        """The flow of a request."""
         if self._stale:
             self._refresh()
-        flow = self._configuration.classify(user, action) or _UNCLASSIFIED
-        headers = self._headers_of(flow)
-        if self.queues.levels[flow.level].limits.exempt:
-            self.metrics.started(flow, None)
-            self.note_exempt()
-            return Admission(self, flow, None, headers)
+        return self._configuration.classify(user, action) or _UNCLASSIFIED
+
+    def is_exempt(self, flow: Flow) -> bool:
+        return self.queues.levels[flow.level].limits.exempt
+
+    def admit_exempt(self, flow: Flow) -> Admission:
+        """Admit a request of an exempt flow, which never waits."""
+        self.metrics.started(flow, None)
+        self.note_exempt()
+        return Admission(self, flow, None, self._headers_of(flow))
+
+    async def admit(self, flow: Flow, seats: int = 1) -> Admission:
+        """Wait until the request may run; `Rejected` when it may not."""
         loop = asyncio.get_running_loop()
-        ticket = Ticket(flow, seats(), loop.time())
+        ticket = Ticket(flow, seats, loop.time())
         verdict = self.queues.arrive(ticket)
         if not verdict and not self._start_at_once(ticket):
             verdict = await self._wait(ticket, loop)
         if verdict:
             self.metrics.rejected(flow, verdict, loop.time() - ticket.arrived)
             await self.pace()
-            raise Rejected(verdict, headers)
+            raise Rejected(verdict, self._headers_of(flow))
         self.metrics.started(flow, loop.time() - ticket.arrived)
-        return Admission(self, flow, ticket, headers)
+        return Admission(self, flow, ticket, self._headers_of(flow))
 
     def _start_at_once(self, ticket: Ticket) -> bool:
         """Start the only waiting request if nothing else took this turn."""

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -15,7 +14,8 @@ from trimtab.api.json_bounds import has_more_values
 from trimtab.api.limits import MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
 from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError
 from trimtab.server import api_errors
-from trimtab.server.flowcontrol.controller import RETRY_SECONDS, Admission, FlowController, Rejected
+from trimtab.server.auth.authorize import Action
+from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.exchange import (
     BODY_WITHOUT_SEAT,
@@ -81,7 +81,8 @@ class AsgiApplication:
                 self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
                 if wants_yaml(request) and _is_large_json(response):
                     response = await self._as_yaml(response, request)
-                await exchange.wait_to_answer(request)
+                if request.method != "GET" and exchange.admission is not None:
+                    await exchange.admission.wait_to_answer()
                 await _send_response(response, request, send)
                 if connection.is_congested():
                     await exchange.wait_until_sent(connection)
@@ -96,10 +97,11 @@ class AsgiApplication:
         """The response to a request, also to one that fails."""
         try:
             complete = await exchange.read_body(BODY_WITHOUT_SEAT)
-            exchange.admission = await self._admit(request, refusal, connection)
-            await exchange.read_rest(connection, complete=complete)
+            action = await self._admit(request, refusal, exchange, connection)
+            if not complete or connection.is_lost:
+                await exchange.read_rest(connection)
             request.body = exchange.body()
-            return await self._handler.answer(request)
+            return await self._handler.answer(request, action)
         except ApiError as error:
             if isinstance(error, Rejected):
                 request.flow_headers = error.headers
@@ -115,25 +117,32 @@ class AsgiApplication:
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
 
-    async def _admit(self, request: Request, refusal: ApiError | None, connection: Connection) -> Admission | None:
-        """Identify the caller and wait for a seat."""
+    async def _admit(
+        self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
+    ) -> Action:
+        """Identify the caller and wait for a seat; returns what the request wants to do."""
+        flows = self.flow_control
         try:
             if refusal is not None:
                 raise refusal
             action = self._handler.identify(request)
         except ApiError:
-            if self.flow_control is not None:
-                await self.flow_control.pace()
+            if flows is not None:
+                await flows.pace()
             raise
-        if self.flow_control is None:
-            return None
-        seats = partial(self._handler.estimate_seats, request, action)
-        connection.owner = request.caller.user.name
-        admission = await self.flow_control.admit(request.caller.user, action, seats)
-        if admission.is_exempt:
+        if flows is None:
+            return action
+        user = request.caller.user
+        flow = flows.classify(user, action)
+        if flows.is_exempt(flow):
             connection.owner = None
+            admission = flows.admit_exempt(flow)
+        else:
+            connection.owner = user.name
+            admission = await flows.admit(flow, self._handler.estimate_seats(request, action))
+        exchange.admission = admission
         request.flow_headers = admission.headers
-        return admission
+        return action
 
     async def _as_yaml(self, response: Response, request: Request) -> Response:
         """A large response as YAML, which takes too long to write here."""

@@ -72,14 +72,13 @@ class RequestHandler:
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
         """Answer a request of this process, or one that was forwarded; these need no seat."""
-        self.identify(request)
-        return await self.answer(request)
+        return await self.answer(request, self.identify(request))
 
     def identify(self, request: Request) -> Action:
         """Set the caller of the request, who may be impersonated; returns what it wants to do."""
         user = self._authenticator.authenticate(request.headers.get("authorization", ""), request.certificate_user)
         agent = request.headers.get("user-agent", "").partition("/")[0] or "unknown"
-        target = parse_path(request.path)
+        target = request.target = parse_path(request.path)
         request.caller = Caller(user, agent)
         if wants_impersonation(request):
             request.caller.user = self._impersonated_user(request, user, target)
@@ -95,7 +94,7 @@ class RequestHandler:
             return 0
         if action.verb not in {"list", "deletecollection"}:
             return 1
-        target = parse_path(request.path)
+        target = request.target
         served = target and self._resource_store.catalogue.find(target.group, target.version, target.resource)
         if not served:
             return 1
@@ -105,12 +104,12 @@ class RequestHandler:
             count = min(count, int(limit))
         return max(1, min(MOST_SEATS, count // OBJECTS_PER_SEAT))
 
-    async def answer(self, request: Request) -> Response | StreamingResponse:
+    async def answer(self, request: Request, action: Action) -> Response | StreamingResponse:
         """Answer an identified request."""
-        target = parse_path(request.path)
+        target = request.target
         if target is None or not target.resource:
-            return self._handle_nonresource(request, target)
-        return await self._handle_resource(request, target)
+            return self._handle_nonresource(request, target, action)
+        return await self._handle_resource(request, target, action)
 
     def _impersonated_user(self, request: Request, user: User, target: RequestInfo | None) -> User:
         if not may_impersonate(self._authorizer, user, request):
@@ -127,8 +126,9 @@ class RequestHandler:
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
 
-    def _handle_nonresource(self, request: Request, target: RequestInfo | None) -> Response | StreamingResponse:
-        action = Action(request.method.lower(), path=request.path)
+    def _handle_nonresource(
+        self, request: Request, target: RequestInfo | None, action: Action
+    ) -> Response | StreamingResponse:
         page_action = self._nonresource_paths.page_action(request)
         if not any(
             self._authorizer.allows(request.caller.user, candidate)
@@ -138,13 +138,14 @@ class RequestHandler:
             raise Forbidden(f"forbidden: {denial_message(request.caller.user, page_action or action)}", details=True)
         return self._nonresource_paths.handle(request, target)
 
-    async def _handle_resource(self, request: Request, target: RequestInfo) -> Response | StreamingResponse:
+    async def _handle_resource(
+        self, request: Request, target: RequestInfo, action: Action
+    ) -> Response | StreamingResponse:
         served = self._resource_store.catalogue.find(target.group, target.version, target.resource)
         request.protobuf_errors = (
             served is not None and not served.json_only and prefers_protobuf(request.headers.get("accept", ""))
         )
         verb = verb_of(request.method, target, request.query)
-        action = _action_for(verb or request.method.lower(), target, request.query)
         if not self._authorizer.allows(request.caller.user, action):
             raise self._forbidden_error(request.caller.user, action)
         request.caller.verb = verb

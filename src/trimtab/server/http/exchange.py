@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from trimtab.api.limits import MAX_BODY_BYTES
 from trimtab.errors import TooLarge
 from trimtab.server.flowcontrol.controller import Admission
-from trimtab.server.request.messages import Request
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -95,12 +94,10 @@ class Exchange:
                 return True
         return False
 
-    async def read_rest(self, connection: Connection, *, complete: bool) -> None:
+    async def read_rest(self, connection: Connection) -> None:
         """Read the rest of a body that is too large to be kept while its request waits for a seat."""
         if connection.is_lost:
             raise ClientDisconnected
-        if complete:
-            return
         if self.admission is not None:
             self.admission.wait_for_client()
         await self.read_body()
@@ -118,11 +115,6 @@ class Exchange:
     def paced(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Let the events for many watchers take turns."""
         return chunks if self.admission is None else self.admission.paced(chunks)
-
-    async def wait_to_answer(self, request: Request) -> None:
-        """Let responses of writes take turns: those of one commit are ready together."""
-        if self.admission is not None and request.method != "GET":
-            await self.admission.wait_to_answer()
 
     def end(self) -> None:
         if self.admission is not None:
