@@ -188,9 +188,9 @@ class ControlPlane:
         return outcome
 
     def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        """Record when the agent of a Pull cluster renewed its Lease, by the local clock."""
+        """Record when the agent of a Pull cluster renewed its Lease, by the local clock for durations."""
         if new is not None and new.name[0] == "karmada-cluster":
-            self.state.memory["heartbeat", new.name[1]] = self.state.clock.now()
+            self.state.memory["heartbeat", new.name[1]] = self.state.steady_clock.now()
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
         self.state.memory["probe", cluster] = probe

@@ -12,7 +12,7 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, NodeS
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.client.client import Resource
-from trimtab.clock import Clock
+from trimtab.clock import Clock, SteadyClock
 from trimtab.controllers.clusters.capacity import node_summary, resource_summary
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod, unschedulable_pods
@@ -36,6 +36,7 @@ class Prober:
         self._roster = roster
         self._host = host
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._report = report
         self._period = period
         self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]] = {}
@@ -68,7 +69,8 @@ class Prober:
             if entry is not None:
                 cluster = cast("Cluster", entry.typed)
                 self._roster.retry_connection(cluster)
-                self._report(name, await self.probe(cluster))
+                probe = await self.probe(cluster)
+                self._report(name, probe._replace(steady_at=self._steady_clock.now()))
             await asyncio.sleep(self._period)
 
     async def probe(self, cluster: Cluster) -> Probe:

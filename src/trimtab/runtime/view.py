@@ -8,7 +8,7 @@ from trimtab.api.kind import find_kind
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.clock import Clock
+from trimtab.clock import Clock, SteadyClock
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.controllers.well_known import PROFILE, annotations_of
 from trimtab.runtime.cache import Cache, Table
@@ -58,6 +58,7 @@ class ControlPlaneState:
         self.cache = cache
         self.client = cache.client
         self.clock = clock
+        self.steady_clock = SteadyClock(clock)
         self.profile = profile
         self.members = members
         self.settings: Mapping[str, Any] = settings or {}
@@ -109,6 +110,10 @@ class LiveView:
         if self._now is None:
             self._now = self._state.clock.now()
         return self._now
+
+    @property
+    def steady_now(self) -> datetime:
+        return self._state.steady_clock.now()
 
     @property
     def settings(self) -> Mapping[str, Any]:

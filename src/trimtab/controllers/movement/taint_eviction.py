@@ -152,9 +152,9 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
         return EvictionAttempt((*before, *skipped), RETRY_SECONDS)
     slot = eviction_slot(binding, cluster, view)
     last = RememberInProcess("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
-    if slot > view.now:
+    if slot > view.steady_now:
         booked = RememberInProcess("eviction slot", well_known.ref_of(binding), slot)
-        return EvictionAttempt((*before, last, booked), (slot - view.now).total_seconds())
+        return EvictionAttempt((*before, last, booked), (slot - view.steady_now).total_seconds())
     released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
     if preview is None:
         return EvictionAttempt((*before, last, released, with_eviction_task(binding, cluster.name, task)))
@@ -203,8 +203,8 @@ def eviction_slot(binding: Binding, cluster: Cluster, view: View) -> datetime:
     rate = eviction_rate(view) * eviction_rate_factor(cluster, view)
     last: datetime | None = view.recall("eviction slot", "last")
     if last is None or rate <= 0:
-        return view.now
-    return max(view.now, last + timedelta(seconds=1 / rate))
+        return view.steady_now
+    return max(view.steady_now, last + timedelta(seconds=1 / rate))
 
 
 def eviction_rate(view: View) -> float:
@@ -225,7 +225,7 @@ def eviction_rate_factor(cluster: Cluster, view: View) -> float:
         return 1.0
     last_storm: datetime | None = view.recall("storm", "last")
     if has_more_not_ready_than(storm_settings(view).stop_above, view) or (
-        last_storm is not None and view.now - last_storm < STORM_COOLDOWN
+        last_storm is not None and view.steady_now - last_storm < STORM_COOLDOWN
     ):
         return 0.0
     return SLOW_RATE_FACTOR if has_more_not_ready_than(storm_settings(view).slow_above, view) else 1.0
@@ -252,7 +252,7 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
     if has_more_not_ready_than(storm_settings(view).stop_above, view):
-        yield RememberInProcess("storm", "last", view.now)
+        yield RememberInProcess("storm", "last", view.steady_now)
     reason = "EvictionSlowed" if rate_factor else "EvictionStopped"
     outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
     if view.recall("storm", cluster.name) == outage:

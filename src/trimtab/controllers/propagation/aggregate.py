@@ -48,7 +48,8 @@ class PendingReport(NamedTuple):
         return scheduled is not None and self.since < scheduled
 
     def seconds_left(self, view: View) -> float:
-        return self.seconds - (view.now - self.since).total_seconds()
+        """A clock that was set, forward or back, ends the wait: the report may come early, but it does come."""
+        return self.seconds - abs((view.now - self.since).total_seconds())
 
 
 def binding_of_reported_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
