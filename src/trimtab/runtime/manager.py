@@ -16,9 +16,6 @@ from trimtab.runtime.view import ControlPlaneState
 from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0
-CLOCK_CHECK_SECONDS = 30.0
-CLOCK_STEP = timedelta(seconds=5)
-"""The wall clock was set if it moved by this much more or less than the clock for durations between two checks."""
 log = logging.getLogger("trimtab.manager")
 
 IsPropagatable = Callable[[Resource], bool]
@@ -53,7 +50,7 @@ class ControllerManager:
         for reconciler in self.reconcilers:
             reconciler.watch()
         await self.state.cache.wait_until_synced()
-        self._tasks.append(asyncio.get_running_loop().create_task(self._watch_clock()))
+        self.state.clock_listeners.append(self._clock_was_set)
         for reconciler in self.reconcilers:
             self._tasks.append(
                 asyncio.get_running_loop().create_task(reconciler.run(), name=reconciler.controller.name)
@@ -124,20 +121,14 @@ class ControllerManager:
             with contextlib.suppress(ApiError, OSError):
                 await self._discover()
 
-    async def _watch_clock(self) -> None:
-        """Reconcile what waits for a time again when the wall clock was set; timers run on the clock for durations.
+    def _clock_was_set(self, step: timedelta) -> None:
+        """Reconcile what waits for a time again: timers run on the clock for durations, deadlines are wall-clock times.
 
         Every key is queued once, however far the clock was set, so there is nothing to catch up.
         """
-        wall, steady = self.state.clock, self.state.steady_clock
-        offset = wall.now() - steady.now()
-        while True:
-            await asyncio.sleep(CLOCK_CHECK_SECONDS)
-            before, offset = offset, wall.now() - steady.now()
-            if abs(offset - before) > CLOCK_STEP:
-                log.warning("the clock was set by %s; everything that waits for a time is checked", offset - before)
-                for reconciler in self.reconcilers:
-                    reconciler.queue.expire_timers()
+        log.warning("the clock was set by %s; everything that waits for a time is checked", step)
+        for reconciler in self.reconcilers:
+            reconciler.queue.expire_timers()
 
     async def _discover(self) -> None:
         """Read which kinds users may propagate, and stop watching kinds that are no longer served."""
