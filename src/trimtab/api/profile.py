@@ -42,8 +42,12 @@ class Profile(Value):
     unknown_health_when_not_ready: Annotated[
         bool, Field("Items of a cluster that is not ready have health Unknown; else the last observed health.")
     ]
-    template_status_excludes_evicting: Annotated[
-        bool, Field("The aggregated status of a template excludes clusters that are being evicted.")
+    template_status_counts_leaving: Annotated[
+        bool,
+        Field(
+            "The status of a template counts the ready replicas of a cluster that is being left until its copy is gone, "
+            "at most the desired number; else it is the sum of all clusters."
+        ),
     ]
     evacuate_after_seconds: Annotated[
         int, Field("A cluster that is not ready for this long gets a NoExecute taint; 0 means never.", minimum=0)
@@ -144,7 +148,7 @@ TRIMTAB = Profile(
     recovery_cancels_eviction=True,
     fully_applied_checks_generation=True,
     unknown_health_when_not_ready=True,
-    template_status_excludes_evicting=True,
+    template_status_counts_leaving=True,
     evacuate_after_seconds=300,
     rebalancer_waits_for_moves=True,
     always_write_own_fields=True,
@@ -181,7 +185,7 @@ UPSTREAM = Profile(
     recovery_cancels_eviction=False,
     fully_applied_checks_generation=False,
     unknown_health_when_not_ready=False,
-    template_status_excludes_evicting=False,
+    template_status_counts_leaving=False,
     evacuate_after_seconds=0,
     rebalancer_waits_for_moves=False,
     always_write_own_fields=False,

@@ -33,6 +33,7 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import MoveReason, mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
@@ -158,10 +159,8 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
     released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
     if preview is None:
         return EvictionAttempt((*before, last, released, with_eviction_task(binding, cluster.name, task)))
-    evictions = (Eviction(cluster.name, task, preview),)
-    return EvictionAttempt(
-        (*before, last, released, *eviction_effects(binding, binding, evictions, "ClusterFailover", view))
-    )
+    evictions = (Eviction(cluster.name, task, preview, reason_of_taints(cluster, no_execute_taints(cluster))),)
+    return EvictionAttempt((*before, last, released, *eviction_effects(binding, binding, evictions, view)))
 
 
 def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
@@ -290,17 +289,16 @@ class Eviction(NamedTuple):
     cluster: str
     task: GracefulEvictionTask
     preview: PlacementPreview
+    reason: MoveReason
 
 
-def eviction_effects(
-    current: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View
-) -> Iterator[Effect]:
+def eviction_effects(current: Binding, binding: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
     """Write the Move objects, then the previous placement in the status, then all evictions in one write.
 
     `current` is the stored binding, `binding` the same with what else changes together with the evictions.
     """
-    for cluster, task, preview in evictions:
-        move_cause = binding_moves.MoveCause(cause, task.producer, message=task.message or task.reason)
+    for cluster, task, preview, reason in evictions:
+        move_cause = binding_moves.MoveCause(reason.cause, task.producer, mode_of_eviction(task), reason.message)
         move = binding_moves.move_of_binding(binding, transfer_out_of(binding, cluster, preview), move_cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
@@ -312,7 +310,7 @@ def eviction_effects(
     unstalled = binding_moves.with_stalled_condition(binding, "", "", view.now)
     after = unstalled.but(status=unstalled.status.but(previous_placement=previous.but(healthy_since=None)))
     announced = current.but(status=after.status)
-    for cluster, task, _ in evictions:
+    for cluster, task, _, _ in evictions:
         after = with_eviction_task(after, cluster, task)
     yield WriteSequence((announced, after))
 

@@ -17,16 +17,18 @@ from trimtab.api.kinds.disruption import (
     MoveTarget,
 )
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
-from trimtab.api.value import Meta
+from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import reason_of_unselected
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 
 CAUSE = "ScoreChange"
+"""The reason by which budgets select these removals; the log names the cause of each."""
 BY = "trimtab-mover"
 LEAVING_SINCE_ANNOTATION = "trimtab.dev/unselected-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
@@ -156,23 +158,27 @@ def move_record(
         namespace=subject.namespace,
         name=subject.name,
     )
+    refs = tuple(Key("", subject.namespace, ref.name) for ref in subject.spec.placement_refs)
+    reason = reason_of_unselected(work.namespace, refs, view)
+    replacements = replacement_works(subject, view)
     return Move(
         metadata=Meta(
             namespace=subject.namespace,
             name=f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"[
                 : binding_moves.MAX_NAME_LENGTH
             ],
-            labels={"trimtab.dev/cause": CAUSE},
+            labels={"trimtab.dev/cause": reason.cause},
         ),
         spec=MoveSpec(
             object=about,
-            cause=CAUSE,
+            cause=reason.cause,
             by=BY,
             from_=work.namespace,
-            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in replacement_works(subject, view)),
+            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in replacements),
             replicas=1,
-            mode="ReplacementFirst",
+            mode="ReplacementFirst" if replacements else "AtOnce",
             budgets=tuple(BudgetUse(name=b.name, namespace=b.namespace, disruptions=1) for b in budgets),
+            message=reason.message,
         ),
         status=MoveStatus(started=view.now),
     )

@@ -463,11 +463,11 @@ def start_move(
     )
     refusal = begun.refusal
     if refusal is not None and not moved:
-        yield from report_stalled(binding, MOVE_BLOCKED, f"{intent.cause}: {refusal.message}", view)
+        yield from report_stalled(binding, MOVE_BLOCKED, f"{begun.cause}: {refusal.message}", view)
     else:
         placed = binding_moves.with_stalled_condition(placed, "", "", view.now)
         yield WriteSequence((held, placed)) if held.status != binding.status else placed
-        yield from move_started_events(binding, begun, intent.cause)
+        yield from move_started_events(binding, begun)
         if begun.is_complete:
             yield from decision_events(binding, decision)
     if refusal is not None and moved:
