@@ -100,7 +100,14 @@ class ControlPlane:
         self.manager = ControllerManager(
             self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
         )
-        self._prober = Prober(self.roster, self.cache, clock, self._record_probe, period=probe_seconds)
+        self._prober = Prober(
+            self.roster,
+            self.cache,
+            clock,
+            self._record_probe,
+            period=probe_seconds,
+            counts_nodes=profile.capacity_from_nodes,
+        )
         self._probing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

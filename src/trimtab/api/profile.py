@@ -49,6 +49,13 @@ class Profile(Value):
             "at most the desired number; else it is the sum of all clusters."
         ),
     ]
+    capacity_from_nodes: Annotated[
+        bool,
+        Field(
+            "The capacity of a cluster is what fits on its nodes as they are, with the selectors, tolerations and "
+            "affinity of the pod template; else resource models (the minimum of a grade) or the sum of all nodes."
+        ),
+    ]
     evacuate_after_seconds: Annotated[
         int, Field("A cluster that is not ready for this long gets a NoExecute taint; 0 means never.", minimum=0)
     ]
@@ -149,6 +156,7 @@ TRIMTAB = Profile(
     fully_applied_checks_generation=True,
     unknown_health_when_not_ready=True,
     template_status_counts_leaving=True,
+    capacity_from_nodes=True,
     evacuate_after_seconds=300,
     rebalancer_waits_for_moves=True,
     always_write_own_fields=True,
@@ -186,6 +194,7 @@ UPSTREAM = Profile(
     fully_applied_checks_generation=False,
     unknown_health_when_not_ready=False,
     template_status_counts_leaving=False,
+    capacity_from_nodes=False,
     evacuate_after_seconds=0,
     rebalancer_waits_for_moves=False,
     always_write_own_fields=False,

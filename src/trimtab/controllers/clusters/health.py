@@ -9,6 +9,7 @@ from trimtab.api.kinds.cluster import (
     APIEnablement,
     Cluster,
     ClusterStatus,
+    FreeNodes,
     NodeSummary,
     ResourceSummary,
     Taint,
@@ -49,6 +50,8 @@ class Probe(NamedTuple):
     """Discovery succeeded for every group."""
     nodes: NodeSummary | None = None
     resources: ResourceSummary | None = None
+    free_nodes: FreeNodes | None = None
+    """None where capacity does not come from nodes."""
     reachable: bool = True
     """Credentials could be loaded and a client could be created."""
     unschedulable_pods: tuple[Any, ...] = ()
@@ -214,6 +217,7 @@ def with_collected_status(status: ClusterStatus, probe: Probe) -> ClusterStatus:
         api_enablements=probe.enablements,
         node_summary=probe.nodes,
         resource_summary=probe.resources,
+        free_nodes=probe.free_nodes,
         conditions=with_condition(status.conditions, complete),
     )
 

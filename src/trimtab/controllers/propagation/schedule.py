@@ -106,7 +106,11 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
         # A cluster that has just joined has no API enablements before its first status.
         or (eager and old.status.api_enablements != new.status.api_enablements)
     )
-    capacity_changed = eager and old is not None and old.status.resource_summary != new.status.resource_summary
+    capacity_changed = (
+        eager
+        and old is not None
+        and (old.status.resource_summary, old.status.free_nodes) != (new.status.resource_summary, new.status.free_nodes)
+    )
     if not redefined and not capacity_changed:
         return
     for binding in well_known.all_bindings(view):
