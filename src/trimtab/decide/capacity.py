@@ -13,7 +13,7 @@ from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask, hashable_key
-from trimtab.decide.node_capacity import PodSize, component_sets_on_nodes, pods_that_fit_nodes
+from trimtab.decide.node_capacity import CountedPods, PodSize, component_sets_on_nodes, pods_that_fit_nodes
 from trimtab.decide.request import PlacementRequest
 
 UNLIMITED = (1 << 31) - 1
@@ -35,9 +35,12 @@ def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster], *, 
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
     if request.in_component_sets:
         return _estimate_component_sets(request.components, fleet, from_nodes=from_nodes)
+    counted = _pods_on_nodes(request, fleet) if from_nodes else None
+    if counted is not None and counted.is_known.all():
+        return counted.pods
     room = pods_that_fit(request.resource_request, fleet)
-    if from_nodes:
-        room = _with_nodes_as_they_are(room, request, fleet)
+    if counted is not None:
+        room = np.where(counted.is_known, counted.pods, room)
     if _capacity_columns(fleet).has_unlimited:
         return np.where(room >= UNLIMITED, request.replicas, room)  # no estimate: assume that all replicas fit
     return room
@@ -52,20 +55,16 @@ def _estimate_component_sets(components: tuple[Component, ...], fleet: Fleet[Clu
     return np.minimum(sets, UNLIMITED)
 
 
-def _with_nodes_as_they_are(room: Array, request: PlacementRequest, fleet: Fleet[Cluster]) -> Array:
-    """The estimate with that of the nodes, where a cluster reports them."""
+def _pods_on_nodes(request: PlacementRequest, fleet: Fleet[Cluster]) -> CountedPods | None:
+    """What fits on the nodes that clusters report, next to the reservations; None when no cluster reports them."""
     size = PodSize(request.resource_request or (), request.node_claim)
-    key = ("nodes", size.request, None if size.claim is None else hashable_key(size.claim))
-    fits = fleet.column(key, lambda: pods_that_fit_nodes(size))
-    is_known = fits >= 0
-    if not is_known.any():
-        return room
+    counted = pods_that_fit_nodes(size, fleet)
+    if counted is None or not fleet.reserved:
+        return counted
     # It is not known which nodes reservations will take: they are counted in replicas, by their scarcest resource.
     needs = (*size.request, ("pods", 1))
     taken = [-(fleet.reserved[resource] // -amount) for resource, amount in needs if resource in fleet.reserved]
-    if taken:
-        fits = np.maximum(fits - np.maximum.reduce(taken), 0)
-    return np.where(is_known, np.minimum(fits, UNLIMITED - 1), room)
+    return counted._replace(pods=np.maximum(counted.pods - np.maximum.reduce(taken), 0)) if taken else counted
 
 
 def pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:

@@ -7,18 +7,25 @@ nodes that the node selector and the node affinity select, and whose taints are 
 What the status of a cluster does not tell is assumed to fit: names of nodes, and labels that it omits.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster, FreeNodes, NodePool
 from trimtab.api.kinds.work import Component, NodeClaim, NodeSelectorTerm
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.api.selectors import LabelSelectorRequirement
 from trimtab.api.value import QuantityText
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Mask, hashable_key
 
 ResourceRequest = tuple[tuple[str, int], ...]
-UNKNOWN = -1
-"""The cluster does not report its nodes."""
+_MAX_AMOUNT = (1 << 62) - 1
+_UNLIMITED = (1 << 31) - 1
+"""The value that Karmada uses for "no limit"; a count stays below it."""
+_MAX_CLAIMS = 256
+_MAX_CACHED_REQUESTS = 64
 
 
 class PodSize(NamedTuple):
@@ -30,45 +37,133 @@ class PodSize(NamedTuple):
 
 def amount_of(resource: str, quantity: QuantityText) -> int:
     """CPU in milli-units, everything else in whole units; never negative."""
-    return max(0, milli_value(quantity) if resource == "cpu" else int_value(quantity))
+    return min(_MAX_AMOUNT, max(0, milli_value(quantity) if resource == "cpu" else int_value(quantity)))
 
 
-def pods_that_fit_nodes(size: PodSize) -> Callable[[Cluster], int]:
-    """Returns a function that counts the pods that fit into one cluster; `UNKNOWN` without a report of nodes."""
+class _ClusterNodes(NamedTuple):
+    """The nodes of one cluster, with amounts as numbers."""
 
-    def count(cluster: Cluster) -> int:
-        found = cluster.status.free_nodes
-        if found is None:
-            return UNKNOWN
-        total = sum(
-            nodes.count * _pods_on_node(size.request, nodes.free)
-            for pool in found.pools
-            if is_eligible(pool, size.claim, found.omitted_labels)
-            for nodes in pool.nodes
-        )
-        return max(0, total - _waiting_pods(size.request, found)) if total else 0
-
-    return count
+    pools: tuple[NodePool, ...]
+    omitted: tuple[str, ...]
+    pool_of_entry: tuple[int, ...]
+    counts: tuple[int, ...]
+    free: dict[str, tuple[int, ...]]
+    """Per resource one amount for each entry."""
+    waiting: dict[str, int]
 
 
-def _pods_on_node(request: ResourceRequest, free: Mapping[str, QuantityText]) -> int:
-    pods = amount_of("pods", free.get("pods", 0))
-    for resource, amount in request:
-        if resource != "pods":
-            pods = min(pods, amount_of(resource, free.get(resource, 0)) // amount)
-    return pods
-
-
-def _waiting_pods(request: ResourceRequest, found: FreeNodes) -> int:
-    """The replicas that pods about to be bound displace, by the resource that is scarcest."""
-    if not found.waiting:
-        return 0
-    amounts = dict(request) | {"pods": 1}
-    return max(
-        -(-amount_of(resource, found.waiting[resource]) // amount)
-        for resource, amount in amounts.items()
-        if resource in found.waiting
+def _read_nodes(cluster: Cluster) -> _ClusterNodes | None:
+    found = cluster.status.free_nodes
+    if found is None:
+        return None
+    entries = [(number, nodes) for number, pool in enumerate(found.pools) for nodes in pool.nodes]
+    resources = {name for _, nodes in entries for name in nodes.free}
+    return _ClusterNodes(
+        found.pools,
+        found.omitted_labels,
+        tuple([number for number, _ in entries]),
+        tuple([nodes.count for _, nodes in entries]),
+        {name: tuple([amount_of(name, nodes.free.get(name, 0)) for _, nodes in entries]) for name in resources},
+        {name: amount_of(name, quantity) for name, quantity in found.waiting.items()},
     )
+
+
+class FleetNodes:
+    """The entries of all clusters of one fleet revision as arrays: what fits is computed for all nodes at once.
+
+    Parsing is per cluster and repeated only for clusters that changed. Requests differ from binding to binding, so a
+    request must cost only array work; the nodes that a claim selects are kept for as long as nothing changes.
+    """
+
+    def __init__(self, clusters: Sequence[_ClusterNodes | None]) -> None:
+        reported = [(column, nodes) for column, nodes in enumerate(clusters) if nodes is not None]
+        self._reported = [nodes for _, nodes in reported]
+        self.is_known = np.array([nodes is not None for nodes in clusters], dtype=bool)
+        sizes = np.array([len(nodes.counts) for nodes in self._reported], dtype=np.int64)
+        self._size = int(sizes.sum())
+        self._counts = self._concatenate([nodes.counts for nodes in self._reported])
+        pools = np.array([len(nodes.pools) for nodes in self._reported], dtype=np.int64)
+        offsets = np.repeat(np.cumsum(pools) - pools, sizes)
+        self._pool_of_entry = self._concatenate([nodes.pool_of_entry for nodes in self._reported]) + offsets
+        filled = sizes > 0
+        self._first_entries = (np.cumsum(sizes) - sizes)[filled]
+        self._filled_columns = np.array([column for column, _ in reported], dtype=np.intp)[filled]
+        self._reported_columns = np.array([column for column, _ in reported], dtype=np.intp)
+        self._has_waiting = any(nodes.waiting for nodes in self._reported)
+        self._amounts: dict[str, Array] = {}
+        self._eligible: dict[Hashable, Mask] = {}
+
+    def _concatenate(self, parts: Sequence[tuple[int, ...]]) -> Array:
+        return np.fromiter((value for part in parts for value in part), np.int64, self._size)
+
+    def count_pods(self, size: PodSize) -> Array:
+        """The pods of this size that fit into each cluster; 0 where nodes are not reported."""
+        result = np.zeros(len(self.is_known), dtype=np.int64)
+        if not self._size:
+            return result
+        fits = self._free("pods")
+        for resource, amount in size.request:
+            if resource != "pods":
+                fits = np.minimum(fits, self._free(resource) // amount)
+        fits = fits * self._counts
+        fits[~self._eligible_pools(size.claim)[self._pool_of_entry]] = 0
+        result[self._filled_columns] = np.add.reduceat(fits, self._first_entries)
+        waiting = self._waiting_pods(size.request)
+        return np.minimum(result if waiting is None else np.maximum(result - waiting, 0), _UNLIMITED - 1)
+
+    def _free(self, resource: str) -> Array:
+        found = self._amounts.get(resource)
+        if found is None:
+            parts = [nodes.free.get(resource) or (0,) * len(nodes.counts) for nodes in self._reported]
+            found = self._amounts[resource] = self._concatenate(parts)
+        return found
+
+    def _eligible_pools(self, claim: NodeClaim | None) -> Mask:
+        key = None if claim is None else hashable_key(claim)
+        found = self._eligible.get(key)
+        if found is None:
+            if len(self._eligible) >= _MAX_CLAIMS:
+                self._eligible.clear()
+            flags = [is_eligible(pool, claim, nodes.omitted) for nodes in self._reported for pool in nodes.pools]
+            found = self._eligible[key] = np.array(flags, dtype=bool)
+        return found
+
+    def _waiting_pods(self, request: ResourceRequest) -> Array | None:
+        """The replicas that pods about to be bound displace, by the resource that is scarcest."""
+        if not self._has_waiting:
+            return None
+        taken = np.zeros(len(self.is_known), dtype=np.int64)
+        for resource, amount in (*request, ("pods", 1)):
+            waiting = np.array([nodes.waiting.get(resource, 0) for nodes in self._reported], dtype=np.int64)
+            taken[self._reported_columns] = np.maximum(taken[self._reported_columns], -(waiting // -amount))
+        return taken
+
+
+def fleet_nodes(fleet: Fleet[Cluster]) -> FleetNodes | None:
+    """The nodes of all clusters; None when no cluster reports them."""
+
+    def build() -> FleetNodes | None:
+        parsed = fleet.column("nodes", lambda: _read_nodes, np.object_)
+        return FleetNodes(parsed.tolist()) if any(nodes is not None for nodes in parsed) else None
+
+    return fleet.compute_once("nodes of the fleet", build)
+
+
+class CountedPods(NamedTuple):
+    """How many pods fit into each cluster, and which clusters report their nodes."""
+
+    pods: Array
+    is_known: Mask
+
+
+def pods_that_fit_nodes(size: PodSize, fleet: Fleet[Cluster]) -> CountedPods | None:
+    """The pods of this size that fit into each cluster; None when no cluster reports its nodes."""
+    nodes = fleet_nodes(fleet)
+    if nodes is None:
+        return None
+    key = ("pods on nodes", size.request, None if size.claim is None else hashable_key(size.claim))
+    pods = fleet.compute_once(key, lambda: nodes.count_pods(size), max_entries=_MAX_CACHED_REQUESTS)
+    return CountedPods(pods, nodes.is_known)
 
 
 def is_eligible(pool: NodePool, claim: NodeClaim | None, omitted: Collection[str]) -> bool:
