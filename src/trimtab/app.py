@@ -104,7 +104,13 @@ class ControlPlane:
             self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
         )
         self._prober = Prober(
-            self.roster, self.cache, clock, self._record_probe, is_probed=self._is_probed, period=probe_seconds
+            self.roster,
+            self.cache,
+            clock,
+            self._record_probe,
+            is_probed=self._is_probed,
+            period=probe_seconds,
+            counts_nodes=profile.capacity_from_nodes,
         )
         self._probing: asyncio.Task[None] | None = None
 
@@ -196,9 +202,9 @@ class ControlPlane:
         return outcome
 
     def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        """Record when the agent of a Pull cluster renewed its Lease, by the local clock."""
+        """Record when the agent of a Pull cluster renewed its Lease, by the local clock for durations."""
         if new is not None and new.name[0] == "karmada-cluster":
-            self.state.memory["heartbeat", new.name[1]] = self.state.clock.now()
+            self.state.memory["heartbeat", new.name[1]] = self.state.steady_clock.now()
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
         self.state.memory["probe", cluster] = probe

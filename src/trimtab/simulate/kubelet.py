@@ -31,6 +31,8 @@ REJECTION_SECONDS = 5.0
 """A rejected pod is replaced, and the replacement rejected again: the pause limits the rate."""
 MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
+CLOCK_SET_SECONDS = 1.0
+"""A difference of the clocks by more means that one of them was set."""
 MAX_PARALLEL = 16
 REGISTER_RETRY_SECONDS = 10.0
 KUBELET_VERSION = "v1.32.0"
@@ -299,7 +301,13 @@ class Kubelets:
         return asyncio.get_running_loop().time()
 
     def _wall_time(self, moment: float) -> datetime:
-        return datetime.fromtimestamp(self._epoch + moment, tz=self._clock.now().tzinfo)
+        """The wall-clock time of a loop time. The difference of both clocks is kept until somebody sets one of them:
+        computed anew each time, rounding would change reported times."""
+        now = self._clock.now()
+        epoch = now.timestamp() - self._now()
+        if abs(epoch - self._epoch) > CLOCK_SET_SECONDS:
+            self._epoch = epoch
+        return datetime.fromtimestamp(self._epoch + moment, tz=now.tzinfo)
 
     def _pod_entry(self, key: Key) -> CacheEntry | None:
         return self._cache.table(PODS).entries.get((key.namespace, key.name))
@@ -321,7 +329,7 @@ class Kubelets:
         elif metadata.get("deletionTimestamp") and lifecycle.stop_at is None:
             lifecycle.stop_at = self._stop_time(lifecycle, metadata)
             self._queue.add(key)
-        elif new.raw["spec"].get("readinessGates"):
+        elif new.raw["spec"].get("readinessGates") or lifecycle.is_changed_by_others(new.raw):
             self._queue.add(key)
 
     def _stop_time(self, lifecycle: PodLifecycle, metadata: Raw) -> float:
@@ -408,6 +416,7 @@ class Kubelets:
     async def _report_pod_status(self, lifecycle: PodLifecycle, entry: CacheEntry, now: float) -> None:
         """Write the status, unless the API server has it already."""
         status = lifecycle.status(entry.raw, now, self.machines[lifecycle.node].address)
+        lifecycle.note_report(status)
         present = entry.raw.get("status") or {}
         if all(_equals_ignoring_empty(present.get(field), value) for field, value in status.items()):
             return

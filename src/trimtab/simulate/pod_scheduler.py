@@ -439,8 +439,12 @@ class PodScheduler:
         """Adopt a nomination found on a pod, most likely written by an earlier scheduler process."""
         node, now = pod.status.nominated_node_name, self._clock.now()
         leaving = [one for one in self._cache.table(PODS).by_index(PODS_BY_NODE, node) if is_preempted(one)]
-        ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
-        seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
+        waits = [
+            min((end - now).total_seconds(), one.metadata.deletion_grace_period_seconds or 0)
+            for one in leaving
+            if (end := one.metadata.deletion_timestamp) is not None
+        ]
+        seconds = max(waits, default=0.0)
         self._nominate(build_pod_info(pod), node, max(0.0, seconds) + NOMINATION_SECONDS)
 
     def keep(self, pod: Pod, node: str) -> None:
