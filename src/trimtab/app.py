@@ -1,7 +1,6 @@
 """Assembles a control plane from the packages. The only module that knows all of them."""
 
 import asyncio
-import base64
 import contextlib
 import logging
 from collections import Counter
@@ -27,7 +26,6 @@ from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
@@ -44,6 +42,7 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.members.member_client import client_from_secret
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
@@ -217,31 +216,6 @@ class ControlPlane:
 def scripts_of(customization: Raw) -> list[str]:
     rules = (customization.get("spec") or {}).get("customizations") or {}
     return [rule["luaScript"] for rule in rules.values() if isinstance(rule, dict) and rule.get("luaScript")]
-
-
-def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None]) -> Client | None:
-    """A client with the credentials that `join` stored on the host; `None` if there are none."""
-    ref = cluster.spec.secret_ref
-    found = secret(ref.namespace, ref.name) if ref is not None else None
-    if found is None or not cluster.spec.api_endpoint:
-        return None
-    data = found.get("data") or {}
-    read = partial(_decode_field, data)
-    return KubeClient(
-        Credentials(
-            server=cluster.spec.api_endpoint.rstrip("/"),
-            ca=read("caBundle"),
-            skip_verify=bool(cluster.spec.insecure_skip_tls_verification),
-            proxy=cluster.spec.proxy_url,
-            token=read("token").decode(),
-            cert=read("tls.crt"),
-            key=read("tls.key"),
-        )
-    )
-
-
-def _decode_field(data: Mapping[str, str], name: str) -> bytes:
-    return base64.b64decode(data[name]) if data.get(name) else b""
 
 
 DEBUG_VERBS = {"GET": "get", "POST": "create"}
