@@ -350,3 +350,19 @@ def test_in_memory_stores_have_no_writer_thread() -> None:
         assert all(store._writer is None for store in stores)
 
     asyncio.run(scenario())
+
+
+def test_store_gathers_writes_only_until_their_commit_begins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = Store.open(tmp_path)
+        assert not store.is_gathering
+        writing = asyncio.ensure_future(store.create(pod("a"), b"one"))
+        await asyncio.sleep(0)
+        assert store.is_gathering
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not store.is_gathering
+        await writing
+        await store.close()
+
+    asyncio.run(scenario())
