@@ -206,23 +206,18 @@ class FlowController:
         """Wait until the request may run; `Rejected` when it may not."""
         loop = asyncio.get_running_loop()
         ticket = Ticket(flow, seats, loop.time())
-        verdict = self.queues.arrive(ticket)
-        if not verdict and not self._start_at_once(ticket):
-            verdict = await self._wait(ticket, loop)
+        if not self._turn_scheduled and self.queues.start_alone(ticket):
+            self._turn_used = True
+            self._schedule_turn()
+            self.metrics.started(flow, 0.0)
+            return Admission(self, flow, ticket, self._headers_of(flow))
+        verdict = self.queues.arrive(ticket) or await self._wait(ticket, loop)
         if verdict:
             self.metrics.rejected(flow, verdict, loop.time() - ticket.arrived)
             await self.pace()
             raise Rejected(verdict, self._headers_of(flow))
         self.metrics.started(flow, loop.time() - ticket.arrived)
         return Admission(self, flow, ticket, self._headers_of(flow))
-
-    def _start_at_once(self, ticket: Ticket) -> bool:
-        """Start the only waiting request if nothing else took this turn."""
-        if self._turn_scheduled or self.queues.waiting > 1 or self.queues.start_next() is not ticket:
-            return False
-        self._turn_used = True
-        self._schedule_turn()
-        return True
 
     async def _wait(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> Verdict:
         self._schedule_turn()
