@@ -1,6 +1,6 @@
 """`make bench`: runs each part, writes JSON to bench/results, and prints our figures beside those of the peers.
 
-python -m bench [decide] [placements] [pods] [bind] [server] [propagate] [simulate] [-- flags for the parts]
+python -m bench [decide] [placements] [pods] [bind] [server] [fair] [propagate] [simulate] [-- flags for the parts]
 """
 
 import json
@@ -98,6 +98,7 @@ PARTS = {
     "pods": BenchmarkPart("bench.decide_pods", "kube-scheduler, descheduler", pod_rows),
     "bind": BenchmarkPart("bench.bind_pods", "none", bind_rows),
     "server": BenchmarkPart("bench.server", "kube-apiserver and etcd", server_rows),
+    "fair": BenchmarkPart("bench.fair", "", plain_rows),
     "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
 }

@@ -1,15 +1,11 @@
 """The parts of a control plane that the application assembles itself: credentials, debug pages, metrics."""
 
 import asyncio
-import base64
 
 import pytest
 
-from trimtab.api.kinds.cluster import Cluster, ClusterSpec, LocalSecretReference
-from trimtab.api.value import Meta, Raw
-from trimtab.app import ControlPlane, client_from_secret, debug_action, endpoint_of, scripts_of
+from trimtab.app import ControlPlane, debug_action, endpoint_of, scripts_of
 from trimtab.client.client import Resource
-from trimtab.client.kube import KubeClient
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -17,30 +13,6 @@ from trimtab.server.request.messages import Request
 from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
-
-
-def new_cluster(endpoint: str = "https://east:6443/", secret: str = "east") -> Cluster:
-    ref = LocalSecretReference(namespace="karmada-cluster", name=secret) if secret else None
-    return Cluster(metadata=Meta(name="east"), spec=ClusterSpec(api_endpoint=endpoint, secret_ref=ref))
-
-
-def find_secret(namespace: str, name: str) -> Raw | None:
-    encoded = base64.b64encode(b"secret-token").decode()
-    return {"data": {"token": encoded}} if (namespace, name) == ("karmada-cluster", "east") else None
-
-
-def test_client_is_created_from_the_token_secret() -> None:
-    async def run() -> None:
-        client = client_from_secret(new_cluster(), find_secret)
-        assert isinstance(client, KubeClient)
-        await client.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("cluster", [new_cluster(secret=""), new_cluster(secret="other"), new_cluster(endpoint="")])
-def test_cluster_without_secret_or_endpoint_has_no_client(cluster: Cluster) -> None:
-    assert client_from_secret(cluster, find_secret) is None
 
 
 def test_scripts_are_found_in_every_rule_of_a_customization() -> None:

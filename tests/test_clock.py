@@ -9,8 +9,9 @@ from itertools import count
 
 import pytest
 
+from fake_clocks import SteppingClock
 from fake_time import count_loop_turns_as_seconds
-from trimtab.clock import EPOCH, LoopClock, run_virtually, timestamp
+from trimtab.clock import EPOCH, LoopClock, SteadyClock, run_virtually, timestamp
 from trimtab.errors import VirtualRunStuck
 
 
@@ -109,3 +110,17 @@ def test_timestamp_is_in_whole_seconds_of_utc() -> None:
 
 def test_timestamp_before_1970_is_rounded_down() -> None:
     assert timestamp(datetime(1969, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC)) == "1969-12-31T23:59:58Z"
+
+
+def test_steady_clock_goes_on_evenly_when_the_other_clock_is_set() -> None:
+    async def scenario() -> None:
+        wall = SteppingClock()
+        steady = SteadyClock(wall)
+        began = steady.now()
+        assert began == wall.now()
+        for offset in (timedelta(days=100), timedelta(days=-100)):
+            wall.offset = offset
+            await asyncio.sleep(10)
+        assert steady.now() - began == timedelta(seconds=20)
+
+    run_virtually(scenario())

@@ -30,7 +30,7 @@ class FakeView:
         raws: Iterable[Raw] = (),
     ) -> None:
         self.objects = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
-        self.now = now
+        self.now = self.steady_now = now
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault

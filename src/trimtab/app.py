@@ -1,7 +1,6 @@
 """Assembles a control plane from the packages. The only module that knows all of them."""
 
 import asyncio
-import base64
 import contextlib
 import logging
 from collections import Counter
@@ -27,7 +26,6 @@ from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
@@ -44,6 +42,7 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.members.member_client import client_from_secret
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
@@ -104,7 +103,13 @@ class ControlPlane:
             self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
         )
         self._prober = Prober(
-            self.roster, self.cache, clock, self._record_probe, is_probed=self._is_probed, period=probe_seconds
+            self.roster,
+            self.cache,
+            clock,
+            self._record_probe,
+            is_probed=self._is_probed,
+            period=probe_seconds,
+            counts_nodes=profile.capacity_from_nodes,
         )
         self._probing: asyncio.Task[None] | None = None
 
@@ -196,9 +201,9 @@ class ControlPlane:
         return outcome
 
     def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        """Record when the agent of a Pull cluster renewed its Lease, by the local clock."""
+        """Record when the agent of a Pull cluster renewed its Lease, by the local clock for durations."""
         if new is not None and new.name[0] == "karmada-cluster":
-            self.state.memory["heartbeat", new.name[1]] = self.state.clock.now()
+            self.state.memory["heartbeat", new.name[1]] = self.state.steady_clock.now()
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
         self.state.memory["probe", cluster] = probe
@@ -211,31 +216,6 @@ class ControlPlane:
 def scripts_of(customization: Raw) -> list[str]:
     rules = (customization.get("spec") or {}).get("customizations") or {}
     return [rule["luaScript"] for rule in rules.values() if isinstance(rule, dict) and rule.get("luaScript")]
-
-
-def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None]) -> Client | None:
-    """A client with the credentials that `join` stored on the host; `None` if there are none."""
-    ref = cluster.spec.secret_ref
-    found = secret(ref.namespace, ref.name) if ref is not None else None
-    if found is None or not cluster.spec.api_endpoint:
-        return None
-    data = found.get("data") or {}
-    read = partial(_decode_field, data)
-    return KubeClient(
-        Credentials(
-            server=cluster.spec.api_endpoint.rstrip("/"),
-            ca=read("caBundle"),
-            skip_verify=bool(cluster.spec.insecure_skip_tls_verification),
-            proxy=cluster.spec.proxy_url,
-            token=read("token").decode(),
-            cert=read("tls.crt"),
-            key=read("tls.key"),
-        )
-    )
-
-
-def _decode_field(data: Mapping[str, str], name: str) -> bytes:
-    return base64.b64decode(data[name]) if data.get(name) else b""
 
 
 DEBUG_VERBS = {"GET": "get", "POST": "create"}

@@ -25,6 +25,21 @@ class WallClock:
         return datetime.now(UTC)
 
 
+class SteadyClock:
+    """A clock for durations: it starts with the time of another clock and does not follow when that one is set."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._start: tuple[datetime, float] | None = None
+
+    def now(self) -> datetime:
+        elapsed = asyncio.get_running_loop().time()
+        if self._start is None:
+            self._start = (self._clock.now(), elapsed)
+        began, at = self._start
+        return began + timedelta(seconds=elapsed - at)
+
+
 def timestamp(moment: datetime) -> str:
     """The time as Kubernetes writes it: UTC, whole seconds."""
     return _format_second(int(moment.timestamp() // 1))

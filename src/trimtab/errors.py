@@ -159,6 +159,18 @@ class StoreError(Exception):
     """The data directory cannot be used; the message says what to do."""
 
 
+class StorageFailed(ApiError, StoreError):
+    """The data directory refuses writes, for example because its file system is read-only; reads work."""
+
+    code, reason = 507, "StorageFailed"
+
+
+class StorageFull(StorageFailed):
+    """The data directory has no room, or its disk fails; writes work again when there is room."""
+
+    code, reason = 507, "StorageFull"
+
+
 class InputError(Exception):
     """Input of the user is wrong; the message says what is wrong, where, and what to do."""
 

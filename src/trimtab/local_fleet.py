@@ -1,5 +1,6 @@
 """A control plane, its API server and a simulated fleet in one process, with data in a directory."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,29 @@ from trimtab.errors import InputError
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.daemon import Daemon
+from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.fleet import FleetPlan, default_fleet
+from trimtab.store.files import replace_file
+
+log = logging.getLogger("trimtab.local_fleet")
 
 
 class LocalFleet:
     """Everything that `trimtab up` runs; `open`, then `start`, at the end `stop`."""
 
     def __init__(
-        self, data_dir: Path, bind: str, port: int, plan: FleetPlan | None, profile: str, settings: Mapping[str, Any]
+        self,
+        data_dir: Path,
+        bind: str,
+        port: int,
+        plan: FleetPlan | None,
+        profile: str,
+        settings: Mapping[str, Any],
+        flow_control: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()])
+        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()], flow_control=flow_control)
         self._plan_file = self.daemon.directory / "fleet.json"
         stored = read_stored_plan(self._plan_file)
         self._stored = {member.name for member in stored.members} if stored is not None else set()
@@ -49,6 +61,8 @@ class LocalFleet:
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
+        for member in world:  # one caller has the same share of this process, whichever API server it calls
+            member.server.app.flow_control = self.daemon.api.flow_control
         self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
         self.daemon.mounted_servers = {member.name: f"/members/{member.name}" for member in world}
         await self.daemon.start()
@@ -60,8 +74,20 @@ class LocalFleet:
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
                 await self.fleet.join(member.plan)
-        self._plan_file.write_bytes(msgspec.json.encode(self._plan))
+        self._store_plan()
         await self.fleet.start_plane()
+
+    def _store_plan(self) -> None:
+        """Store the fleet for the next start; a full disk keeps the file of the previous one."""
+        content = msgspec.json.encode(self._plan)
+        if self._plan_file.exists() and self._plan_file.read_bytes() == content:
+            return
+        try:
+            replace_file(self._plan_file, content)
+        except OSError as error:
+            log.warning(
+                "%s was not written (%s): the next start has the fleet of an earlier one", self._plan_file, error
+            )
 
     async def stop(self) -> None:
         for member in self.fleet.world:

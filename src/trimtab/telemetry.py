@@ -5,7 +5,8 @@ import logging
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -54,6 +55,32 @@ class Sample(NamedTuple):
     labels: Mapping[str, str] = _NO_LABELS
 
 
+class Histogram:
+    """Counts of observations by upper bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._sum += value
+        self._counts[bisect_left(self._bounds, value)] += 1
+
+    def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
+        """The series in the Prometheus text format."""
+        total = 0
+        for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
+            total += count
+            yield f"{name}_bucket{_format_labels({**labels, 'le': str(bound)})} {total}"
+        yield f"{name}_sum{_format_labels(labels)} {self._sum:.6f}"
+        yield f"{name}_count{_format_labels(labels)} {total}"
+
+
+HistogramSeries = tuple[str, Mapping[str, str], Histogram]
+"""The name and the labels of a histogram."""
+
+
 class Metric(NamedTuple):
     """The declaration of a metric."""
 
@@ -67,6 +94,29 @@ _TABLE = (
     Metric("apiserver_request_duration_seconds", "Histogram of the time to answer a request.", ("le",)),
     Metric("apiserver_longrunning_requests", "Open watch requests.", ("verb",)),
     Metric("apiserver_storage_objects", "Stored objects.", ("resource",)),
+    Metric(
+        "apiserver_flowcontrol_dispatched_requests_total",
+        "Requests that flow control let run.",
+        ("priority_level", "flow_schema"),
+    ),
+    Metric(
+        "apiserver_flowcontrol_rejected_requests_total",
+        "Requests that flow control rejected with 429.",
+        ("priority_level", "flow_schema", "reason"),
+    ),
+    Metric(
+        "apiserver_flowcontrol_current_inqueue_requests",
+        "Requests that wait for a seat.",
+        ("priority_level", "flow_schema"),
+    ),
+    Metric("apiserver_flowcontrol_current_executing_requests", "Requests that run.", ("priority_level", "flow_schema")),
+    Metric("apiserver_flowcontrol_current_executing_seats", "Seats in use.", ("priority_level",)),
+    Metric("apiserver_flowcontrol_nominal_limit_seats", "Seats of the level.", ("priority_level",)),
+    Metric(
+        "apiserver_flowcontrol_request_wait_duration_seconds",
+        "Histogram of the time that requests waited for a seat.",
+        ("priority_level", "flow_schema", "execute", "le"),
+    ),
     Metric("trimtab_store_revision", "Newest revision of the store."),
     Metric("trimtab_controller_reconciles_total", "Reconciles.", ("controller",)),
     Metric("trimtab_controller_writes_total", "Writes sent to API servers.", ("controller",)),
@@ -101,6 +151,18 @@ def format_metrics(samples: Iterable[Sample]) -> str:
             lines.append(f"# HELP {name} {METRICS[name].text}")
         lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
         lines += [f"{name}{_format_labels(sample.labels)} {sample.value:.15g}" for sample in group]
+    return "\n".join(lines) + "\n"
+
+
+def format_histograms(series: Iterable[HistogramSeries]) -> str:
+    """The histograms in the Prometheus text format; those of one name come one after the other."""
+    lines: list[str] = []
+    last = ""
+    for name, labels, histogram in series:
+        if name != last:
+            lines += [f"# HELP {name} {METRICS[name].text}", f"# TYPE {name} histogram"]
+            last = name
+        lines += histogram.lines(name, labels)
     return "\n".join(lines) + "\n"
 
 

@@ -35,6 +35,7 @@ from properties.request_parts import (
     SUBRESOURCE_KINDS,
     VALUES,
 )
+from properties.typed_objects import TypedValues, schemas_of
 from trimtab.api import protobuf
 from trimtab.api.kinds.native.fields import has_message, message_name
 
@@ -89,8 +90,9 @@ def resources_of(lists: list[dict[str, Any]]) -> list[FuzzResource]:
 class RequestGenerator:
     """Generates requests to the resources of one server."""
 
-    def __init__(self, rng: random.Random, resources: list[FuzzResource]) -> None:
+    def __init__(self, rng: random.Random, resources: list[FuzzResource], definitions: list[dict[str, Any]]) -> None:
         self.rng = rng
+        self._typed = TypedValues(rng, schemas_of(definitions))
         self.resources = resources
         busy = [resource for resource in resources if resource.name in BUSY_RESOURCES]
         self._frequent = [*busy, CUSTOM_RESOURCE, CUSTOM_RESOURCE, *rng.sample(resources, 10)]
@@ -207,7 +209,10 @@ class RequestGenerator:
     def object_for(self, path: str, resource: FuzzResource) -> dict[str, Any]:
         kind = SUBRESOURCE_KINDS.get(path.rpartition("/")[2]) if self.chance(0.9) else None
         head = kind or (resource.api_version, resource.kind)
-        made = {"apiVersion": head[0], "kind": head[1], "metadata": self.metadata(), **self._parts(head[1])}
+        fields = self._typed.fields_of(*head) if self.chance(0.4) else self._parts(head[1])
+        made = {**fields, "apiVersion": head[0], "kind": head[1], "metadata": self.metadata()}
+        if self.chance(0.3):
+            made |= self._parts(head[1])
         for _ in range(self.choice([0, 0, 0, 1, 1, 2, 3])):
             self.mutate(made)
         if head[1] == "CustomResourceDefinition" and self.chance(0.7):

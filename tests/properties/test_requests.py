@@ -153,6 +153,11 @@ async def discovered_lists(client: AsgiClient) -> list[dict[str, Any]]:
     return [(await client("GET", path)).json() for path in paths]
 
 
+async def new_generator(client: AsgiClient, rng: random.Random) -> RequestGenerator:
+    crds = await client("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    return RequestGenerator(rng, resources_of(await discovered_lists(client)), crds.json()["items"])
+
+
 def resident_bytes() -> int:
     gc.collect()
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -165,7 +170,7 @@ def test_random_requests_keep_every_promise() -> None:
         with recorded_log() as log:
 
             async def scenario(client: AsgiClient, log: list[logging.LogRecord] = log, start: int = start) -> None:
-                generator = RequestGenerator(rng, resources_of(await discovered_lists(client)))
+                generator = await new_generator(client, rng)
                 await Fuzz(client, generator, log).run(min(REQUESTS_PER_SERVER, REQUESTS - start))
 
             with_asgi_client(scenario, check_all_budgets=rng.random() < 0.5)
@@ -215,7 +220,7 @@ def test_random_bytes_on_a_socket_keep_the_server_alive() -> None:
         listener = Listener(server.app, "127.0.0.1", 0, None)
         await listener.start()
         try:
-            generator = RequestGenerator(rng, resources_of(await discovered_lists(AsgiClient(server))))
+            generator = await new_generator(AsgiClient(server), rng)
             for _ in range(SOCKET_REQUESTS):
                 raw = raw_bytes(generator)
                 try:

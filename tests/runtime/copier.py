@@ -78,14 +78,14 @@ async def run_with_clients(chosen: Controller, own: Client, user: Client, clock:
         await manager.stop()
 
 
-def run_scenario(chosen: Controller, scenario: Scenario, client=LocalClient) -> None:
+def run_scenario(chosen: Controller, scenario: Scenario, client=LocalClient, clock: Clock | None = None) -> None:
     """In process, on virtual time; `client` may be a class that misbehaves."""
 
     async def run() -> None:
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         try:
-            await run_with_clients(chosen, client(server), LocalClient(server), LoopClock(), scenario)
+            await run_with_clients(chosen, client(server), LocalClient(server), clock or LoopClock(), scenario)
         finally:
             await server.stop()
 

@@ -116,3 +116,13 @@ def test_written_decision_stays_reserved_when_decided_again() -> None:
     reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
     placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
     assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH, {WEB: placed})).tolist() == [6]
+
+
+def test_reservation_expires_in_time_after_the_clock_was_set_back() -> None:
+    tables, memory, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    past = EPOCH - timedelta(days=100)
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(past)).tolist() == [6]
+    assert memory["fleet", "next lapse"] == past + RESERVATION_TTL
+    assert estimate_free_replicas(REQUEST, fleet_cache.at(past + RESERVATION_TTL)).tolist() == [10]

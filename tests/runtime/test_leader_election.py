@@ -2,8 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from fake_clocks import SteppingClock
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, ExecPlugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
@@ -30,7 +34,7 @@ class Candidates:
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
-        self.clock = LoopClock()
+        self.clock = SteppingClock()
         self.leading: set[str] = set()
         self.clients: dict[str, CuttableClient] = {}
 
@@ -106,6 +110,25 @@ def test_disconnected_leader_stops_before_another_takes_over() -> None:
         assert candidates.leading == {"second"}
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("days", [100, -100])
+def test_candidate_waits_for_the_whole_lease_when_the_clock_is_set(days: int) -> None:
+    async def scenario(candidates: Candidates) -> None:
+        first, second = candidates.start("first"), candidates.start("second")
+        await asyncio.sleep(5)
+        candidates.clients["first"].cut = True  # it leads for ten more seconds, and its lease is good for fifteen
+        await asyncio.sleep(3)
+        candidates.clock.offset = timedelta(days=days)
+        await asyncio.sleep(4)
+        assert candidates.leading == {"first"}
+        await asyncio.sleep(20)
+        assert candidates.leading == {"second"}
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
 
     run_scenario(scenario)
 

@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
+import pytest
+
+from fake_clocks import SteppingClock
 from runtime.copier import COPIER, MAPS, Harness, NoMembers, new_controller, run_scenario
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Raw
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.controllers.contract import Controller, Effect, RememberInProcess, View, controller
+from trimtab.controllers.contract import Controller, Effect, RememberInProcess, RequeueAfter, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
@@ -86,3 +90,26 @@ def test_controller_without_subjects_gets_objects_of_propagatable_kinds_only() -
         await server.stop()
 
     run_virtually(run())
+
+
+@pytest.mark.parametrize("days", [100, -100])
+def test_what_waits_for_a_time_is_reconciled_once_when_the_clock_was_set(days: int) -> None:
+    clock = SteppingClock()
+    reconciled: list[tuple[str, datetime]] = []
+
+    def reconcile(source: ConfigMap, view: View) -> Iterator[Effect]:
+        reconciled.append((source.name, view.now))
+        yield RequeueAfter(90 * 86_400)
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(3600)
+        assert len(reconciled) == 1
+        clock.offset = timedelta(days=days)
+        await harness.create_map("b")
+        await asyncio.sleep(3600)
+        names = [name for name, _ in reconciled]
+        assert names == ["a", "b", "a"]
+        assert abs(reconciled[2][1] - reconciled[0][1]) > timedelta(days=99)
+
+    run_scenario(new_controller(reconcile, "status"), scenario, clock=clock)

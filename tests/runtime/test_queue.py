@@ -65,3 +65,18 @@ def test_earlier_timer_stays_in_force() -> None:
         assert asyncio.get_running_loop().time() == 10
 
     run_virtually(scenario())
+
+
+def test_keys_that_wait_for_a_time_are_queued_once_when_the_clock_was_set() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("a", 3600)
+        queue.add_after("b", 8_640_000)
+        queue.expire_timers()
+        assert await queue.take(5) == ["a", "b"]
+        queue.done("a")
+        queue.done("b")
+        await asyncio.sleep(10_000_000)
+        assert queue.is_idle
+
+    run_virtually(scenario())

@@ -1,6 +1,7 @@
 import asyncio
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import errors
+from trimtab.store.revision_marker import RevisionMarker
 from trimtab.store.store import Store
 
 ROUNDS = 4
@@ -55,6 +58,21 @@ def run_until_killed(directory: Path, seconds: float) -> dict[str, tuple[int, in
     return {writer: (int(number), int(revision)) for writer, number, revision in complete}
 
 
+def check_that_nothing_is_missing_without_the_log(directory: Path) -> None:
+    """The database file alone has everything, if the process was killed right after a checkpoint, or it is refused."""
+    copies = [directory.parent / f"copied-{time.monotonic_ns()}-{n}" for n in range(2)]
+    whole, alone = (Path(shutil.copytree(directory, copy)) for copy in copies)
+    (alone / "store.db-wal").unlink()
+    try:
+        store = Store.open(alone)
+    except errors.StoreError:
+        return
+    other = Store.open(whole)
+    assert store.list("/") == other.list("/")
+    asyncio.run(store.close())
+    asyncio.run(other.close())
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_process_loses_no_acknowledged_write_and_leaves_no_partial_transaction(tmp_path: Path) -> None:
     seed = int(os.environ.get("TRIMTAB_SEED", "7"))
@@ -63,6 +81,8 @@ def test_killed_process_loses_no_acknowledged_write_and_leaves_no_partial_transa
     watched: list[int] = []
     for _ in range(ROUNDS):
         acknowledged = run_until_killed(tmp_path, rng.uniform(0.05, 0.5))
+        assert (RevisionMarker(tmp_path).read() or 0) >= max(revision for _, revision in acknowledged.values())
+        check_that_nothing_is_missing_without_the_log(tmp_path)
 
         async def check(acknowledged: dict[str, tuple[int, int]], resumed_from: int) -> tuple[int, list[int]]:
             store = Store.open(tmp_path)

@@ -350,3 +350,51 @@ def test_in_memory_stores_have_no_writer_thread() -> None:
         assert all(store._writer is None for store in stores)
 
     asyncio.run(scenario())
+
+
+async def test_full_store_logs_one_line_and_finds_out_itself_when_it_can_write_again(
+    on_disk: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("trimtab.store.store.SECONDS_BETWEEN_TRIES", 0.01)
+    store = on_disk()
+    journal = store._journal
+    assert journal is not None
+    tries = 0
+
+    def refuse(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise errors.StorageFull("no space left to write")
+
+    with monkeypatch.context() as full:
+        full.setattr(journal, "write", refuse)
+        full.setattr(journal, "try_write", refuse)
+        for _ in range(3):
+            with pytest.raises(errors.StorageFull, match="no space left"):
+                await store.create(pod("a"), b"")
+        while tries < 6:  # noqa: ASYNC110 - nobody else writes
+            await asyncio.sleep(0.01)
+        assert store.fault is not None
+    while store.fault is not None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records] == [
+        "writes are refused: no space left to write",
+        "writes work again",
+    ]
+    revision = store.revision
+    assert (await store.create(pod("a"), b"")).mod_revision == revision + 1
+
+
+async def test_store_closes_while_it_is_full(on_disk: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = on_disk()
+    journal = store._journal
+    assert journal is not None
+
+    def refuse(*_: object) -> None:
+        raise errors.StorageFull("no space left")
+
+    monkeypatch.setattr(journal, "write", refuse)
+    with pytest.raises(errors.StorageFull):
+        await store.create(pod("a"), b"")
+    await store.close()
+    assert on_disk().count(PODS) == 0

@@ -49,8 +49,19 @@ class Profile(Value):
     unknown_health_when_not_ready: Annotated[
         bool, Field("Items of a cluster that is not ready have health Unknown; else the last observed health.")
     ]
-    template_status_excludes_evicting: Annotated[
-        bool, Field("The aggregated status of a template excludes clusters that are being evicted.")
+    template_status_counts_leaving: Annotated[
+        bool,
+        Field(
+            "The status of a template counts the ready replicas of a cluster that is being left until its copy is gone, "
+            "at most the desired number; else it is the sum of all clusters."
+        ),
+    ]
+    capacity_from_nodes: Annotated[
+        bool,
+        Field(
+            "The capacity of a cluster is what fits on its nodes as they are, with the selectors, tolerations and "
+            "affinity of the pod template; else resource models (the minimum of a grade) or the sum of all nodes."
+        ),
     ]
     mark_control_plane: Annotated[
         bool, Field("Objects in members carry the id of the control plane; one with another id is a conflict.")
@@ -155,7 +166,8 @@ TRIMTAB = Profile(
     recovery_cancels_eviction=True,
     fully_applied_checks_generation=True,
     unknown_health_when_not_ready=True,
-    template_status_excludes_evicting=True,
+    template_status_counts_leaving=True,
+    capacity_from_nodes=True,
     mark_control_plane=True,
     evacuate_after_seconds=300,
     rebalancer_waits_for_moves=True,
@@ -194,7 +206,8 @@ UPSTREAM = Profile(
     recovery_cancels_eviction=False,
     fully_applied_checks_generation=False,
     unknown_health_when_not_ready=False,
-    template_status_excludes_evicting=False,
+    template_status_counts_leaving=False,
+    capacity_from_nodes=False,
     mark_control_plane=False,
     evacuate_after_seconds=0,
     rebalancer_waits_for_moves=False,

@@ -12,6 +12,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 
 PatchType = Literal["merge", "json", "strategic", "apply"]
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
@@ -61,7 +62,7 @@ class Listing(NamedTuple):
 class WatchEvent(Struct, frozen=True):
     """One watch event. A BOOKMARK has only a revision; an ERROR is raised, never returned."""
 
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    type: EventType
     object: Raw
 
 

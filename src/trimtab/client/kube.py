@@ -5,7 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, cast
+from typing import Any, cast, get_args
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -14,7 +14,16 @@ from yarl import URL
 
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
-from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
+from trimtab.client.client import (
+    EVENTS,
+    EventType,
+    Listing,
+    PatchType,
+    PlainResponse,
+    Propagation,
+    Resource,
+    WatchEvent,
+)
 from trimtab.client.connection_pool import MAX_RESPONSE_BYTES, ConnectionPool, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.clock import Clock, WallClock
@@ -42,6 +51,7 @@ _BY_REASON = {
     for fault in vars(errors).values()
     if isinstance(fault, type) and issubclass(fault, ApiError) and fault is not ApiError and fault.reason
 }
+_EVENT_TYPES = frozenset(get_args(EventType))
 _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
 
@@ -371,6 +381,16 @@ class KubeClient:
             **self._request_options(),
         )
 
+    async def download(self, path: str) -> AsyncIterator[bytes]:
+        """The body of a path in chunks; it may be larger than the memory."""
+        with _as_connection_errors():
+            response = await self.forward("GET", path, {}, [], b"")
+            async with response:
+                if response.status >= 400:
+                    raise _fault_from_reply(Reply(response.status, await response.read()))
+                async for chunk in response.content.iter_any():
+                    yield chunk
+
     async def close(self) -> None:
         self._pool.close()
         for session in (self._request_session, self._watch_session):
@@ -461,11 +481,9 @@ def _decode_event(line: bytes) -> WatchEvent:
     if kind == "ERROR":
         code = obj.get("code")
         raise fault_from_status(obj, code if type(code) is int else 500)
-    if not _is_object(obj):
-        raise ApiError("the server sent a watch event whose object has no metadata")
-    if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-        raise ApiError(f"the server sent a watch event of the unknown type {kind[:50]!r}")
-    return WatchEvent(cast("Any", kind), obj)
+    if kind not in _EVENT_TYPES or not _is_object(obj):
+        raise ApiError("the server sent a watch event of an unknown type, or whose object has no metadata")
+    return WatchEvent(cast("EventType", kind), obj)
 
 
 def _query_string(parameters: Mapping[str, str | int]) -> str:

@@ -173,6 +173,14 @@ class View(Protocol):
     def now(self) -> datetime: ...
 
     @property
+    def steady_now(self) -> datetime:
+        """The time for durations inside the process: it goes on evenly when somebody sets the clock.
+
+        Values of `RememberInProcess` are compared with it. What is stored in objects uses `now`.
+        """
+        ...
+
+    @property
     def profile(self) -> Profile: ...
 
     @property

@@ -1,6 +1,6 @@
-"""Estimates how many more replicas each cluster can take: from its summary, its resource models, or component sets."""
+"""Estimates how many more replicas each cluster can take: from its nodes, its summary or its resource models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
@@ -12,7 +12,8 @@ from trimtab.api.kinds.work import Component
 from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Mask
+from trimtab.decide.framework import Mask, hashable_key
+from trimtab.decide.node_capacity import CountedPods, PodSize, component_sets_on_nodes, pods_that_fit_nodes
 from trimtab.decide.request import PlacementRequest
 
 UNLIMITED = (1 << 31) - 1
@@ -25,17 +26,45 @@ _MAX_AMOUNT = (1 << 62) - 1
 ResourceRequest = tuple[tuple[str, int], ...]
 
 
-def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster]) -> Array:
-    """The replicas (or whole component sets) that each cluster can take in addition to what it runs."""
+def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster], *, from_nodes: bool = False) -> Array:
+    """The replicas (or whole component sets) that each cluster can take in addition to what it runs.
+
+    `from_nodes`: clusters that report their nodes are estimated node by node, instead of by sums or resource models.
+    """
     if request.replicas == 0 and not request.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
     if request.in_component_sets:
-        key = ("component sets", tuple([_component_key(component) for component in request.components]))
-        return np.minimum(fleet.column(key, lambda: partial(count_component_sets, request.components)), UNLIMITED)
+        return _estimate_component_sets(request.components, fleet, from_nodes=from_nodes)
+    counted = _pods_on_nodes(request, fleet) if from_nodes else None
+    if counted is not None and counted.is_known.all():
+        return counted.pods
     room = pods_that_fit(request.resource_request, fleet)
+    if counted is not None:
+        room = np.where(counted.is_known, counted.pods, room)
     if _capacity_columns(fleet).has_unlimited:
         return np.where(room >= UNLIMITED, request.replicas, room)  # no estimate: assume that all replicas fit
     return room
+
+
+def _estimate_component_sets(components: tuple[Component, ...], fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
+    parts = tuple([_component_key(component, with_claim=from_nodes) for component in components])
+    sets = fleet.column(
+        ("component sets", from_nodes, parts),
+        lambda: partial(count_component_sets, components, from_nodes=from_nodes),
+    )
+    return np.minimum(sets, UNLIMITED)
+
+
+def _pods_on_nodes(request: PlacementRequest, fleet: Fleet[Cluster]) -> CountedPods | None:
+    """What fits on the nodes that clusters report, next to the reservations; None when no cluster reports them."""
+    size = PodSize(request.resource_request or (), request.node_claim)
+    counted = pods_that_fit_nodes(size, fleet)
+    if counted is None or not fleet.reserved:
+        return counted
+    # It is not known which nodes reservations will take: they are counted in replicas, by their scarcest resource.
+    needs = (*size.request, ("pods", 1))
+    taken = [-(fleet.reserved[resource] // -amount) for resource, amount in needs if resource in fleet.reserved]
+    return counted._replace(pods=np.maximum(counted.pods - np.maximum.reduce(taken), 0)) if taken else counted
 
 
 def pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
@@ -172,8 +201,11 @@ def _is_modelled_resource(resource: str) -> bool:
     )
 
 
-def _component_key(component: Component) -> tuple[int, tuple[tuple[str, QuantityText], ...]]:
-    return component.replicas, tuple(sorted(_requests(component).items()))
+def _component_key(component: Component, *, with_claim: bool) -> Hashable:
+    needs = component.replica_requirements
+    claim = needs.node_claim if with_claim and needs is not None else None
+    key = None if claim is None else hashable_key(claim)
+    return component.replicas, tuple(sorted(_requests(component).items())), key
 
 
 def _requests(component: Component) -> dict[str, QuantityText]:
@@ -181,8 +213,10 @@ def _requests(component: Component) -> dict[str, QuantityText]:
     return requirements.resource_request if requirements is not None else {}
 
 
-def count_component_sets(components: Sequence[Component], cluster: Cluster) -> int:
+def count_component_sets(components: Sequence[Component], cluster: Cluster, *, from_nodes: bool = False) -> int:
     """How many whole sets of all components fit."""
+    if from_nodes and cluster.status.free_nodes is not None:
+        return component_sets_on_nodes(components, cluster)
     summary = cluster.status.resource_summary
     if summary is None:
         return 0

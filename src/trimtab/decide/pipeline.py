@@ -113,7 +113,7 @@ class PlacementAttempt:
 
     @lazily
     def free_replicas(self) -> Array:
-        return estimate_free_replicas(self.ask, self.fleet)
+        return estimate_free_replicas(self.ask, self.fleet, from_nodes=self.profile.capacity_from_nodes)
 
     @lazily
     def available(self) -> Array:

@@ -15,7 +15,7 @@ from trimtab.api.kinds.policy import (
     SpreadConstraint,
     StaticClusterWeight,
 )
-from trimtab.api.kinds.work import Binding, Component
+from trimtab.api.kinds.work import Binding, Component, NodeClaim
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
 
@@ -185,6 +185,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 0
     resource_request: tuple[tuple[str, int], ...] | None = None
     """What one replica needs: cpu in milli-units, the rest in whole units; None when nothing is required."""
+    node_claim: NodeClaim | None = None
+    """Which nodes a replica may run on; None means all without taints."""
     components: tuple[Component, ...] = ()
     placed: tuple[tuple[str, int], ...] = ()
     """Where it is placed, with replicas, in binding order."""
@@ -265,6 +267,7 @@ def placement_request_of(
         resource_request=None
         if spec.replica_requirements is None
         else resource_request_of(spec.replica_requirements.resource_request),
+        node_claim=None if spec.replica_requirements is None else spec.replica_requirements.node_claim,
         components=spec.components,
         placed=tuple([(target.name, target.replicas) for target in spec.clusters]),
         evicting=tuple([task.from_cluster for task in spec.graceful_eviction_tasks]),

@@ -28,7 +28,7 @@ class StaticView:
         parts: Mapping[str, Any],
         more: Iterable[Object] = (),
     ) -> None:
-        self.now = now
+        self.now = self.steady_now = now
         self.profile = profile
         self._parts = parts
         self._raws = [item.raw for item in items]

@@ -4,16 +4,25 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
-from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, NodeSummary, ResourceModel, ResourceSummary
+from trimtab.api.kinds.cluster import (
+    APIEnablement,
+    APIResource,
+    Cluster,
+    FreeNodes,
+    NodeSummary,
+    ResourceModel,
+    ResourceSummary,
+)
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.client.client import Resource
-from trimtab.clock import Clock
+from trimtab.clock import Clock, SteadyClock
 from trimtab.controllers.clusters.capacity import node_summary, resource_summary
+from trimtab.controllers.clusters.free_nodes import free_nodes
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod, unschedulable_pods
 from trimtab.errors import ApiError
@@ -41,14 +50,18 @@ class Prober:
         *,
         is_probed: IsProbed = lambda _: True,
         period: float = PROBE_SECONDS,
+        counts_nodes: bool = True,
     ) -> None:
+        """`counts_nodes`: probes report what is free on each node."""
         self._roster = roster
         self._host = host
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._report = report
         self._is_probed = is_probed
         self._period = period
-        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]] = {}
+        self._counts_nodes = counts_nodes
+        self._summaries: dict[str, tuple[object, CapacitySummary]] = {}
 
     async def run(self) -> None:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
@@ -77,7 +90,8 @@ class Prober:
             entry = self._host.table_of(Cluster).entries.get(("", name))
             if entry is not None and self._is_probed(cluster := cast("Cluster", entry.typed)):
                 self._roster.retry_connection(cluster)
-                self._report(name, await self.probe(cluster))
+                probe = await self.probe(cluster)
+                self._report(name, probe._replace(steady_at=self._steady_clock.now()))
             await asyncio.sleep(self._period)
 
     async def probe(self, cluster: Cluster) -> Probe:
@@ -110,7 +124,7 @@ class Prober:
     async def _read_state(self, member: MemberHandle, cluster: Cluster) -> Probe:
         version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
         resources = await member.discover()
-        nodes, capacity, stuck = await self._summarize_capacity(member, cluster.spec.resource_models)
+        summary = await self._summarize_capacity(member, cluster.spec.resource_models)
         return Probe(
             self._clock.now(),
             online=True,
@@ -118,14 +132,13 @@ class Prober:
             version=version,
             enablements=api_enablements(resources),
             complete=bool(resources),
-            nodes=nodes,
-            resources=capacity,
-            unschedulable_pods=stuck,
+            nodes=summary.nodes,
+            resources=summary.resources,
+            free_nodes=summary.free_nodes,
+            unschedulable_pods=summary.unschedulable_pods,
         )
 
-    async def _summarize_capacity(
-        self, member: MemberHandle, models: Sequence[ResourceModel]
-    ) -> tuple[NodeSummary, ResourceSummary, tuple[UnschedulablePod, ...]]:
+    async def _summarize_capacity(self, member: MemberHandle, models: Sequence[ResourceModel]) -> "CapacitySummary":
         """Summaries of nodes and pods, computed again only if a node or a pod has changed."""
         nodes, pods = member.unfiltered_cache.table_of(Node), member.unfiltered_cache.table_of(Pod)
         await nodes.synced.wait()
@@ -135,10 +148,23 @@ class Prober:
         if cached is None or cached[0] != state:
             all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
             all_pods = [cast("Pod", entry.typed) for entry in pods.entries.values()]
-            capacity = resource_summary(all_nodes, all_pods, models)
-            cached = (state, node_summary(all_nodes), capacity, unschedulable_pods(all_pods))
-            self._summaries[member.name] = cached
-        return cached[1:]
+            summary = CapacitySummary(
+                node_summary(all_nodes),
+                resource_summary(all_nodes, all_pods, models),
+                free_nodes(all_nodes, all_pods) if self._counts_nodes else None,
+                unschedulable_pods(all_pods),
+            )
+            cached = self._summaries[member.name] = (state, summary)
+        return cached[1]
+
+
+class CapacitySummary(NamedTuple):
+    """What the nodes and pods of a member say about its capacity."""
+
+    nodes: NodeSummary
+    resources: ResourceSummary
+    free_nodes: FreeNodes | None
+    unschedulable_pods: tuple[UnschedulablePod, ...]
 
 
 def api_enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:

@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
-from trimtab.clock import Clock, timestamp
+from trimtab.clock import Clock, SteadyClock, timestamp
 from trimtab.controllers.pods.owners import SURGED_ANNOTATION
 from trimtab.decide.pods.budgets.pod_budgets import is_over_pods, selects
 from trimtab.errors import (
@@ -93,6 +93,7 @@ class NodeDrain:
         report: StepReporter = ignore_step,
     ) -> None:
         self._client, self._node, self._clock, self._options, self._report = client, node, clock, options, report
+        self._steady_clock = SteadyClock(clock)
         self.steps: dict[str, DrainStep] = {}
         self._eviction_slots = asyncio.Semaphore(options.parallel)
         self._surge_locks: dict[str, asyncio.Lock] = {}
@@ -105,7 +106,7 @@ class NodeDrain:
         if self._options.dry_run:
             return await self._dry_run()
         await self._client.patch(NODES, "", self._node, {"spec": {"unschedulable": True}}, manager="trimtab-drain")
-        deadline = self._now() + timedelta(seconds=self._options.timeout) if self._options.timeout else None
+        deadline = self._steady_now() + timedelta(seconds=self._options.timeout) if self._options.timeout else None
         seen: set[str] = set()
         try:
             while leaving := [
@@ -135,6 +136,10 @@ class NodeDrain:
 
     def _now(self) -> datetime:
         return self._clock.now()
+
+    def _steady_now(self) -> datetime:
+        """The time for time-outs, which goes on evenly when somebody sets the clock."""
+        return self._steady_clock.now()
 
     async def _pods(self) -> list[Raw]:
         return list((await self._client.list(PODS, fields=f"spec.nodeName={self._node}")).items)
@@ -171,7 +176,7 @@ class NodeDrain:
             return
         try:
             while await self._still_exists(pod):
-                if deadline is not None and self._now() >= deadline:
+                if deadline is not None and self._steady_now() >= deadline:
                     self._record_step(pod, "Failed", "it did not terminate in time")
                     return
                 await asyncio.sleep(POLL_SECONDS)
@@ -181,7 +186,7 @@ class NodeDrain:
 
     async def _start_eviction(self, pod: Raw, deadline: datetime | None) -> bool:
         """Evict with retries; True with a slot acquired, False when the timeout ended."""
-        since, pause = self._now(), RETRY_SECONDS
+        since, pause = self._steady_now(), RETRY_SECONDS
         while True:
             await self._eviction_slots.acquire()
             try:
@@ -201,7 +206,7 @@ class NodeDrain:
                     await self._eviction_slots.acquire()
                     return True
                 if deadline is not None:
-                    left = (deadline - self._now()).total_seconds()
+                    left = (deadline - self._steady_now()).total_seconds()
                     if left <= 0:
                         self._record_step(pod, "Failed", message, self.steps[_pod_name(pod)].until)
                         return False
@@ -235,7 +240,7 @@ class NodeDrain:
         known = self.steps.get(_pod_name(pod))
         same = known is not None and known.state == "Blocked" and known.message == message
         self._record_step(pod, "Blocked", message, known.until if same and known is not None and known.until else until)
-        if max(now - since, timedelta(seconds=seconds)) >= BLOCKED_CONDITION_AFTER:
+        if max(self._steady_now() - since, timedelta(seconds=seconds)) >= BLOCKED_CONDITION_AFTER:
             await self._set_condition("True", "BlockedByBudget", self._describe_steps("Blocked"))
         return message
 
@@ -292,7 +297,7 @@ class NodeDrain:
         namespace, name = owner
         async with self._surge_locks.setdefault(f"{namespace}/{name}", asyncio.Lock()):
             self._record_step(pod, "Surging", f"one more replica of Deployment {name} starts first")
-            until = self._now() + timedelta(seconds=SURGE_SECONDS)
+            until = self._steady_now() + timedelta(seconds=SURGE_SECONDS)
             try:
                 await self._scale_deployment(namespace, name, 1)
                 helped = await self._retry_eviction_until(pod, until if deadline is None else min(until, deadline))
@@ -305,7 +310,7 @@ class NodeDrain:
         return helped
 
     async def _retry_eviction_until(self, pod: Raw, deadline: datetime) -> bool:
-        while (left := (deadline - self._now()).total_seconds()) > 0:
+        while (left := (deadline - self._steady_now()).total_seconds()) > 0:
             await asyncio.sleep(min(RETRY_SECONDS, left))
             try:
                 await self._request_eviction(pod)

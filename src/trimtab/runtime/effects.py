@@ -96,7 +96,7 @@ class EffectExecutor:
                 await self._fetch(cluster, ref)
                 self._requeue(key)
             case CheckAccess():
-                allowed = (self._state.clock.now(), await self._is_access_allowed(effect))
+                allowed = (self._state.steady_clock.now(), await self._is_access_allowed(effect))
                 self._state.memory.remember("allowed", effect, allowed)
                 self._requeue(key)
             case FindForeignObjects(cluster, namespace):

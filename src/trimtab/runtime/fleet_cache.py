@@ -72,6 +72,8 @@ class FleetCache:
         for kind, changed in self._scores.items():
             fleet = fleet.with_external_value_changes(kind, changed)
         self._scores = {}
+        if now < fleet.now:
+            self._cap_reservations(ceil_to_second(now + RESERVATION_TTL))
         expired = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
         expired += [
             key
@@ -88,6 +90,13 @@ class FleetCache:
         )
         self._fleet = fleet.at(now)
         return self._fleet
+
+    def _cap_reservations(self, latest: datetime) -> None:
+        """The clock was set back: no reservation lasts longer than one that is made now."""
+        self._reservations = {
+            key: reservation._replace(until=min(reservation.until, latest))
+            for key, reservation in self._reservations.items()
+        }
 
     def _adopt_last_batch(self) -> None:
         """Take over the fleet that the last batch of decisions left, with their capacity reserved."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.clock import Clock
+from trimtab.clock import Clock, SteadyClock
 from trimtab.errors import AlreadyExists, ApiError, NotFound
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -36,6 +36,7 @@ class LeaderElector:
     ) -> None:
         self._client = client
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self.identity = identity
         self._namespace = namespace
         self._name = name
@@ -92,14 +93,14 @@ class LeaderElector:
             return await self._create(now)
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity", "")
-        if holder not in ("", self.identity) and not self._is_expired(lease, now):
+        if holder not in ("", self.identity) and not self._is_expired(lease, self._steady_clock.now()):
             return False
         mine = holder == self.identity
         await self._client.replace(LEASES, lease | {"spec": self._spec(spec, now, is_holder=mine)})
         return True
 
     def _is_expired(self, lease: Raw, now: datetime) -> bool:
-        """Measured by the local clock since the lease was last seen to change: clocks of two machines may differ."""
+        """Measured since the lease was last seen to change: clocks of two machines may differ, and may be set."""
         version = lease["metadata"]["resourceVersion"]
         if self._last_change is None or self._last_change[0] != version:
             self._last_change = (version, now)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Key
@@ -49,6 +50,7 @@ class ControllerManager:
         for reconciler in self.reconcilers:
             reconciler.watch()
         await self.state.cache.wait_until_synced()
+        self.state.clock_listeners.append(self._clock_was_set)
         for reconciler in self.reconcilers:
             self._tasks.append(
                 asyncio.get_running_loop().create_task(reconciler.run(), name=reconciler.controller.name)
@@ -118,6 +120,15 @@ class ControllerManager:
             await asyncio.sleep(DISCOVERY_SECONDS)
             with contextlib.suppress(ApiError, OSError):
                 await self._discover()
+
+    def _clock_was_set(self, step: timedelta) -> None:
+        """Reconcile what waits for a time again: timers run on the clock for durations, deadlines are wall-clock times.
+
+        Every key is queued once, however far the clock was set, so there is nothing to catch up.
+        """
+        log.warning("the clock was set by %s; everything that waits for a time is checked", step)
+        for reconciler in self.reconcilers:
+            reconciler.queue.expire_timers()
 
     async def _discover(self) -> None:
         """Read which kinds users may propagate, and stop watching kinds that are no longer served."""

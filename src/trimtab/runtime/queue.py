@@ -58,6 +58,11 @@ class WorkQueue(Generic[K]):
         if timer := self._timers.pop(key, None):
             timer[1].cancel()
 
+    def expire_timers(self) -> None:
+        """Queue every key that waits for a time, each once: the clock was set, and the times may have passed."""
+        for key in list(self._timers):
+            self.add(key)
+
     @property
     def failing_count(self) -> int:
         """Number of keys whose last attempt failed."""

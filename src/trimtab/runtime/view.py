@@ -1,14 +1,14 @@
 """The state that all controllers of one control plane share, and the View of it that a controller reads."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.clock import Clock
+from trimtab.clock import Clock, SteadyClock
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.controllers.well_known import PROFILE, annotations_of
 from trimtab.runtime.cache import Cache, Table
@@ -17,6 +17,8 @@ from trimtab.runtime.process_memory import ProcessMemory
 
 T = TypeVar("T", bound=Object)
 NAMESPACES = "namespaces"
+CLOCK_STEP = timedelta(seconds=5)
+"""The wall clock was set if it moved by this much more or less than the clock for durations between two reads."""
 
 
 class MemberAccess(Protocol):
@@ -58,6 +60,7 @@ class ControlPlaneState:
         self.cache = cache
         self.client = cache.client
         self.clock = clock
+        self.steady_clock = SteadyClock(clock)
         self.profile = profile
         self.members = members
         self.settings: Mapping[str, Any] = settings or {}
@@ -65,8 +68,20 @@ class ControlPlaneState:
         self.memory = ProcessMemory()
         self.recorder = EventRecorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
+        self.clock_listeners: list[Callable[[timedelta], None]] = []
+        """Called when the wall clock was set, before anybody uses the new time."""
+        self._clock_offset: timedelta | None = None
         self._profiles: dict[str, Profile] = {}
         self._profiles_at = -1
+
+    def read_clock(self) -> datetime:
+        """The wall-clock time. Something reads it every few seconds, so a step is found without a timer of its own."""
+        now = self.clock.now()
+        before, self._clock_offset = self._clock_offset, now - self.steady_clock.now()
+        if before is not None and abs(self._clock_offset - before) > CLOCK_STEP:
+            for listener in self.clock_listeners:
+                listener(self._clock_offset - before)
+        return now
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
@@ -107,8 +122,12 @@ class LiveView:
     def now(self) -> datetime:
         """The time of the first access: most reconciles never read the clock."""
         if self._now is None:
-            self._now = self._state.clock.now()
+            self._now = self._state.read_clock()
         return self._now
+
+    @property
+    def steady_now(self) -> datetime:
+        return self._state.steady_clock.now()
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -164,4 +183,4 @@ class TriggerView(LiveView):
 
     @property
     def now(self) -> datetime:
-        return self._state.clock.now()
+        return self._state.read_clock()

@@ -12,11 +12,12 @@ import orjson
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
 from trimtab.api.kinds.native.event import to_core, to_events_v1
+from trimtab.api.kinds.native.flow_control import GROUP as FLOW_CONTROL_GROUP
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.schema.from_types import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock, timestamp
-from trimtab.errors import Expired, Unavailable
+from trimtab.errors import Expired, StorageFailed, StorageFull, Unavailable
 from trimtab.registry import discover
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
@@ -32,13 +33,16 @@ from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
+from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
+from trimtab.server.http.backup_page import BackupPage
 from trimtab.server.http.dispatch import RequestHandler
-from trimtab.server.http.nonresource_paths import NonResourcePaths
+from trimtab.server.http.nonresource_paths import HealthCheck, NonResourcePaths
 from trimtab.server.registry.cel_rules import new_rule_evaluator
 from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_validator
 from trimtab.server.registry.object_schema import ObjectSchema
@@ -46,7 +50,6 @@ from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
 from trimtab.server.registry.webhook_changes import WebhookChanges
 from trimtab.server.resources import ResourceCatalogue, ServedResource
-from trimtab.server.storage.field_renames import convert_renamed_fields
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import ContainerLogs, Subresources
 from trimtab.store.store import Store
@@ -55,6 +58,7 @@ from trimtab.telemetry import Sample
 _EVENTS_PREFIX = "/registry/core/events/"
 _EVENT_TTL = timedelta(hours=1)
 _EVENT_SWEEP_SECONDS = 300.0
+_RETRY_SECONDS = 10.0
 log = logging.getLogger("trimtab.server")
 
 
@@ -77,6 +81,8 @@ class ApiServerSettings(NamedTuple):
     """Source of container logs; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
+    flow_control: FlowLimits | None = None
+    """Limits for the requests of all callers; None: no limits, and none of the objects that configure them."""
     computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
@@ -107,6 +113,7 @@ class ApiServer:
         self.nonresource_paths = NonResourcePaths(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
         )
+        self.nonresource_paths.pages["backup"] = BackupPage(store, self.authorizer)
         self.subresources = Subresources(
             self.resource_store,
             self.patcher,
@@ -117,6 +124,14 @@ class ApiServer:
         self.handler = self._request_handler()
         self.crds = CrdController(self.resource_store, self.object_schema)
         self.app = AsgiApplication(self.handler)
+        self.flow_control: FlowController | None = None
+        self.flow_control_objects = FlowControlObjects(self.resource_store)
+        if settings.flow_control is not None:
+            self.flow_control = FlowController(
+                settings.flow_control, self.flow_control_objects.read, lambda: store.is_gathering
+            )
+            self.app.flow_control = self.flow_control
+            self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = self.flow_control.invalidate
         self._garbage_collection = settings.garbage_collection
         self._background_tasks: list[asyncio.Task[None]] = []
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
@@ -150,32 +165,50 @@ class ApiServer:
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
         further = [sample for source in self.metric_sources for sample in source()]
-        return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further)
+        flows, histograms = self.flow_control, []
+        if flows is not None:
+            further += flows.metrics.samples(flows.queues)
+            histograms = list(flows.metrics.histograms())
+        return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further, histograms)
 
-    def _health_checks(self) -> dict[str, Callable[[], bool]]:
-        return {"ping": lambda: True, "log": lambda: True, "etcd": self._is_store_healthy, "shutdown": lambda: True}
+    def _health_checks(self) -> dict[str, HealthCheck]:
+        return {"ping": lambda: "", "log": lambda: "", "etcd": self._store_fault, "shutdown": lambda: ""}
 
-    def _is_store_healthy(self) -> bool:
-        return self.store.fault is None
+    def _store_fault(self) -> str:
+        """Why the store refuses writes; without paths, because everybody may read it."""
+        if self.store.fault is None:
+            return ""
+        full = isinstance(self.store.fault, StorageFull)
+        why = "its disk is full or fails" if full else "the server log says why"
+        return f"the data directory cannot be written ({why}): reads work, writes are refused"
 
     async def start(self) -> None:
-        """Convert old objects, write the bootstrap objects and CRDs, then start the background tasks."""
-        await convert_renamed_fields(self.store)
-        await self.resource_store.create_missing(
-            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
-        )
+        """Write the bootstrap objects and CRDs, then start the background tasks; without room serve what there is."""
+        try:
+            await self._create_missing_objects()
+        except StorageFailed:  # the store has logged it
+            self._start_task(self._create_missing_objects)
         self.crds.load()
         self._start_task(self.crds.run)
+        if self.flow_control is not None:
+            await self.flow_control_objects.create()
+            self.flow_control.invalidate()
+            self._start_task(self.flow_control_objects.run)
         if self._garbage_collection:
             self._start_task(GarbageCollector(self.resource_store).run)
             self._start_task(self._expire_events)
+
+    async def _create_missing_objects(self) -> None:
+        await self.resource_store.create_missing(
+            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
+        )
 
     def _kinds_without_crd(self) -> list[Kind]:
         """Custom kinds whose CRD is not in the store yet."""
         return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
     def _start_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(_rerun_when_expired(run))
+        task = asyncio.get_running_loop().create_task(_run_to_its_end(run))
         task.add_done_callback(_log_task_failure)
         self._background_tasks.append(task)
 
@@ -218,13 +251,15 @@ def _last_observed(value: bytes) -> str:
     return max(moment or "" for moment in moments)
 
 
-async def _rerun_when_expired(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a task again from a full list when its watch has expired."""
+async def _run_to_its_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a task again from a full list when its watch has expired, or later when the store refused a write."""
     while True:
         try:
             await run()
         except Expired:
             continue
+        except StorageFailed:
+            await asyncio.sleep(_RETRY_SECONDS)
         else:
             return
 

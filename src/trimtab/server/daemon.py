@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import InputError
+from trimtab.errors import InputError, StoreError
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, make_private, renew_certificates, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.http.listener import Listener
-from trimtab.store.store import Store
+from trimtab.server.storage.formats import open_store
 
 log = logging.getLogger("trimtab.server")
 _RENEWAL_CHECK_SECONDS = 3600.0
@@ -40,29 +41,46 @@ def _ensure_secret(path: Path, size: int = 32) -> bytes:
 class Daemon:
     """Starts and stops one API server over TLS."""
 
-    def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[AdmissionPlugin] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bind: str,
+        port: int,
+        plugins: Sequence[AdmissionPlugin] = (),
+        *,
+        flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
+    ) -> None:
         self.directory = directory.absolute()
         make_private(self.directory, *_SECRET_FILES)
         self.kubeconfig = self.directory / "kubeconfig"
         self._bind = bind
         self._port = port
-        store = Store.open(self.directory)
         self._addresses = [] if bind in {"0.0.0.0", "::"} else [bind]  # noqa: S104 - compared, not bound
-        self._authority = ensure_authority(self.directory / "pki", self._addresses)
-        pki = self._authority.directory
-        token = _ensure_secret(pki / "admin.token").decode()
-        settings = ApiServerSettings(
-            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
-            token_key=_ensure_secret(pki / "service-account.key"),
-            plugins=plugins,
-        )
-        self.api = ApiServer(store, settings)
+        store = open_store(self.directory)
+        try:
+            settings = self._load_secrets()
+        except OSError as error:
+            raise StoreError(
+                f"{error.filename or self.directory} could not be read or written ({error.strerror}): free some space "
+                f"for {self.directory}, and make it writable for this user"
+            ) from error
+        self.api = ApiServer(store, settings._replace(plugins=plugins, flow_control=flow_control))
         self.app: Any = self.api.app
         """The ASGI application to serve; may be wrapped before `start`."""
         self.mounted_servers: dict[str, str] = {}
         """Path prefixes of further API servers on the same listener, by name."""
         self._listener: Listener | None = None
         self._renewal: asyncio.Task[None] | None = None
+
+    def _load_secrets(self) -> ApiServerSettings:
+        """The certificates, the token of the administrator and the key of tokens; created on the first start."""
+        self._authority = ensure_authority(self.directory / "pki", self._addresses)
+        pki = self._authority.directory
+        token = _ensure_secret(pki / "admin.token").decode()
+        return ApiServerSettings(
+            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
+            token_key=_ensure_secret(pki / "service-account.key"),
+        )
 
     @property
     def url(self) -> str:
@@ -79,7 +97,12 @@ class Daemon:
 
     def _write_kubeconfig(self) -> None:
         others = {name: self.url + path for name, path in self.mounted_servers.items()}
-        write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
+        try:
+            write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
+        except OSError as error:
+            log.warning(
+                "%s was not written (%s): it does not have the address %s", self.kubeconfig, error.strerror, self.url
+            )
 
     async def _renew_regularly(self) -> None:
         while True:

@@ -50,6 +50,8 @@ class LocalClient:
         return self._object_path(resource, metadata.get("namespace") or "", metadata.get("name") or "", subresource)
 
     def _caller(self, manager: str) -> Caller:
+        if self._server.flow_control is not None:
+            self._server.flow_control.note_exempt()
         return Caller(self._user, manager)
 
     @property

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.server.http.asgi import AsgiApplication, Receive, Scope, Send
+from trimtab.server.http.asgi import AsgiApplication
+from trimtab.server.http.exchange import Receive, Scope, Send
 
 
 class Mount:

@@ -14,7 +14,7 @@ from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
-from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, BehaviourOverride, default_behaviour
@@ -31,7 +31,10 @@ REJECTION_SECONDS = 5.0
 """A rejected pod is replaced, and the replacement rejected again: the pause limits the rate."""
 MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
+CLOCK_SET_SECONDS = 1.0
+"""A difference of the clocks by more means that one of them was set."""
 MAX_PARALLEL = 16
+REGISTER_RETRY_SECONDS = 10.0
 KUBELET_VERSION = "v1.32.0"
 log = logging.getLogger("trimtab.kubelet")
 
@@ -92,7 +95,10 @@ class Kubelets:
         loop = asyncio.get_running_loop()
         self._epoch = self._clock.now().timestamp() - loop.time()
         for machine in self.machines.values():
-            await self._register(machine)
+            try:
+                await self._register(machine)
+            except StorageFailed:  # the disk is full; the node as stored is served meanwhile
+                self._tasks.append(loop.create_task(self._register_later(machine)))
         table = self._cache.table(PODS)
         await table.synced.wait()
         nodes = self._cache.table(NODES)
@@ -125,6 +131,13 @@ class Kubelets:
             await self._report_node_status(machine)
         if self._settings.heartbeat:
             await self._create_lease(machine.plan.name)
+
+    async def _register_later(self, machine: SimulatedMachine) -> None:
+        while True:
+            await asyncio.sleep(REGISTER_RETRY_SECONDS)
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                await self._register(machine)
+                return
 
     async def _create_lease(self, node: str) -> None:
         lease = {
@@ -288,7 +301,13 @@ class Kubelets:
         return asyncio.get_running_loop().time()
 
     def _wall_time(self, moment: float) -> datetime:
-        return datetime.fromtimestamp(self._epoch + moment, tz=self._clock.now().tzinfo)
+        """The wall-clock time of a loop time. The difference of both clocks is kept until somebody sets one of them:
+        computed anew each time, rounding would change reported times."""
+        now = self._clock.now()
+        epoch = now.timestamp() - self._now()
+        if abs(epoch - self._epoch) > CLOCK_SET_SECONDS:
+            self._epoch = epoch
+        return datetime.fromtimestamp(self._epoch + moment, tz=now.tzinfo)
 
     def _pod_entry(self, key: Key) -> CacheEntry | None:
         return self._cache.table(PODS).entries.get((key.namespace, key.name))
@@ -310,7 +329,7 @@ class Kubelets:
         elif metadata.get("deletionTimestamp") and lifecycle.stop_at is None:
             lifecycle.stop_at = self._stop_time(lifecycle, metadata)
             self._queue.add(key)
-        elif new.raw["spec"].get("readinessGates"):
+        elif new.raw["spec"].get("readinessGates") or lifecycle.is_changed_by_others(new.raw):
             self._queue.add(key)
 
     def _stop_time(self, lifecycle: PodLifecycle, metadata: Raw) -> float:
@@ -360,6 +379,8 @@ class Kubelets:
             self._queue.reset_backoff(key)
         except (NotFound, Conflict):
             self._queue.retry(key)  # the watch event about the change is still to come
+        except StorageFailed as fault:  # the store logs it, once for all pods
+            self._queue.add_after(key, fault.retry_after or REGISTER_RETRY_SECONDS)
         except (ApiError, OSError, TimeoutError) as fault:
             log.warning("%s: cannot report %s: %s", self._settings.cluster, key, fault)
             self._queue.retry(key)
@@ -395,6 +416,7 @@ class Kubelets:
     async def _report_pod_status(self, lifecycle: PodLifecycle, entry: CacheEntry, now: float) -> None:
         """Write the status, unless the API server has it already."""
         status = lifecycle.status(entry.raw, now, self.machines[lifecycle.node].address)
+        lifecycle.note_report(status)
         present = entry.raw.get("status") or {}
         if all(_equals_ignoring_empty(present.get(field), value) for field, value in status.items()):
             return

@@ -28,7 +28,7 @@ from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.rescheduler import Rescheduler
-from trimtab.runtime.cache import Cache
+from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
@@ -38,6 +38,7 @@ from trimtab.server.auth.certificates import write_secret
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.resource_store import ComputedObjects
 from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.storage.formats import open_store
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import BehaviourOverride
 from trimtab.simulate.container_logs import format_container_log
@@ -48,6 +49,7 @@ from trimtab.simulate.metrics_server import MetricsServer
 from trimtab.simulate.pod_scheduler import PodScheduler
 from trimtab.simulate.scalable_kinds import watch_scalable_kinds
 from trimtab.simulate.usage import SimulatedUsage
+from trimtab.simulate.workloads.nodes import LEASE_NAMESPACE, LEASE_RENEWAL
 from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Retention
 from trimtab.store.store import Store
@@ -129,6 +131,7 @@ class SimulatedMember:
             cache=self.cache, clock=environment.clock, profile=environment.profile, members=NoMemberClients()
         )
         watch_scalable_kinds(state)
+        self.cache.table_of(Lease).add_listener(partial(_record_renewal, state))
         self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values()])
         shape = KubeletSettings(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
@@ -295,7 +298,7 @@ def _memory_server(environment: MemberEnvironment, computed: Mapping[str, Comput
 def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[str, ComputedObjects]) -> ApiServer:
     """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
     directory = cast("Path", environment.directory) / name
-    store = Store.open(directory)
+    store = open_store(directory)
     key = directory / "service-account.key"
     if not key.exists():
         write_secret(key, secrets.token_hex(32).encode())
@@ -312,6 +315,12 @@ def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[st
             computed=computed,
         ),
     )
+
+
+def _record_renewal(state: ControlPlaneState, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    """Record when the lease of a node changed, on the clock for durations."""
+    if new is not None and new.name[0] == LEASE_NAMESPACE:
+        state.memory[LEASE_RENEWAL, new.name[1]] = state.steady_clock.now()
 
 
 def is_served_by_member(kind: Kind) -> bool:

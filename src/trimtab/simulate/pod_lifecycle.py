@@ -35,6 +35,7 @@ class PodLifecycle:
         self.phase = "Pending"
         self.stop_at: float | None = None
         self.is_admitted = True
+        self._reported: tuple[str, str] | None = None
         self._restart_policy = pod.spec.restart_policy or "Always"
         if pod.status.phase == "Running":  # the pod started before this kubelet did
             self.running_since = now - behaviour.ready
@@ -95,6 +96,17 @@ class PodLifecycle:
         self.running_since = None
         self.phase = "Failed"
         self.termination = {"exitCode": 137, "reason": "Error", "finishedAt": timestamp(self._to_wall_time(now))}
+
+    def note_report(self, status: Raw) -> None:
+        """Remember what the kubelet reports."""
+        self._reported = _phase_and_readiness(status)
+
+    def is_changed_by_others(self, pod: Raw) -> bool:
+        """Whether somebody else wrote another phase or readiness, such as the controller of a node that seemed silent.
+
+        A write of that controller may arrive after the kubelet has reported again. Nothing else would repair it.
+        """
+        return self._reported is not None and _phase_and_readiness(pod.get("status") or {}) != self._reported
 
     def is_ready(self, now: float) -> bool:
         if self.running_since is None or not self.behaviour.healthy:
@@ -183,6 +195,11 @@ class PodLifecycle:
                 {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason}
             )
         return reported + [one for type_, one in present.items() if type_ not in conditions]
+
+
+def _phase_and_readiness(status: Raw) -> tuple[str, str]:
+    ready = next((one["status"] for one in status.get("conditions") or () if one["type"] == "Ready"), "")
+    return status.get("phase", ""), ready
 
 
 def pod_address(uid: str) -> str:

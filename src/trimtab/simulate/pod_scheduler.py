@@ -26,7 +26,7 @@ from trimtab.decide.pods.preemption.preempt import is_preempted
 from trimtab.decide.pods.priority import RANKS_BY_VALUE, priority_ranks
 from trimtab.decide.pods.request import pod_request_for
 from trimtab.decide.pods.schedule import DEFAULT_SCHEDULER_PROFILE, node_rejections, schedule
-from trimtab.errors import ApiError, NotFound
+from trimtab.errors import ApiError, NotFound, StorageFailed
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, CacheEntry
@@ -368,7 +368,7 @@ class PodScheduler:
             if not self._first_fit:
                 await self._preempt(result.pod)
         except (ApiError, OSError, TimeoutError) as fault:
-            if not isinstance(fault, NotFound):
+            if not isinstance(fault, NotFound | StorageFailed):  # the store logs its own failures
                 log.warning("cannot bind %s/%s: %s", *name, fault)
             if (node := self._assumed.pop(name, None)) is not None:
                 self._release_assumed(name, node)
@@ -439,8 +439,12 @@ class PodScheduler:
         """Adopt a nomination found on a pod, most likely written by an earlier scheduler process."""
         node, now = pod.status.nominated_node_name, self._clock.now()
         leaving = [one for one in self._cache.table(PODS).by_index(PODS_BY_NODE, node) if is_preempted(one)]
-        ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
-        seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
+        waits = [
+            min((end - now).total_seconds(), one.metadata.deletion_grace_period_seconds or 0)
+            for one in leaving
+            if (end := one.metadata.deletion_timestamp) is not None
+        ]
+        seconds = max(waits, default=0.0)
         self._nominate(build_pod_info(pod), node, max(0.0, seconds) + NOMINATION_SECONDS)
 
     def keep(self, pod: Pod, node: str) -> None:

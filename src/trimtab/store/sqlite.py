@@ -1,6 +1,7 @@
 """The durable log in one SQLite file, which holds exactly the acknowledged writes."""
 
 import contextlib
+import errno
 import os
 import sqlite3
 import zlib
@@ -9,12 +10,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trimtab import errors
-from trimtab.store.index import LogRow
+from trimtab.store.faults import (
+    damaged_fault,
+    fault_from,
+    foreign_file_fault,
+    format_fault,
+    full_fault,
+    lost_writes_fault,
+    no_marker_fault,
+    unwritable_fault,
+)
+from trimtab.store.files import sync_path
+from trimtab.store.index import FIRST_REVISION, LogRow
 from trimtab.store.records import StoreEvent
+from trimtab.store.revision_marker import RevisionMarker
 
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
-FORMAT = 1
+FORMAT = 2
+"""The format that is written. 1: the log. 2: a revision marker next to it, and the field names of version 0.1."""
+FIRST_FORMAT_WITH_MARKER = 2
 HEADER_SIZE = 100  # the header of any SQLite file
 ROWS_PER_STATEMENT = 64
 PAGE_SIZE = 16 * 1024  # of a new file; an object or two fill a small page, and every page is written separately
@@ -33,6 +48,9 @@ SCHEMA = (
     f"PRAGMA user_version = {FORMAT}",
 )
 
+NEW_FILE_SETTINGS = (f"PRAGMA page_size = {PAGE_SIZE}", "PRAGMA auto_vacuum = INCREMENTAL")
+INSERT_ROW = "INSERT INTO log VALUES (?,?,?,?,?)"
+
 
 class CommitBatch(NamedTuple):
     """One group commit: new events, rows to delete, and the compacted revision."""
@@ -40,6 +58,8 @@ class CommitBatch(NamedTuple):
     events: Sequence[StoreEvent]
     stale: Sequence[int]
     compacted: int
+    format: int | None = None
+    """The format of the file after this batch, if it changes."""
 
 
 class Journal:
@@ -47,7 +67,9 @@ class Journal:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-        _prepare_file(directory, self.path)
+        self.format = FORMAT
+        self._marker = RevisionMarker(directory)
+        _prepare_file(directory, self.path, self._marker)
         try:
             # SQLite's own lock ends with the process, however that ends, and no child inherits it.
             self._connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -58,9 +80,28 @@ class Journal:
         except sqlite3.Error as error:
             self._connection.close()
             raise fault_from(self.path, error) from error
+        except OSError as error:  # the marker of a new store
+            self._connection.close()
+            raise _file_fault(self.path, error) from error
         except errors.StoreError:
             self._connection.close()
             raise
+
+    def check_complete(self, revision: int) -> None:
+        """Refuse a log that ends before the last acknowledged revision; `revision` is where it ends."""
+        recorded = self._marker.read()
+        if recorded is None and self.format >= FIRST_FORMAT_WITH_MARKER:
+            raise no_marker_fault(self.path, self._marker.path)
+        if recorded is not None and revision < recorded:
+            self._keep_log()
+            raise lost_writes_fault(self.path, revision, recorded)
+        try:
+            if recorded is None:
+                self._marker.replace(revision)
+            self._marker.open()
+        except OSError as error:
+            raise _file_fault(self._marker.path, error) from error
+        self._marker.record(revision)
 
     def compacted(self) -> int:
         with self._translate_errors():
@@ -84,19 +125,35 @@ class Journal:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+            if batch.events:
+                self._marker.record(batch.events[-1].revision)
             if batch.stale:
                 self._vacuum()
 
+    def try_write(self) -> None:
+        """Write what is already there, to find out whether the file can be written again."""
+        with self._translate_errors():
+            self._connection.execute("UPDATE mark SET compacted = compacted")
+
     def close(self) -> None:
         self._connection.close()
+        self._marker.close()
+
+    def _keep_log(self) -> None:
+        """Keep the write-ahead log under another name: SQLite deletes it when it closes the file."""
+        log = _log_of(self.path)
+        with contextlib.suppress(OSError):  # it exists from an earlier start, or there is no log at all
+            if log.stat().st_size:
+                os.link(log, log.with_name(log.name + ".kept"))
 
     def _open(self) -> None:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")
         is_new = self._is_new_file()
         if is_new:
-            execute(f"PRAGMA page_size = {PAGE_SIZE}")
-            execute("PRAGMA auto_vacuum = INCREMENTAL")
+            self._start_marker()
+            for setting in NEW_FILE_SETTINGS:
+                execute(setting)
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         execute("PRAGMA cache_size = -512")  # the index in memory is the cache; SQLite only appends
@@ -107,31 +164,39 @@ class Journal:
             execute(statement)
         execute("COMMIT")
         if is_new:
-            _sync_directory(self.path.parent)
+            sync_path(self.path.parent)
+            sync_path(self.path.parent.parent)
         (result,) = execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
             raise damaged_fault(self.path, result)
+
+    def _start_marker(self) -> None:
+        """Create the marker of a new file first, so that no store of this format is without one."""
+        recorded = self._marker.read()
+        if recorded is None:
+            self._marker.replace(FIRST_REVISION)
+        elif recorded > FIRST_REVISION:
+            self._keep_log()
+            raise lost_writes_fault(self.path, 0, recorded)
 
     def _is_new_file(self) -> bool:
         """Whether the file is new; a file of another program is refused before anything in it is changed."""
         execute = self._connection.execute
         (application,) = execute("PRAGMA application_id").fetchone()
         (version,) = execute("PRAGMA user_version").fetchone()
-        if application == APPLICATION_ID and version == FORMAT:
-            return False
         if application == APPLICATION_ID:
-            raise errors.StoreError(
-                f"{self.path} has format {version}, but this Trimtab writes format {FORMAT}: "
-                "use the Trimtab that wrote it, or another data directory; nothing was changed"
-            )
+            if not 1 <= version <= FORMAT:
+                raise format_fault(self.path, version, FORMAT)
+            self.format = version
+            return False
         (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application or version or tables:
-            raise _foreign_file_fault(self.path, "it is a SQLite file of another program")
+            raise foreign_file_fault(self.path, "it is a SQLite file of another program")
         return True
 
     def _write(self, batch: CommitBatch) -> None:
         execute = self._connection.execute
-        if not batch.stale and len(batch.events) <= ROWS_PER_STATEMENT:
+        if not batch.stale and batch.format is None and len(batch.events) <= ROWS_PER_STATEMENT:
             # One statement is its own transaction, and one call that releases the interpreter lock while it syncs.
             execute(_insert_statement(len(batch.events)), _parameters(batch.events))
             return
@@ -143,7 +208,10 @@ class Journal:
         for start in range(0, len(batch.events), ROWS_PER_STATEMENT):
             chunk = batch.events[start : start + ROWS_PER_STATEMENT]
             execute(_insert_statement(len(chunk)), _parameters(chunk))
+        if batch.format is not None:
+            execute(f"PRAGMA user_version = {batch.format}")
         execute("COMMIT")
+        self.format = batch.format or self.format
 
     def _vacuum(self) -> None:
         """Return free pages to the file system, a limited number at a time."""
@@ -164,82 +232,39 @@ class Journal:
             raise fault_from(self.path, error) from error
 
 
-def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreError:
-    """The SQLite error as a message that says what to do."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return errors.StoreError(
-                f"{path} is in use by another process: stop that one, or choose another data directory"
-            )
-        case sqlite3.SQLITE_NOTADB:
-            return _foreign_file_fault(path, "it is not a SQLite file")
-        case sqlite3.SQLITE_CORRUPT:
-            return damaged_fault(path, str(error))
-        case sqlite3.SQLITE_FULL:
-            return errors.StoreError(
-                f"no space left to write {path} (the disk or a quota is full): free some space; "
-                "until then reads work, writes are refused and no acknowledged write is lost"
-            )
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _unwritable_fault(path, str(error))
-        case _:
-            return errors.StoreError(
-                f"{path} could not be used ({error}): check the disk and its free space; "
-                "no acknowledged write is lost, and the next write tries again"
-            )
-
-
-def damaged_fault(path: Path, detail: str) -> errors.StoreError:
-    return errors.StoreError(
-        f"{path} is damaged ({detail}): restore a copy of the data directory, or move it away to start empty; "
-        "nothing was changed"
-    )
-
-
-def _foreign_file_fault(path: Path, detail: str) -> errors.StoreError:
-    return errors.StoreError(
-        f"{path} is not a Trimtab store ({detail}): move it away, or choose another data directory; nothing was changed"
-    )
-
-
-def _unwritable_fault(path: Path, detail: str) -> errors.StoreError:
-    return errors.StoreError(
-        f"{path} cannot be opened for writing ({detail}): "
-        "make its directory writable for this user, or choose another data directory"
-    )
-
-
-def _prepare_file(directory: Path, path: Path) -> None:
+def _prepare_file(directory: Path, path: Path, marker: RevisionMarker) -> None:
     """Create the directory and an empty file, readable only by this user; SQLite copies the mode to its side files."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_size(path, marker)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
-        _check_size(path)
     except OSError as error:
-        raise _unwritable_fault(path, error.strerror or str(error)) from error
+        raise _file_fault(path, error) from error
 
 
-def _check_size(path: Path) -> None:
+def _check_size(path: Path, marker: RevisionMarker) -> None:
     """Refuse a file that SQLite would take for a new one and overwrite."""
-    size = path.stat().st_size
-    log = path.with_name(path.name + "-wal")
+    size = path.stat().st_size if path.exists() else 0
+    log = _log_of(path)
     if size == 0 and log.exists() and log.stat().st_size:
         raise damaged_fault(path, f"it is empty, but its log {log.name} is not")
+    if size == 0 and (recorded := marker.read() or 0) > FIRST_REVISION:
+        raise lost_writes_fault(path, 0, recorded)
     if 0 < size < HEADER_SIZE:
-        raise _foreign_file_fault(path, "it is not a SQLite file")
+        raise foreign_file_fault(path, "it is not a SQLite file")
 
 
-def _sync_directory(directory: Path) -> None:
-    """Make the new names durable: the file in its directory, and the directory in its parent."""
-    for folder in (directory, directory.parent):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _file_fault(path: Path, error: OSError) -> errors.StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return full_fault(path)
+    return unwritable_fault(path, error.strerror or str(error))
 
 
 def _insert_statement(rows: int) -> str:
@@ -253,6 +278,15 @@ def _parameters(events: Sequence[StoreEvent]) -> list[int | str | bytes | None]:
         checksum = _checksum(event.revision, event.key, value, created)
         parameters += (event.revision, event.key, value, created, checksum)
     return parameters
+
+
+def row_parameters(row: LogRow) -> tuple[int, str, bytes | None, int, int]:
+    """The columns of a row for `INSERT_ROW`."""
+    return (*row, checksum_of(row))
+
+
+def checksum_of(row: LogRow) -> int:
+    return _checksum(row.revision, row.key, row.value, row.created)
 
 
 def _checksum(revision: int, key: str, value: bytes | None, created: int) -> int:

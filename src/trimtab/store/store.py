@@ -25,20 +25,32 @@ Alternatives that were tried or left out: docs/decisions/store.md.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from trimtab import errors
+from trimtab.store.faults import damaged_fault
 from trimtab.store.index import MemoryIndex, Retention, too_old_error
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
-from trimtab.store.sqlite import CommitBatch, Journal, damaged_fault
+from trimtab.store.sqlite import FORMAT, CommitBatch, Journal
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult, UnsettledWrite
 from trimtab.store.watch import StoreWatch
 from trimtab.store.writer_thread import WriterThread
 
 LOOP_TURNS_TO_JOIN = 4
+SECONDS_BETWEEN_TRIES = 2.0
+"""While writes fail, how often the store finds out whether they work again; nobody else may write meanwhile."""
+SECONDS_BETWEEN_LOG_LINES = 60.0
+log = logging.getLogger("trimtab.store")
+
+Conversion = Callable[[str, bytes], bytes]
+"""Returns the value of a key in the next format; the same value if nothing changes."""
+
+
+NO_CHANGES = CommitBatch((), (), 0)
 
 
 class _QueuedTransaction(NamedTuple):
@@ -62,24 +74,59 @@ class Store:
         self._queue: list[_QueuedTransaction] = []
         self._stale: list[int] = []
         self._busy = False
+        self._gathering = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
         self._first_write_at: float | None = None
+        self._next_try: asyncio.TimerHandle | None = None
+        self._is_trying = False
+        self._logged_at: float | None = None
 
     @classmethod
-    def open(cls, directory: Path, retention: Retention = Retention()) -> Self:  # noqa: B008 - a frozen value
-        """The store in a data directory, created if it does not exist; `errors.StoreError` if it cannot be used."""
+    def open(
+        cls,
+        directory: Path,
+        retention: Retention = Retention(),  # noqa: B008 - a frozen value
+        conversions: Mapping[int, Conversion] = {},
+    ) -> Self:
+        """The store in a data directory, created if it does not exist; `errors.StoreError` if it cannot be used.
+
+        `conversions` has, by format, how a value is converted to the next format.
+        """
         journal = Journal(directory)
         store = cls(retention, journal)
         try:
             store._index.restore(journal.rows(), journal.compacted())
+            journal.check_complete(store.revision)
+            store._migrate(journal, conversions)
         except LookupError as error:
             journal.close()
             raise damaged_fault(journal.path, str(error)) from error
-        except errors.StoreError:
+        except BaseException:
             journal.close()
             raise
         return store
+
+    def _migrate(self, journal: Journal, conversions: Mapping[int, Conversion]) -> None:
+        """Convert an older format to the current one, in one transaction."""
+        if journal.format == FORMAT:
+            return
+        try:
+            steps = [conversions[version] for version in range(journal.format, FORMAT)]
+        except KeyError as missing:
+            raise ValueError(f"no conversion from format {missing} was given to open {journal.path}") from None
+        draft = Draft(self._index)
+        draft.run(lambda _: list(self._converted_entries(steps)))
+        journal.write(CommitBatch(draft.events, (), self._index.compacted, FORMAT))
+        self._index.apply(draft.events)
+
+    def _converted_entries(self, steps: Sequence[Conversion]) -> Iterator[PutKey]:
+        for entry in self._index.entries.values():
+            value = entry.value
+            for convert in steps:
+                value = convert(entry.key, value)
+            if value != entry.value:
+                yield PutKey(entry.key, value, entry.mod_revision)
 
     @property
     def revision(self) -> int:
@@ -89,6 +136,11 @@ class Store:
     def compacted(self) -> int:
         return self._index.compacted
 
+    @property
+    def is_gathering(self) -> bool:
+        """Whether transactions wait a few turns of the loop for others to join their group."""
+        return self._gathering
+
     def get(self, key: str) -> StoredEntry | None:
         return self._index.entries.get(key)
 
@@ -97,6 +149,10 @@ class Store:
     ) -> EntryPage:
         """Entries in key order; no limit (or 0) means all, no revision means the current one."""
         return self._index.page(prefix, start_after, limit, at_revision)
+
+    def snapshot(self) -> tuple[Sequence[StoredEntry], int]:
+        """All entries and their revision, for a backup; much cheaper than a list, because nothing is sorted."""
+        return list(self._index.entries.values()), self.revision
 
     def count(self, prefix: str) -> int:
         return self._index.count(prefix)
@@ -154,6 +210,8 @@ class Store:
         if self._closing:
             return
         self._closing = True
+        if self._next_try is not None:
+            self._next_try.cancel()
         if self._journal and self._writer:
             if self._busy:
                 self._idle = asyncio.get_running_loop().create_future()
@@ -165,7 +223,7 @@ class Store:
     def _start_group_commit(self) -> None:
         """Start a group commit, unless one is in progress."""
         if not self._busy:
-            self._busy = True
+            self._busy = self._gathering = True
             self._wait_for_joiners(LOOP_TURNS_TO_JOIN)
 
     def _wait_for_joiners(self, turns: int) -> None:
@@ -179,15 +237,19 @@ class Store:
             self._write_group()
 
     def _write_group(self) -> None:
+        self._gathering = False
         draft = Draft(self._index)
         group = self._stage_queue(draft)
+        assert self._journal is not None
+        assert self._writer is not None
         if not draft.events and not self._stale:
-            self._acknowledge(group, ())
+            if self._is_trying:
+                self._writer.submit(self._journal.try_write, partial(self._on_written, group, NO_CHANGES))
+            else:
+                self._acknowledge(group, ())
             return
         batch = CommitBatch(draft.events, self._stale, self._index.compacted)
         self._stale = []
-        assert self._journal is not None
-        assert self._writer is not None
         self._writer.submit(partial(self._journal.write, batch), partial(self._on_written, group, batch))
 
     def _stage_queue(self, draft: Draft) -> Sequence[tuple[_QueuedTransaction, TransactionResult]]:
@@ -211,17 +273,36 @@ class Store:
         batch: CommitBatch,
         failure: Exception | None,
     ) -> None:
+        self._is_trying = False
         if failure is None:
-            self.fault = None
+            if self.fault is not None:
+                log.warning("writes work again")
+                self.fault = self._logged_at = None
             self._acknowledge(group, batch.events)
             return
         if isinstance(failure, errors.StoreError):
-            self.fault = failure
+            self._report_fault(failure)
         self._stale += batch.stale
         for transaction, _ in group:
             if not transaction.outcome.done():
                 transaction.outcome.set_exception(failure)
         self._start_next_group()
+
+    def _report_fault(self, fault: errors.StoreError) -> None:
+        """Log the fault, not more than once a minute, and try again later whether or not somebody writes."""
+        self.fault = fault
+        loop = asyncio.get_running_loop()
+        if self._logged_at is None or loop.time() - self._logged_at >= SECONDS_BETWEEN_LOG_LINES:
+            self._logged_at = loop.time()
+            log.error("writes are refused: %s", fault)
+        if self._next_try is None and not self._closing:
+            self._next_try = loop.call_later(SECONDS_BETWEEN_TRIES, self._try_again)
+
+    def _try_again(self) -> None:
+        self._next_try = None
+        if self.fault is not None and not self._closing:
+            self._is_trying = True
+            self._start_group_commit()
 
     def _acknowledge(
         self, group: Sequence[tuple[_QueuedTransaction, TransactionResult]], events: Iterable[StoreEvent]

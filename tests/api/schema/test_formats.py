@@ -24,7 +24,7 @@ from trimtab.api.schema.formats import FORMATS
         ("mac", ["01:02:03:04:05:06", "0102.0304.0506"], ["0102"]),
         ("hostname", ["a", "a-", "example.com"], ["a.b", "-a", "a_b"]),
         ("email", ["a@b", '"A" <a@b.c>'], ["a", "a b@c"]),
-        ("byte", ["YQ=="], ["", "!"]),
+        ("byte", ["YQ=="], ["", "!", "\u202e"]),
     ],
 )
 def test_format_accepts_valid_and_rejects_invalid_values(name: str, good: list[str], bad: list[str]) -> None:

@@ -35,3 +35,13 @@ def test_cluster_without_status_has_unknown_readiness() -> None:
 def test_empty_fleet_shows_how_to_join_a_cluster(monkeypatch) -> None:
     monkeypatch.setattr(fleet, "with_client", lambda *_: [])
     assert CliRunner().invoke(fleet.command).output.startswith("There are no clusters. Join one with: trimtab join")
+
+
+def test_free_capacity_is_what_is_free_on_the_nodes_and_never_negative() -> None:
+    nodes = [{"count": 2, "free": {"cpu": "3500m", "memory": "4Gi", "pods": "9"}}, {"count": 1, "free": {"pods": "1"}}]
+    summary = {"allocatable": {"cpu": "24", "memory": "48Gi", "pods": "30"}, "allocating": {"cpu": "90", "pods": "1"}}
+    reported = {"resourceSummary": summary, "freeNodes": {"pools": [{"nodes": nodes}]}}
+    counted = msgspec.convert({"metadata": {"name": "m1"}, "status": reported}, Cluster, strict=False)
+    assert [fleet.free_text(counted, name) for name in ("cpu", "memory", "pods")] == ["7.0", "8.0Gi", "19"]
+    overbooked = msgspec.convert({"status": {"resourceSummary": summary}}, Cluster, strict=False)
+    assert [fleet.free_text(overbooked, name) for name in ("cpu", "memory", "pods")] == ["0.0", "48.0Gi", "29"]

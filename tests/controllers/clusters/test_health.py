@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from builders import NOON, binding, cluster
 from views import FakeView
 
@@ -142,3 +143,26 @@ def test_taints_are_formatted_as_in_karmada_events() -> None:
     assert format_taints(cluster("m1", "a:NoSchedule").spec.taints) == (
         "Taint cluster succeed: cluster now has taints([{Key:a,Effect:NoSchedule}])."
     )
+
+
+@pytest.mark.parametrize("days", [100, -100])
+def test_setting_the_clock_makes_no_pull_cluster_silent_and_hides_none(days: int) -> None:
+    pulled = cluster("m1", sync_mode="Pull")
+    snapshot = view(pulled, execution_namespace(), now=NOON + timedelta(days=days))
+    snapshot.steady_now = NOON
+    snapshot.memory["heartbeat", "m1"] = NOON - timedelta(seconds=5)
+    assert reconcile(snapshot, pulled)[0] == pulled
+    snapshot.memory["heartbeat", "m1"] = NOON - timedelta(seconds=41)
+    assert find_condition(reconcile(snapshot, pulled)[0].status.conditions, "Ready").status == "Unknown"
+
+
+@pytest.mark.parametrize("days", [100, -100])
+def test_setting_the_clock_neither_ends_nor_prolongs_a_streak_of_failed_probes(days: int) -> None:
+    ready, later = cluster("m1"), NOON + timedelta(days=days)
+
+    def probed(seconds: int) -> str:
+        probe = failed_probe(later)._replace(steady_at=NOON + timedelta(seconds=seconds))
+        snapshot = view(ready, execution_namespace(), probe=probe, streak=Streak("False", NOON), now=later)
+        return find_condition(reconcile(snapshot, ready)[0].status.conditions, "Ready").status
+
+    assert (probed(10), probed(31)) == ("True", "False")

@@ -147,9 +147,9 @@ def test_a_policy_edit_moves_at_once_unless_a_budget_applies() -> None:
 def test_every_new_hold_has_one_event() -> None:
     subject = web({"m1": 4})
     result = admitted(subject)
-    assert [event.reason for event in move_started_events(subject, result, "Rebalance")] == ["MoveStarted"]
+    assert [event.reason for event in move_started_events(subject, result)] == ["MoveStarted"]
     holding = subject.but(status=subject.status.but(holds=result.holds))
-    assert list(move_started_events(holding, result, "Rebalance")) == []
+    assert list(move_started_events(holding, result)) == []
 
 
 def test_options_come_from_the_rebalancer_that_requested_the_move() -> None:

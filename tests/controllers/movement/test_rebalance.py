@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from builders import MINUTE, NOON, binding, deployment, status_item
 from views import FakeView
 
@@ -19,7 +20,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
-from trimtab.controllers.movement.rebalance import rebalance
+from trimtab.controllers.movement.rebalance import last_due_time, rebalance
 
 SECOND = timedelta(seconds=1)
 
@@ -299,3 +300,13 @@ def test_after_the_schedule_is_removed_requests_are_as_of_now() -> None:
     (requested,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert requested.spec.reschedule_triggered_at == NOON + HOUR
     assert (after.status.last_schedule_time, after.status.next_schedule_time) == (None, None)
+
+
+@pytest.mark.parametrize(("days", "late"), [(100, 0), (-100, 0), (-100, 30)])
+def test_schedule_goes_on_with_one_run_after_the_clock_was_set(days: int, late: int) -> None:
+    nightly = job("web", schedule="0 12 * * *", status=RebalancerStatus(last_schedule_time=NOON))
+    now = NOON + timedelta(days=days, seconds=late)
+    assert last_due_time(nightly, FakeView(now=now)) == now - timedelta(seconds=late)
+    assert last_due_time(nightly, FakeView(now=now - timedelta(hours=1))) == (
+        None if days < 0 else now - timedelta(days=1)
+    )

@@ -214,3 +214,25 @@ def test_a_tainted_cluster_that_appears_late_wakes_its_bindings() -> None:
     assert list(affected_binding(None, placed, FakeView())) == []
     not_ready = cluster("m1", NOT_READY_TAINT)
     assert list(bindings_in_tainted_cluster(None, not_ready, FakeView([placed, not_ready]))) == [key_of(placed)]
+
+
+@pytest.mark.parametrize("days", [100, -100])
+def test_setting_the_clock_changes_neither_the_eviction_rate_nor_the_end_of_a_storm(days: int) -> None:
+    clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
+    view = FakeView(
+        clusters,
+        parts={"fleet": StaticFleet(clusters)},
+        settings={"eviction-rate": 2},
+        now=NOON + timedelta(days=days),
+    )
+    view.steady_now = NOON
+    view.memory["eviction slot", "last"] = NOON
+    (requeue,) = [
+        effect for effect in taint_eviction(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)
+    ]
+    assert requeue.seconds == 0.5
+    outage = FakeView(fleet_with(1, 40), now=NOON + timedelta(days=days))
+    for seconds, factor in ((1, 0.0), (3600, 1.0)):
+        outage.steady_now = NOON + timedelta(seconds=seconds)
+        outage.memory["storm", "last"] = NOON
+        assert eviction_rate_factor(fleet_with(1, 40)[0], outage) == factor

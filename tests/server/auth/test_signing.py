@@ -1,5 +1,6 @@
 """Signing of certificates."""
 
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,3 +41,22 @@ def test_server_certificate_carries_names_and_addresses(authority: CertificateAu
     names = load(authority, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["::1"]
+
+
+@pytest.mark.parametrize("room", [0, 100, 400])
+def test_full_disk_leaves_the_old_key_and_its_certificate(authority: CertificateAuthority, room: int) -> None:
+    """A key without its certificate would not start any more. There is room for nothing, or for one of the two files."""
+    issue(authority, "server", "one", [], ["localhost"], now=datetime.now(UTC))
+    paths = authority.certificate_and_key("server")
+    before = [path.read_bytes() for path in paths]
+    sizes = sorted(map(len, before))
+    assert sizes[0] < 400 < sizes[1]
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, unlimited[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            issue(authority, "server", "two", [], ["localhost"], now=datetime.now(UTC))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert [path.read_bytes() for path in paths] == before
+    assert {path.suffix for path in authority.directory.iterdir()} == {".crt", ".key"}

@@ -72,3 +72,35 @@ def test_complete_request_is_not_subject_to_the_timeouts(monkeypatch, more: byte
     close = b"" if b"upgrade" in more else b"connection: close\r\n"
     response = exchange(b"POST / HTTP/1.1\r\n" + close + more + b"\r\n", body, app=slow_hello)
     assert response.endswith(b"hi")
+
+
+def test_connection_without_any_request_is_closed_after_the_timeout(monkeypatch) -> None:
+    monkeypatch.setattr(listener, "_HEADER_SECONDS", 0.05)
+    assert exchange() == b""
+
+
+def test_rejected_connection_is_not_read_for_a_while() -> None:
+    async def scenario() -> list[str]:
+        seen: list[str] = []
+
+        async def app(scope, receive, send) -> None:
+            seen.append(scope["path"])
+            if scope["path"] == "/rejected":
+                scope["connection"].delay_reading(30.0)
+            await hello(scope, receive, send)
+
+        serving = Listener(app, "127.0.0.1", 0, None)
+        await serving.start()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", serving.port)
+            for path in ("/first", "/rejected", "/again"):
+                writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+                if path != "/again":
+                    await asyncio.wait_for(reader.readuntil(b"hi"), 10)
+            await asyncio.sleep(0.3)
+            writer.close()
+        finally:
+            await serving.stop()
+        return seen
+
+    assert asyncio.run(scenario()) == ["/first", "/rejected"]

@@ -1,6 +1,7 @@
 """Non-resource paths: health, version, metrics and the index."""
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.errors import StorageFailed, StorageFull
 
 
 def test_health_lists_its_checks_when_verbose() -> None:
@@ -13,13 +14,26 @@ def test_health_lists_its_checks_when_verbose() -> None:
     with_asgi_client(scenario)
 
 
-def test_failed_store_fails_the_health_check() -> None:
+def test_failed_store_fails_readiness_with_the_reason_and_without_the_path() -> None:
     async def scenario(client: AsgiClient) -> None:
-        client.server.store.fault = RuntimeError("disk full")
+        client.server.store.fault = StorageFull("no space left to write /secret/place/store.db")
         assert (await client("GET", "/readyz/etcd")).status == 500
         response = await client("GET", "/readyz")
-        assert (response.status, b"[-]etcd failed: reason withheld" in response.body) == (500, True)
+        assert response.status == 500
+        assert b"[-]etcd failed: the data directory cannot be written (its disk is full or fails)" in response.body
+        assert b"/secret/place" not in response.body
         assert (await client("GET", "/readyz?exclude=etcd")).status == 200
+        client.server.store.fault = StorageFailed("read-only")
+        assert b"the server log says why" in (await client("GET", "/readyz/etcd")).body
+
+    with_asgi_client(scenario)
+
+
+def test_failed_store_does_not_fail_liveness_because_a_restart_would_not_help() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        client.server.store.fault = StorageFull("no space left")
+        for path in ("/livez", "/healthz", "/livez/etcd", "/livez?verbose"):
+            assert (await client("GET", path)).status == 200, path
 
     with_asgi_client(scenario)
 

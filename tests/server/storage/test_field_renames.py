@@ -1,11 +1,8 @@
-import asyncio
 from typing import Any
 
 import orjson
 
-from trimtab.server.apiserver import ApiServer
-from trimtab.server.storage.field_renames import RENAMED, rename_fields
-from trimtab.store.store import Store
+from trimtab.server.storage.field_renames import RENAMED, convert_to_format_2, rename_fields
 
 BINDINGS = "/registry/work.karmada.io/resourcebindings/"
 OLD = {
@@ -47,45 +44,9 @@ def test_a_new_name_that_is_there_already_wins() -> None:
     assert rename_fields(both, RENAMED[BINDINGS])["status"] == {"placementRefClusters": ["new"]}
 
 
-def test_server_converts_stored_objects_before_it_serves() -> None:
-    async def start() -> dict[str, Any]:
-        store = Store()
-        await store.create(f"{BINDINGS}default/web", orjson.dumps(binding(OLD)))
-        server = ApiServer(store)
-        await server.start()
-        entry = store.get(f"{BINDINGS}default/web")
-        await server.stop()
-        assert entry is not None
-        return orjson.loads(entry.value)
-
-    assert asyncio.run(start()) == binding(NEW)
-
-
-def test_a_store_with_new_names_is_not_written() -> None:
-    async def start() -> tuple[int, int]:
-        store = Store()
-        created = await store.create(f"{BINDINGS}default/web", orjson.dumps(binding(NEW)))
-        server = ApiServer(store)
-        await server.start()
-        entry = store.get(f"{BINDINGS}default/web")
-        await server.stop()
-        assert entry is not None
-        return created.mod_revision, entry.mod_revision
-
-    before, after = asyncio.run(start())
-    assert before == after
-
-
 def test_condition_types_reasons_and_drain_marks_are_renamed() -> None:
-    async def start(key: str, obj: dict[str, Any]) -> dict[str, Any]:
-        store = Store()
-        await store.create(key, orjson.dumps(obj))
-        server = ApiServer(store)
-        await server.start()
-        entry = store.get(key)
-        await server.stop()
-        assert entry is not None
-        return orjson.loads(entry.value)
+    def converted(key: str, obj: dict[str, Any]) -> Any:
+        return orjson.loads(convert_to_format_2(key, orjson.dumps(obj)))
 
     def budget(*conditions: tuple[str, str]) -> dict[str, Any]:
         listed = [{"type": type_, "status": "True", "reason": reason} for type_, reason in conditions]
@@ -100,29 +61,31 @@ def test_condition_types_reasons_and_drain_marks_are_renamed() -> None:
     )
     old = budget(("Ready", "Counted"), ("Allowing", "Allowing"))
     new = budget(("Ready", "BudgetEvaluated"), ("DisruptionsAllowed", "BudgetAvailable"))
-    assert asyncio.run(start(budgets, old)) == new
-    assert asyncio.run(start(clusters, cluster("T closed-before"))) == cluster("T cordoned-before")
+    assert converted(budgets, old) == new
+    assert converted(clusters, cluster("T closed-before")) == cluster("T cordoned-before")
 
 
 def test_annotations_are_renamed_on_objects_of_any_kind() -> None:
-    async def start() -> dict[str, Any]:
-        store = Store()
-        annotations = {
-            "trimtab.dev/surged": "1",
-            "trimtab.dev/surge": "Allowed",
-            "example.com/surged": "trimtab.dev/surged",
-        }
-        obj = {"metadata": {"name": "web", "namespace": "default", "annotations": annotations}}
-        await store.create("/registry/apps/deployments/default/web", orjson.dumps(obj))
-        server = ApiServer(store)
-        await server.start()
-        entry = store.get("/registry/apps/deployments/default/web")
-        await server.stop()
-        assert entry is not None
-        return orjson.loads(entry.value)["metadata"]["annotations"]
-
-    assert asyncio.run(start()) == {
+    annotations = {
+        "trimtab.dev/surged": "1",
+        "trimtab.dev/surge": "Allowed",
+        "example.com/surged": "trimtab.dev/surged",
+    }
+    obj = {"metadata": {"name": "web", "namespace": "default", "annotations": annotations}}
+    converted = convert_to_format_2("/registry/apps/deployments/default/web", orjson.dumps(obj))
+    assert orjson.loads(converted)["metadata"]["annotations"] == {
         "trimtab.dev/drain-surge-replicas": "1",
         "trimtab.dev/drain-surge": "Allowed",
         "example.com/surged": "trimtab.dev/surged",
     }
+
+
+def test_fields_are_renamed_only_under_the_keys_of_their_kind() -> None:
+    old = orjson.dumps(binding(OLD))
+    assert orjson.loads(convert_to_format_2(f"{BINDINGS}default/web", old)) == binding(NEW)
+    assert convert_to_format_2("/registry/example.com/things/default/web", old) == old
+
+
+def test_object_with_new_names_keeps_its_bytes() -> None:
+    new = orjson.dumps(binding(NEW))
+    assert convert_to_format_2(f"{BINDINGS}default/web", new) is new

@@ -129,12 +129,34 @@ class ResourceSummary(Value):
     allocatable_modelings: Annotated[tuple[AllocatableModeling, ...], Field("The number of nodes in each class.")] = ()
 
 
+class EqualNodes(Value):
+    count: Annotated[Int32, Field("The number of nodes.", required=True)] = never_omit(0)
+    free: Annotated[dict[str, QuantityText], Field("What is free on each of them.")] = {}
+
+
+class NodePool(Value):
+    """Nodes with the same labels and taints."""
+
+    labels: Annotated[dict[str, str], Field("The labels of the nodes, without their names.")] = {}
+    taints: Annotated[tuple[Taint, ...], Field("The taints that keep pods away: NoSchedule and NoExecute.")] = ()
+    nodes: Annotated[tuple[EqualNodes, ...], Field("The nodes, by what is free on them.")] = ()
+
+
+class FreeNodes(Value):
+    """What is free on the ready nodes of a cluster."""
+
+    pools: Annotated[tuple[NodePool, ...], Field("The nodes by labels and taints; full nodes are left out.")] = ()
+    omitted_labels: Annotated[tuple[str, ...], Field("Labels of nodes that the pools do not list.")] = ()
+    waiting: Annotated[dict[str, QuantityText], Field("The requests of pods that are about to be bound.")] = {}
+
+
 class ClusterStatus(Value):
     kubernetes_version: Annotated[str, Field("The version of the cluster's API server.")] = ""
     api_enablements: Annotated[tuple[APIEnablement, ...], Field("The APIs that the cluster serves.")] = ()
     conditions: Annotated[tuple[Condition, ...], Field("Conditions of the cluster.")] = ()
     node_summary: Annotated[NodeSummary | None, Field("The number of nodes of the cluster.")] = None
     resource_summary: Annotated[ResourceSummary | None, Field("The sum of the cluster's resources.")] = None
+    free_nodes: Annotated[FreeNodes | None, Field("What is free on the nodes of the cluster.")] = None
     remedy_actions: Annotated[
         tuple[str, ...], Field("The actions that Remedies require because of the cluster's conditions.")
     ] = ()

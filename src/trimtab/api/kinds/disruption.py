@@ -382,8 +382,8 @@ class MoveSpec(Value):
     mode: Annotated[
         str,
         Field(
-            "Whether old replicas are removed after the replacement is ready, or at once.",
-            enum=("ReplacementFirst", "AtOnce"),
+            "Whether old replicas are removed after the replacement is ready, at once, or not before a person says so.",
+            enum=("ReplacementFirst", "AtOnce", "Never"),
         ),
     ] = ""
     budgets: Annotated[tuple[BudgetUse, ...], Field("The charged budgets.")] = ()

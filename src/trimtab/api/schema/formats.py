@@ -1,7 +1,6 @@
 """The string formats that a schema may name, as kube-apiserver validates them."""
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
@@ -45,7 +44,7 @@ def is_date_time(text: str) -> bool:
 def _is_byte(text: str) -> bool:
     try:
         return bool(base64.b64decode(text, validate=True))
-    except binascii.Error:
+    except ValueError:  # also raised for characters outside ASCII
         return False
 
 

@@ -3,11 +3,16 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.processes import run_process
 from trimtab.telemetry import configure_logging
+
+if TYPE_CHECKING:
+    from trimtab.server.flowcontrol.controller import FlowLimits
 
 
 @click.command()
@@ -20,16 +25,17 @@ from trimtab.telemetry import configure_logging
 )
 @click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 selects a free port.")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
-def command(data_dir: Path, port: int, bind: str) -> None:
+@flow_control_options
+def command(data_dir: Path, port: int, bind: str, **limits: int) -> None:
     """Serve the Kubernetes API of all kinds of Trimtab, without controllers."""
     configure_logging()
-    run_process(_serve(data_dir, port, bind))
+    run_process(_serve(data_dir, port, bind, flow_limits(**limits)))
 
 
-async def _serve(data_dir: Path, port: int, bind: str) -> None:
+async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits") -> None:
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
 
-    daemon = Daemon(data_dir, bind, port)
+    daemon = Daemon(data_dir, bind, port, flow_control=limits)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):

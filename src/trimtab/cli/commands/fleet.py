@@ -6,10 +6,10 @@ import click
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.quantity import int_value, milli_value
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.conditions import find_condition
+from trimtab.decide.node_capacity import amount_of, free_amount
 from trimtab.tables import format_table
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
@@ -51,13 +51,16 @@ def cluster_row(cluster: Cluster) -> tuple[str, ...]:
 
 
 def free_text(cluster: Cluster, resource: str) -> str:
-    summary = cluster.status.resource_summary
-    if summary is None or resource not in summary.allocatable:
-        return "-"
-    read = milli_value if resource == "cpu" else int_value
-    left = read(summary.allocatable[resource])
-    for used in (summary.allocated, summary.allocating):
-        left -= read(used.get(resource, "0"))
+    """What is free, as the scheduler counts it; pods that no node can take are not subtracted."""
+    left = free_amount(cluster, resource)
+    if left is None:
+        summary = cluster.status.resource_summary
+        if summary is None or resource not in summary.allocatable:
+            return "-"
+        left = amount_of(resource, summary.allocatable[resource])
+        for used in (summary.allocated, summary.allocating):
+            left -= amount_of(resource, used.get(resource, "0"))
+    left = max(0, left)
     if resource == "cpu":
         return f"{left / 1000:.1f}"
     return f"{left / (1 << 30):.1f}Gi" if resource == "memory" else str(left)

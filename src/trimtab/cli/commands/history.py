@@ -1,4 +1,4 @@
-"""`trimtab history`: list moves with cause, duration, outcome and budgets."""
+"""`trimtab history`: list moves with what began them, duration, outcome and budgets."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,20 @@ from trimtab.client.lookups import SHORT_NAMES, list_typed
 from trimtab.interpret.names import binding_name
 from trimtab.tables import format_table
 
-HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "REASON")
+HEADINGS = (
+    "STARTED",
+    "WORKLOAD",
+    "CAUSE",
+    "FROM",
+    "TO",
+    "REPLICAS",
+    "MODE",
+    "TOOK",
+    "OUTCOME",
+    "BUDGETS",
+    "WHY",
+    "RESULT",
+)
 
 BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
 
@@ -62,5 +75,6 @@ def move_row(move: Move) -> tuple[str, ...]:
         took,
         status.outcome or "in progress",
         " ".join(use.name for use in spec.budgets) or "-",
-        status.message or spec.message or "-",
+        spec.message or "-",
+        status.message or "-",
     )

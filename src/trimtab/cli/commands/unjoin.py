@@ -11,7 +11,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Work
-from trimtab.api.value import Condition
+from trimtab.api.value import Condition, Raw
 from trimtab.cli.commands.drain_cluster import (
     INTERRUPTED,
     DrainMarks,
@@ -34,7 +34,8 @@ from trimtab.controllers.movement.cluster_departure import BLOCKED, is_unbound
 from trimtab.controllers.well_known import CLUSTER_FINALIZER, DRAIN, FORCE_LEAVE, execution_namespace
 from trimtab.decide.gate import time_in_refusal
 from trimtab.errors import ApiError, InputError, NotFound
-from trimtab.members.join import delete_credentials, unjoin
+from trimtab.members.join import SECRETS, delete_credentials, release_member, unjoin
+from trimtab.members.member_client import client_from_secret
 
 POLL_SECONDS = 0.5
 ACKNOWLEDGE_SECONDS = 30.0
@@ -85,12 +86,39 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         code = await drain(host, name, options.timeout)
         if code:
             return code
+    secret = await find_secret(host, cluster)
     await unjoin(host, name)
     if options.wait:
         await wait_until_removed(host, name, options.timeout)
         await delete_credentials(host, name)
+        await release(host, cluster, secret)
     click.echo(f"cluster {name} {'removed' if options.wait else 'is being removed'}")
     return 0
+
+
+async def find_secret(host: Client, cluster: Cluster) -> Raw | None:
+    """The credentials of the cluster, read before its removal deletes them."""
+    ref = cluster.spec.secret_ref
+    try:
+        return await host.get(SECRETS, ref.namespace, ref.name) if ref is not None else None
+    except NotFound:
+        return None
+
+
+async def release(host: Client, cluster: Cluster, secret: Raw | None) -> None:
+    """Remove the mark in the member that this control plane holds it, so that another one may join it."""
+    member = client_from_secret(cluster, lambda *_: secret)
+    if member is None:
+        return
+    try:
+        await release_member(host, member)
+    except (ApiError, OSError, TimeoutError) as fault:
+        click.echo(
+            f"the member could not be told that it is free ({fault}); another control plane joins it with --take-over",
+            err=True,
+        )
+    finally:
+        await member.close()
 
 
 def needs_drain(cluster: Cluster) -> bool:

@@ -1,12 +1,15 @@
 """`trimtab up`: API server, controllers and a simulated fleet in one process."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 
 if TYPE_CHECKING:
     from trimtab.local_fleet import LocalFleet
@@ -59,6 +62,7 @@ spec:
 @click.option(NO_FLEET, is_flag=True, help="Start without simulated members.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@flow_control_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -73,6 +77,7 @@ def command(
     settings: tuple[str, ...],
     log_format: str,
     verbose: int,
+    **limits: int,
 ) -> None:
     """Serve the Kubernetes API, run every controller, and simulate a fleet of member clusters.
 
@@ -85,7 +90,7 @@ def command(
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
-    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings))))
+    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings), flow_limits(**limits))))
 
 
 def plan_from_options(
@@ -113,13 +118,21 @@ async def serve(fleet: "LocalFleet") -> None:
     try:
         await fleet.open()
         click.echo(address_text(fleet))
-        if not example.exists():
-            example.write_text(EXAMPLE)
+        write_example(example)
         await fleet.start()
         click.echo(welcome_text(fleet.members, example))
         await stopped.wait()
     finally:
         await fleet.stop()
+
+
+def write_example(path: Path) -> None:
+    """Write the example unless it is there; without room on the disk there is none."""
+    from trimtab.store.files import replace_file  # noqa: PLC0415
+
+    if not path.exists():
+        with contextlib.suppress(OSError):
+            replace_file(path, EXAMPLE.encode(), mode=0o644)
 
 
 def address_text(fleet: "LocalFleet") -> str:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputError
@@ -21,7 +20,7 @@ def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def with_client(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[T]]) -> T:
+def with_client(kubeconfig: str, context: str, work: Callable[[KubeClient], Awaitable[T]]) -> T:
     """Run `work` with a client of the API server, and close the client afterwards."""
 
     async def main() -> T:

@@ -9,6 +9,7 @@ from trimtab.api.kinds.cluster import (
     APIEnablement,
     Cluster,
     ClusterStatus,
+    FreeNodes,
     NodeSummary,
     ResourceSummary,
     Taint,
@@ -50,10 +51,19 @@ class Probe(NamedTuple):
     """Discovery succeeded for every group."""
     nodes: NodeSummary | None = None
     resources: ResourceSummary | None = None
+    free_nodes: FreeNodes | None = None
+    """None where capacity does not come from nodes."""
     reachable: bool = True
     """Credentials could be loaded and a client could be created."""
     unschedulable_pods: tuple[Any, ...] = ()
     """Pods that no node can run (`unschedulable_replicas.UnschedulablePod`)."""
+    steady_at: datetime | None = None
+    """The same time on the clock for durations; None where the caller has only one clock."""
+
+    @property
+    def measured_at(self) -> datetime:
+        """The time for comparing two probes."""
+        return self.steady_at or self.at
 
 
 class Streak(NamedTuple):
@@ -166,10 +176,10 @@ def status_after_probe(cluster: Cluster, view: View) -> tuple[ClusterStatus, Str
     published = find_condition(cluster.status.conditions, "Ready")
     if published is not None and published.status != probed.status:
         if streak is None or streak.status != probed.status:
-            streak = Streak(probed.status, probe.at)
+            streak = Streak(probed.status, probe.measured_at)
         name = "cluster-success-threshold" if probed.status == "True" else "cluster-failure-threshold"
         threshold = timedelta(seconds=float(setting(view, name)))
-        if probe.at - streak.since < threshold:
+        if probe.measured_at - streak.since < threshold:
             return cluster.status, streak
     status = cluster.status.but(conditions=with_condition(cluster.status.conditions, probed))
     if probed.status == "True":
@@ -219,6 +229,7 @@ def with_collected_status(status: ClusterStatus, probe: Probe) -> ClusterStatus:
         api_enablements=probe.enablements,
         node_summary=probe.nodes,
         resource_summary=probe.resources,
+        free_nodes=probe.free_nodes,
         conditions=with_condition(status.conditions, complete),
     )
 
@@ -229,11 +240,11 @@ def status_when_silent(cluster: Cluster, view: View) -> ClusterStatus | None:
     published = find_condition(cluster.status.conditions, "Ready")
     if last_report is None:
         created = cluster.metadata.creation_timestamp or view.now
-        if view.now - created < timedelta(seconds=float(setting(view, "cluster-startup-grace-period"))):
+        if timedelta() <= view.now - created < timedelta(seconds=float(setting(view, "cluster-startup-grace-period"))):
             return None
         reason, message = "ClusterStatusNeverUpdated", "Clusterstatus controller never posted cluster status."
     else:
-        if view.now - last_report < timedelta(seconds=float(setting(view, "cluster-monitor-grace-period"))):
+        if view.steady_now - last_report < timedelta(seconds=float(setting(view, "cluster-monitor-grace-period"))):
             return None
         reason, message = "ClusterStatusUnknown", "Clusterstatus controller stopped posting cluster status."
     if published is not None and published.status == "Unknown":

@@ -21,6 +21,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Effect, RequeueAfter, View, controller
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import reason_of_failover
 from trimtab.controllers.movement.placement_preview import preview_placement
 from trimtab.controllers.movement.taint_eviction import (
     PURGE_MODE_ALIASES,
@@ -273,7 +274,14 @@ def plan_evictions(
             plan.refused.append((cluster, obstacle))
             continue
         task = next(t for t in candidate.spec.graceful_eviction_tasks if t.from_cluster == cluster)
-        plan.evictions.append(Eviction(cluster, task, preview))
+        timer = next((t for t in binding.status.unhealthy_clusters if t.cluster_name == cluster), None)
+        reason = reason_of_failover(
+            binding_moves.status_by_cluster(binding).get(cluster),
+            cluster,
+            timer.since if timer is not None else None,
+            toleration_seconds(rules, view),
+        )
+        plan.evictions.append(Eviction(cluster, task, preview, reason))
         plan = plan._replace(after=candidate)
         if view.profile.failover_one_cluster_at_a_time:
             break
@@ -314,7 +322,7 @@ def failover_effects(binding: Binding, after: Binding, evictions: Sequence[Evict
         spec=binding.spec.but(active_eviction_history=after.spec.active_eviction_history),
         status=binding.status.but(unhealthy_clusters=after.status.unhealthy_clusters, rollout=after.status.rollout),
     )
-    yield from eviction_effects(binding, marked, evictions, "ApplicationFailover", view)
+    yield from eviction_effects(binding, marked, evictions, view)
 
 
 def with_failover_eviction(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:

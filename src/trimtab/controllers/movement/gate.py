@@ -34,7 +34,7 @@ stopped. Involuntary causes (taint evictions and application failover) do not pa
 lost or about to be, and waiting for a budget would only delay the repair.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_move
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import (
@@ -80,6 +81,8 @@ class GateResult(NamedTuple):
     holds: tuple[HeldReplicas, ...]
     replacement: StateBeforeMove | None
     refusal: GateRefusal | None
+    cause: str
+    """The cause of the first move."""
 
     @property
     def is_complete(self) -> bool:
@@ -118,19 +121,21 @@ def apply_gate(
         admitted = Admitted((), GateRefusal("LastCopy", "no other cluster has a ready copy"))
     continued = [transfer for transfer in planned if transfer.source in running]
     shares = apply_transfers(before, after, (*continued, *admitted.transfers))
-    holds = holds_of(binding, before, shares, cause, options, view) if first else ()
+    reasons = {
+        name: reason_of_move(binding, name, cause, decision, view)
+        for name, replicas in before.items()
+        if replicas > after.get(name, 0) or name not in after
+    }
+    holds = holds_of(binding, before, shares, reasons, options, view) if first else ()
     busy_budgets.update(map(key_of, budgets))
     return GateResult(
-        tuple(charged_budget(binding, budget, admitted, cause, view) for budget in budgets if admitted.transfers),
-        tuple(
-            move_log_entries(
-                binding, admitted, binding_moves.MoveCause(cause, SOURCE, mode, budgets=tuple(budgets)), view
-            )
-        ),
+        tuple(charged_budget(binding, budget, admitted, reasons, view) for budget in budgets if admitted.transfers),
+        tuple(move_log_entries(binding, admitted, reasons, mode, budgets, view)),
         binding_moves.targets_of(shares, decision.targets, binding.spec.clusters),
         holds,
         replacement_of(binding, view) if holds else None,
         admitted.refusal,
+        next((reason.cause for reason in reasons.values()), cause),
     )
 
 
@@ -171,7 +176,12 @@ def removes_last_copy(binding: Binding, planned: list[Transfer], view: View) -> 
 
 
 def holds_of(
-    binding: Binding, before: dict[str, int], shares: dict[str, int], cause: str, options: MoveOptions, view: View
+    binding: Binding,
+    before: dict[str, int],
+    shares: dict[str, int],
+    reasons: Mapping[str, MoveReason],
+    options: MoveOptions,
+    view: View,
 ) -> tuple[HeldReplicas, ...]:
     """One hold for each cluster that loses replicas."""
     known = {hold.cluster: hold for hold in binding.status.holds}
@@ -180,7 +190,7 @@ def holds_of(
         leaving = replicas - shares.get(name, 0)
         if leaving > 0 or name not in shares:
             until = view.now + timedelta(seconds=options.timeout_seconds)
-            fresh = HeldReplicas(cluster=name, since=view.now, until=until, reason=cause)
+            fresh = HeldReplicas(cluster=name, since=view.now, until=until, reason=reasons[name].cause)
             holds.append(known.get(name, fresh).but(replicas=leaving))
     return tuple(holds)
 
@@ -197,28 +207,36 @@ def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
 
 
 def charged_budget(
-    binding: Binding, budget: DisruptionBudget, admitted: Admitted, cause: str, view: View
+    binding: Binding, budget: DisruptionBudget, admitted: Admitted, reasons: Mapping[str, MoveReason], view: View
 ) -> DisruptionBudget:
     entries = [
-        binding_moves.in_flight_entry(binding, transfer, cause, SOURCE, view.now) for transfer in admitted.transfers
+        binding_moves.in_flight_entry(binding, transfer, reasons[transfer.source].cause, SOURCE, view.now)
+        for transfer in admitted.transfers
     ]
     return charge_budget(budget, entries, view.now)
 
 
 def move_log_entries(
-    binding: Binding, admitted: Admitted, cause: binding_moves.MoveCause, view: View
+    binding: Binding,
+    admitted: Admitted,
+    reasons: Mapping[str, MoveReason],
+    mode: str,
+    budgets: Sequence[DisruptionBudget],
+    view: View,
 ) -> Iterator[Effect]:
     for transfer in admitted.transfers:
+        reason = reasons[transfer.source]
+        cause = binding_moves.MoveCause(reason.cause, SOURCE, mode, reason.message, tuple(budgets))
         move = binding_moves.move_of_binding(binding, transfer, cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
 
 
-def move_started_events(binding: Binding, result: GateResult, cause: str) -> Iterator[RecordEvent]:
+def move_started_events(binding: Binding, result: GateResult) -> Iterator[RecordEvent]:
     """One event for each new hold."""
     for hold in result.holds:
         if hold not in binding.status.holds:
-            text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({cause})."
+            text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({hold.reason})."
             yield RecordEvent(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
 
 

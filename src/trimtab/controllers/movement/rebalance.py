@@ -33,6 +33,8 @@ TERMINAL_PHASES = ("Done", "NoChange", "Failed", "Cancelled")
 """Terminal phases."""
 ACTIVE_PHASES = ("Moving", "Blocked")
 LOOK_BACK = timedelta(days=1)
+CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
+"""The resolution of a schedule: a time that has just passed is found, an earlier one is not repeated."""
 """How far back missed schedule times are searched: a schedule may have a time every minute."""
 
 
@@ -107,6 +109,8 @@ def last_due_time(job: WorkloadRebalancer, view: View) -> datetime | None:
     """The last schedule time since the last run finished; None while the next one is in the future."""
     ends = (job.metadata.creation_timestamp, job.status.last_schedule_time, job.status.finish_time)
     since = max((end for end in ends if end is not None), default=view.now)
+    if since > view.now:
+        since = view.now - CLOCK_SET_BACK_WINDOW  # the clock was set back: the schedule goes on from here
     first = next(run_times(job, since), None)
     if first is None or first > view.now:
         return None

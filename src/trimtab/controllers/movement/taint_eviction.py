@@ -33,6 +33,7 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import MoveReason, mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
@@ -152,16 +153,14 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
         return EvictionAttempt((*before, *skipped), RETRY_SECONDS)
     slot = eviction_slot(binding, cluster, view)
     last = RememberInProcess("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
-    if slot > view.now:
+    if slot > view.steady_now:
         booked = RememberInProcess("eviction slot", well_known.ref_of(binding), slot)
-        return EvictionAttempt((*before, last, booked), (slot - view.now).total_seconds())
+        return EvictionAttempt((*before, last, booked), (slot - view.steady_now).total_seconds())
     released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
     if preview is None:
         return EvictionAttempt((*before, last, released, with_eviction_task(binding, cluster.name, task)))
-    evictions = (Eviction(cluster.name, task, preview),)
-    return EvictionAttempt(
-        (*before, last, released, *eviction_effects(binding, binding, evictions, "ClusterFailover", view))
-    )
+    evictions = (Eviction(cluster.name, task, preview, reason_of_taints(cluster, no_execute_taints(cluster))),)
+    return EvictionAttempt((*before, last, released, *eviction_effects(binding, binding, evictions, view)))
 
 
 def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
@@ -203,8 +202,8 @@ def eviction_slot(binding: Binding, cluster: Cluster, view: View) -> datetime:
     rate = eviction_rate(view) * eviction_rate_factor(cluster, view)
     last: datetime | None = view.recall("eviction slot", "last")
     if last is None or rate <= 0:
-        return view.now
-    return max(view.now, last + timedelta(seconds=1 / rate))
+        return view.steady_now
+    return max(view.steady_now, last + timedelta(seconds=1 / rate))
 
 
 def eviction_rate(view: View) -> float:
@@ -225,7 +224,7 @@ def eviction_rate_factor(cluster: Cluster, view: View) -> float:
         return 1.0
     last_storm: datetime | None = view.recall("storm", "last")
     if has_more_not_ready_than(storm_settings(view).stop_above, view) or (
-        last_storm is not None and view.now - last_storm < STORM_COOLDOWN
+        last_storm is not None and view.steady_now - last_storm < STORM_COOLDOWN
     ):
         return 0.0
     return SLOW_RATE_FACTOR if has_more_not_ready_than(storm_settings(view).slow_above, view) else 1.0
@@ -252,7 +251,7 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
     if has_more_not_ready_than(storm_settings(view).stop_above, view):
-        yield RememberInProcess("storm", "last", view.now)
+        yield RememberInProcess("storm", "last", view.steady_now)
     reason = "EvictionSlowed" if rate_factor else "EvictionStopped"
     outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
     if view.recall("storm", cluster.name) == outage:
@@ -290,17 +289,16 @@ class Eviction(NamedTuple):
     cluster: str
     task: GracefulEvictionTask
     preview: PlacementPreview
+    reason: MoveReason
 
 
-def eviction_effects(
-    current: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View
-) -> Iterator[Effect]:
+def eviction_effects(current: Binding, binding: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
     """Write the Move objects, then the previous placement in the status, then all evictions in one write.
 
     `current` is the stored binding, `binding` the same with what else changes together with the evictions.
     """
-    for cluster, task, preview in evictions:
-        move_cause = binding_moves.MoveCause(cause, task.producer, message=task.message or task.reason)
+    for cluster, task, preview, reason in evictions:
+        move_cause = binding_moves.MoveCause(reason.cause, task.producer, mode_of_eviction(task), reason.message)
         move = binding_moves.move_of_binding(binding, transfer_out_of(binding, cluster, preview), move_cause, view.now)
         if view.get(type(move), move.namespace, move.name) is None:
             yield move
@@ -312,7 +310,7 @@ def eviction_effects(
     unstalled = binding_moves.with_stalled_condition(binding, "", "", view.now)
     after = unstalled.but(status=unstalled.status.but(previous_placement=previous.but(healthy_since=None)))
     announced = current.but(status=after.status)
-    for cluster, task, _ in evictions:
+    for cluster, task, _, _ in evictions:
         after = with_eviction_task(after, cluster, task)
     yield WriteSequence((announced, after))
 

@@ -56,7 +56,7 @@ def unschedulable_replicas(binding: ResourceBinding, view: View) -> Iterator[Eff
     if reduced == binding.spec.clusters:
         return
     yield binding.but(spec=binding.spec.but(clusters=reduced))
-    yield RememberInProcess("descheduled", well_known.ref_of(binding), view.now)
+    yield RememberInProcess("descheduled", well_known.ref_of(binding), view.steady_now)
     for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
         yield RecordEvent(about, "DescheduleBindingSucceed", format_descheduled(binding.spec.clusters, reduced), SOURCE)
 
@@ -80,7 +80,7 @@ def is_descheduled(binding: ResourceBinding, view: View) -> bool:
 
 def is_interval_over(binding: ResourceBinding, view: View) -> bool:
     last: datetime | None = view.recall("descheduled", well_known.ref_of(binding))
-    return last is None or view.now - last >= timedelta(seconds=INTERVAL_SECONDS)
+    return last is None or view.steady_now - last >= timedelta(seconds=INTERVAL_SECONDS)
 
 
 def without_unschedulable(binding: ResourceBinding, target: TargetCluster, view: View) -> TargetCluster:

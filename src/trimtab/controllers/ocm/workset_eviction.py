@@ -8,18 +8,20 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlightDisruption, Move, MovedObject
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
-from trimtab.api.value import Meta
+from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_unselected
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 
 SELECTION_CHANGED, DRAIN = "ScoreChange", "Drain"
-"""Causes: no placement selects the cluster any more, or the cluster is being emptied."""
+"""Causes: no placement selects the cluster any more, or the cluster is being emptied.
+Budgets select removals by them; the log names the cause of each."""
 BY = "trimtab-mover"
 LEAVING_SINCE_ANNOTATION = "trimtab.dev/unselected-since"
 """Annotation of a work: since when no placement of its set selects its cluster."""
@@ -184,10 +186,17 @@ def move_record(
         namespace=subject.namespace,
         name=subject.name,
     )
+    refs = tuple(Key("", subject.namespace, ref.name) for ref in subject.spec.placement_refs)
+    reason = (
+        MoveReason(DRAIN, f"the cluster {work.namespace} is being emptied")
+        if cause == DRAIN
+        else reason_of_unselected(work.namespace, refs, view)
+    )
     name = f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"
     metadata = Meta(namespace=subject.namespace, name=name[: binding_moves.MAX_NAME_LENGTH])
     to = tuple((one.namespace, 1) for one in replacement_works(subject, view))
-    why = binding_moves.MoveCause(cause, BY, "ReplacementFirst", budgets=tuple(budgets))
+    mode = "ReplacementFirst" if to else "AtOnce"
+    why = binding_moves.MoveCause(reason.cause, BY, mode, reason.message, tuple(budgets))
     return binding_moves.new_move(about, metadata, Transfer(work.namespace, 1, to), why, view.now)
 
 

@@ -1,6 +1,6 @@
 """Aggregates the status of a binding's Works into the binding, its FullyApplied condition and the template."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.schedule import is_scheduled_here
+from trimtab.controllers.propagation.template_status import aggregate_while_moving
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import InterpreterError, Operation
 
@@ -48,7 +49,8 @@ class PendingReport(NamedTuple):
         return scheduled is not None and self.since < scheduled
 
     def seconds_left(self, view: View) -> float:
-        return self.seconds - (view.now - self.since).total_seconds()
+        """A clock that was set, forward or back, ends the wait: the report may come early, but it does come."""
+        return self.seconds - abs((view.now - self.since).total_seconds())
 
 
 def binding_of_reported_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
@@ -289,14 +291,16 @@ def update_template_status(
         return
     if template["metadata"].get("uid") != ref.uid or binding.status.last_scheduled_time is None:
         return
-    leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
-    counted: list[Raw] = [
-        msgspec.to_builtins(item)
-        for item in items
-        if not (view.profile.template_status_excludes_evicting and item.cluster_name in leaving)
-    ]
+
+    def aggregate_items(counted: Sequence[Raw]) -> Raw:
+        return interpreter.aggregate(template, counted)
+
     try:
-        wanted = interpreter.aggregate(template, counted)
+        if view.profile.template_status_counts_leaving:
+            ready = {item.cluster_name for item in items if is_cluster_ready(item.cluster_name, view)}
+            wanted = aggregate_while_moving(binding, items, ready, aggregate_items)
+        else:
+            wanted = aggregate_items([msgspec.to_builtins(item) for item in items])
     except InterpreterError as fault:
         yield RecordEvent(ref, "AggregateStatusFailed", str(fault), source, "Warning")
         return

@@ -337,7 +337,7 @@ def access_checks(work: Work, cluster: Cluster) -> dict[int, CheckAccess]:
 def cached_access(check: CheckAccess, view: View) -> bool | None:
     """The result of the last access review; None when there is none or it has expired."""
     known: tuple[datetime, bool] | None = view.recall("allowed", check)
-    if known is None or (view.now - known[0]).total_seconds() >= ACCESS_CHECK_SECONDS:
+    if known is None or (view.steady_now - known[0]).total_seconds() >= ACCESS_CHECK_SECONDS:
         return None
     return known[1]
 
@@ -430,8 +430,8 @@ def read_only_delivery(
 ) -> Delivery:
     """A ReadOnly object: it may be unmanaged, and those are not watched, so it is fetched at intervals."""
     fetched: datetime | None = view.recall("looked", (cluster.name, ref))
-    if fetched is None or (view.now - fetched).total_seconds() >= READ_INTERVAL_SECONDS:
-        memory = RememberInProcess("looked", (cluster.name, ref), view.now)
+    if fetched is None or (view.steady_now - fetched).total_seconds() >= READ_INTERVAL_SECONDS:
+        memory = RememberInProcess("looked", (cluster.name, ref), view.steady_now)
         return Delivery(ref, manifest, None, None, "", memory, Fetch(cluster.name, ref))
     if isinstance(seen, NotFetched) or seen is None:
         problem = f"{ref.kind} {well_known.qualified_name(ref)} has update strategy ReadOnly but does not exist"

@@ -107,7 +107,11 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
         # A cluster that has just joined has no API enablements before its first status.
         or (eager and old.status.api_enablements != new.status.api_enablements)
     )
-    capacity_changed = eager and old is not None and old.status.resource_summary != new.status.resource_summary
+    capacity_changed = (
+        eager
+        and old is not None
+        and (old.status.resource_summary, old.status.free_nodes) != (new.status.resource_summary, new.status.free_nodes)
+    )
     if not redefined and not capacity_changed:
         return
     for binding in well_known.all_bindings(view):
@@ -467,11 +471,11 @@ def start_move(
     )
     refusal = begun.refusal
     if refusal is not None and not moved:
-        yield from report_stalled(binding, MOVE_BLOCKED, f"{intent.cause}: {refusal.message}", view)
+        yield from report_stalled(binding, MOVE_BLOCKED, f"{begun.cause}: {refusal.message}", view)
     else:
         placed = binding_moves.with_stalled_condition(placed, "", "", view.now)
         yield WriteSequence((held, placed)) if held.status != binding.status else placed
-        yield from move_started_events(binding, begun, intent.cause)
+        yield from move_started_events(binding, begun)
         if begun.is_complete:
             yield from decision_events(binding, decision)
     if refusal is not None and moved:

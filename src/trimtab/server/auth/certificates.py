@@ -3,7 +3,6 @@
 import importlib
 import logging
 import os
-import secrets
 import ssl
 import stat
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from trimtab.errors import InputError
 from trimtab.server.auth.validity import read_validity
+from trimtab.store.files import replace_file
 
 _SERVER_NAMES = (
     "kubernetes",
@@ -40,11 +40,7 @@ class CertificateAuthority(NamedTuple):
 
 def write_secret(path: Path, content: bytes) -> None:
     """Write a file atomically that only its owner can read."""
-    temporary = path.with_suffix(path.suffix + f".{secrets.token_hex(4)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    temporary.replace(path)
+    replace_file(path, content)
 
 
 def make_private(directory: Path, *patterns: str) -> None:

@@ -14,9 +14,14 @@ def _base64_file(path: Path) -> str:
 def write_kubeconfig(path: Path, authority: CertificateAuthority, servers: Mapping[str, str]) -> None:
     """Write a self-contained kubeconfig for the administrator that only its owner can read.
 
-    There is a context for each server, by its name; the first one is the current context.
+    There is a context for each server, by its name; the first one is the current context. A file that has this content
+    is not written again, so that a restart needs no room on the disk.
     """
-    write_secret(path, "".join(_kubeconfig_lines(authority, servers)).encode())
+    content = "".join(_kubeconfig_lines(authority, servers)).encode()
+    if path.exists() and path.read_bytes() == content:
+        path.chmod(0o600)
+    else:
+        write_secret(path, content)
 
 
 def _kubeconfig_lines(authority: CertificateAuthority, servers: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trimtab.errors import InputError
-from trimtab.server.auth.certificates import CertificateAuthority, write_secret
+from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.store.files import replacement_of, write_new_file
 
 _AUTHORITY_VALIDITY = timedelta(days=3650)
 _VALIDITY = timedelta(days=365)
@@ -116,5 +117,7 @@ def _save(
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_secret(key_path, text)
-    write_secret(certificate_path, certificate.public_bytes(serialization.Encoding.PEM))
+    # Both are on the disk before either replaces the old one: a full disk must not leave a key without its certificate.
+    with replacement_of(key_path) as new_key, replacement_of(certificate_path) as new_certificate:
+        write_new_file(new_key, text)
+        write_new_file(new_certificate, certificate.public_bytes(serialization.Encoding.PEM))

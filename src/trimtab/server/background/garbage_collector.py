@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trimtab.api.value import Raw
-from trimtab.errors import ApiError, Conflict, NotFound
+from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
@@ -89,6 +89,8 @@ class GarbageCollector:
 
     async def _process(self, tasks: list[CollectorTask]) -> list[CollectorTask]:
         """Process the tasks concurrently, so that they share commits; returns those to retry."""
+        if self._resource_store.store.fault is not None:
+            return tasks  # the store refuses writes, and finds out itself when it can write again
         # Nearly every dependent is new and has its owner: check that here, without a task for each.
         tasks = [task for task in tasks if task.action != "dependent" or self._deletion_options(task.key) is not None]
         done: list[bool] = []
@@ -200,7 +202,7 @@ class GarbageCollector:
             return await handler(task.key)
         except NotFound:
             return True
-        except Conflict:
+        except (Conflict, StorageFailed):  # the store logs its own failures
             return False
         except ApiError as fault:
             log.warning("garbage collection failed and will be retried", extra={"key": task.key, "why": fault.message})

@@ -57,7 +57,7 @@ class AccessReviews:
             return self._rules_status(user, spec)
         if kind == "SelfSubjectAccessReview":
             return self._access_status(spec, user, where)
-        extra = tuple((key, tuple(values)) for key, values in sorted((spec.get("extra") or {}).items()))
+        extra = tuple((key, tuple(values or ())) for key, values in sorted((spec.get("extra") or {}).items()))
         subject = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
         return self._access_status(spec, subject, where)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -11,10 +11,23 @@ import orjson
 from msgspec.structs import replace
 
 from trimtab.api.json_bounds import has_more_values
-from trimtab.api.limits import MAX_BODY_BYTES, MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
-from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError, TooLarge
+from trimtab.api.limits import MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
+from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError
 from trimtab.server import api_errors
+from trimtab.server.auth.authorize import Action
+from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
 from trimtab.server.http.dispatch import RequestHandler
+from trimtab.server.http.exchange import (
+    BODY_WITHOUT_SEAT,
+    NO_CONNECTION,
+    SEND_TIMEOUT_SECONDS,
+    ClientDisconnected,
+    Connection,
+    Exchange,
+    Receive,
+    Scope,
+    Send,
+)
 from trimtab.server.http.metrics import RequestMetrics
 from trimtab.server.request.body_worker import json_to_yaml
 from trimtab.server.request.messages import Request, Response, StreamingResponse
@@ -24,25 +37,13 @@ from trimtab.server.storage.uids import random_uid
 
 log = logging.getLogger("trimtab.server")
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
-_SEND_TIMEOUT_SECONDS = 60.0
-"""Seconds that a watcher may stop reading before its connection is closed."""
 _GZIP_MIN_BYTES = 128 * 1024
-_FLOW_CONTROL_HEADERS = (
-    (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
-    (b"x-kubernetes-pf-prioritylevel-uid", b"5b1f7c35-6b39-4b7a-8f6e-2f9d0a3c7e02"),
-)
 _PATH_LIMIT = 8 * 1024
 _ADDRESS_LIMIT = 64 * 1024
 """Bytes of path and query together: label selectors may be long."""
 _HEADERS_LIMIT = 64 * 1024
 _HEADER_COUNT_LIMIT = 1000
-_EMPTY_REQUEST = Request("GET", "/", {}, {})
-"""Stands for a request that was refused before it was parsed; never changed."""
 _EXTRA_PREFIX = "impersonate-extra-"
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 
@@ -54,6 +55,8 @@ class AsgiApplication:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
+        self.flow_control: FlowController | None = None
+        """Limits the requests of all callers; None in servers that only this process uses."""
 
     def end_streams(self) -> None:
         """End every watch before the server stops."""
@@ -63,32 +66,83 @@ class AsgiApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request, started = _EMPTY_REQUEST, time.perf_counter()
+        request, refusal = _read_request(scope)
+        connection: Connection = scope.get("connection", NO_CONNECTION)
+        started = time.perf_counter()
+        exchange = Exchange(receive)
         try:
-            _check_size(scope)
-            request = _parse_request(scope)
-            _check_request(request, scope)
-            request.body = await _read_body(receive)
-            response = await self._handler.handle(request)
+            response = await self._respond(request, refusal, exchange, connection)
+            if isinstance(response, StreamingResponse):
+                response.chunks = exchange.paced(response.chunks)
+                exchange.end()
+                self.request_metrics.observe(scope["method"], 200, None)
+                await self._send_stream(response, request, scope, receive, send)
+            else:
+                self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
+                if wants_yaml(request) and _is_large_json(response):
+                    response = await self._as_yaml(response, request)
+                if request.method != "GET" and exchange.admission is not None:
+                    await exchange.admission.wait_to_answer()
+                await _send_response(response, request, send)
+                if connection.is_congested():
+                    await exchange.wait_until_sent(connection)
+        except ClientDisconnected:
+            return
+        finally:
+            exchange.end()
+
+    async def _respond(
+        self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
+    ) -> Response | StreamingResponse:
+        """The response to a request, also to one that fails."""
+        try:
+            complete = await exchange.read_body(BODY_WITHOUT_SEAT)
+            action = await self._admit(request, refusal, exchange, connection)
+            if not complete or connection.is_lost:
+                await exchange.read_rest(connection)
+            request.body = exchange.body()
+            return await self._handler.answer(request, action)
         except ApiError as error:
-            response = error_response(error, protobuf=request.protobuf_errors)
+            if isinstance(error, Rejected):
+                request.flow_headers = error.headers
+                connection.delay_reading(RETRY_SECONDS)
+            return error_response(error, protobuf=request.protobuf_errors)
+        except (asyncio.CancelledError, ClientDisconnected):
+            raise
         except RecursionError:
-            response = error_response(BadRequest("the request nests too deeply"), protobuf=request.protobuf_errors)
-        except _ClientDisconnected:
-            return  # nobody is left to respond to
+            return error_response(BadRequest("the request nests too deeply"), protobuf=request.protobuf_errors)
         except Exception:
             log.exception("request failed unexpectedly", extra={"path": request.path})
-            response = error_response(
+            return error_response(
                 InternalError("Internal error occurred: unexpected server failure; see the server log")
             )
-        if isinstance(response, StreamingResponse):
-            self.request_metrics.observe(scope["method"], 200, None)
-            await self._send_stream(response, request, scope, receive, send)
+
+    async def _admit(
+        self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
+    ) -> Action:
+        """Identify the caller and wait for a seat; returns what the request wants to do."""
+        flows = self.flow_control
+        try:
+            if refusal is not None:
+                raise refusal
+            action = self._handler.identify(request)
+        except ApiError:
+            if flows is not None:
+                await flows.pace()
+            raise
+        if flows is None:
+            return action
+        user = request.caller.user
+        flow = flows.classify(user, action)
+        if flows.is_exempt(flow):
+            connection.owner = None
+            admission = flows.admit_exempt(flow)
         else:
-            self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
-            if wants_yaml(request) and _is_large_json(response):
-                response = await self._as_yaml(response, request)
-            await _send_response(response, request, send)
+            connection.owner = user.name
+            admission = await flows.admit(flow, self._handler.estimate_seats(request, action))
+        exchange.admission = admission
+        request.flow_headers = admission.headers
+        return action
 
     async def _as_yaml(self, response: Response, request: Request) -> Response:
         """A large response as YAML, which takes too long to write here."""
@@ -147,10 +201,6 @@ def _check_size(scope: Scope) -> None:
         )
 
 
-class _ClientDisconnected(Exception):
-    """The client disconnected before its request was complete."""
-
-
 def _has_too_many_parameters(scope: Scope) -> bool:
     return bool(scope["query_string"].count(b"&") >= MAX_QUERY_PARAMETERS)
 
@@ -161,6 +211,20 @@ def _check_request(request: Request, scope: Scope) -> None:
     if why := accept_error(request.headers.get("accept", "")):
         request.headers["accept"] = JSON  # for the answer
         raise BadRequest(why)
+
+
+def _read_request(scope: Scope) -> tuple[Request, ApiError | None]:
+    """The request, and why it is refused before anything is done with it."""
+    try:
+        _check_size(scope)
+    except ApiError as error:
+        return Request("GET", "/", {}, {}), error
+    request = _parse_request(scope)
+    try:
+        _check_request(request, scope)
+    except ApiError as error:
+        return request, error
+    return request, None
 
 
 def _parse_request(scope: Scope) -> Request:
@@ -202,23 +266,6 @@ def _server_address(scope: Scope) -> str:
     return f"{server[0]}:{server[1]}" if server else ""
 
 
-async def _read_body(receive: Receive) -> bytes:
-    """Read the whole body up to the size limit; the listener limits the time."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _ClientDisconnected
-        part = message.get("body", b"")
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts) if len(parts) > 1 else part
-
-
 def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
     status = api_errors.status_of(error)
     response = protobuf_response(error.code, status) if protobuf else Response(error.code, orjson.dumps(status))
@@ -230,7 +277,7 @@ def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
 
 
 def _common_headers(response: Response | StreamingResponse, request: Request) -> list[tuple[bytes, bytes]]:
-    headers = [(b"audit-id", random_uid().encode()), *_FLOW_CONTROL_HEADERS, *response.headers]
+    headers = [(b"audit-id", random_uid().encode()), *request.flow_headers, *response.headers]
     if not any(name == b"cache-control" for name, _ in response.headers):
         headers.append(_NO_CACHE)
     if response.media_type:
@@ -286,7 +333,7 @@ async def _send_response(response: Response, request: Request, send: Send) -> No
 
 async def _send_chunks(response: StreamingResponse, send: Send, is_congested: Callable[[], bool]) -> None:
     async for chunk in response.chunks:
-        async with asyncio.timeout(_SEND_TIMEOUT_SECONDS if is_congested() else None):
+        async with asyncio.timeout(SEND_TIMEOUT_SECONDS if is_congested() else None):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 

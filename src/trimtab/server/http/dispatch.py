@@ -35,6 +35,10 @@ from trimtab.server.request.typed_bodies import read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
+LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+"""Subresources whose requests may last long and take no seat; watches take one only while they start."""
+OBJECTS_PER_SEAT = 100
+MOST_SEATS = 10
 ExternalHandler = Callable[[Request, str], Awaitable[Response | StreamingResponse]]
 
 _COLLECTION_VERBS = {"list", "watch", "deletecollection"}
@@ -67,15 +71,45 @@ class RequestHandler:
         """Handlers of subresources that other servers provide, such as `clusters.cluster.karmada.io/proxy`."""
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
+        """Answer a request of this process, or one that was forwarded; these need no seat."""
+        return await self.answer(request, self.identify(request))
+
+    def identify(self, request: Request) -> Action:
+        """Set the caller of the request, who may be impersonated; returns what it wants to do."""
         user = self._authenticator.authenticate(request.headers.get("authorization", ""), request.certificate_user)
         agent = request.headers.get("user-agent", "").partition("/")[0] or "unknown"
-        target = parse_path(request.path)
+        target = request.target = parse_path(request.path)
         request.caller = Caller(user, agent)
         if wants_impersonation(request):
             request.caller.user = self._impersonated_user(request, user, target)
         if target is None or not target.resource:
-            return self._handle_nonresource(request, target)
-        return await self._handle_resource(request, target)
+            return Action(request.method.lower(), path=request.path)
+        return _action_for(
+            verb_of(request.method, target, request.query) or request.method.lower(), target, request.query
+        )
+
+    def estimate_seats(self, request: Request, action: Action) -> int:
+        """The seats of a request: more for a list of many objects, none for a long-running one."""
+        if action.subresource in LONG_RUNNING:
+            return 0
+        if action.verb not in {"list", "deletecollection"}:
+            return 1
+        target = request.target
+        served = target and self._resource_store.catalogue.find(target.group, target.version, target.resource)
+        if not served:
+            return 1
+        count = self._resource_store.store.count(served.collection_prefix(action.namespace))
+        limit = request.query.get("limit", "")
+        if limit.isdecimal() and len(limit) < 10 and int(limit):
+            count = min(count, int(limit))
+        return max(1, min(MOST_SEATS, count // OBJECTS_PER_SEAT))
+
+    async def answer(self, request: Request, action: Action) -> Response | StreamingResponse:
+        """Answer an identified request."""
+        target = request.target
+        if target is None or not target.resource:
+            return self._handle_nonresource(request, target, action)
+        return await self._handle_resource(request, target, action)
 
     def _impersonated_user(self, request: Request, user: User, target: RequestInfo | None) -> User:
         if not may_impersonate(self._authorizer, user, request):
@@ -92,8 +126,9 @@ class RequestHandler:
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
 
-    def _handle_nonresource(self, request: Request, target: RequestInfo | None) -> Response:
-        action = Action(request.method.lower(), path=request.path)
+    def _handle_nonresource(
+        self, request: Request, target: RequestInfo | None, action: Action
+    ) -> Response | StreamingResponse:
         page_action = self._nonresource_paths.page_action(request)
         if not any(
             self._authorizer.allows(request.caller.user, candidate)
@@ -103,13 +138,14 @@ class RequestHandler:
             raise Forbidden(f"forbidden: {denial_message(request.caller.user, page_action or action)}", details=True)
         return self._nonresource_paths.handle(request, target)
 
-    async def _handle_resource(self, request: Request, target: RequestInfo) -> Response | StreamingResponse:
+    async def _handle_resource(
+        self, request: Request, target: RequestInfo, action: Action
+    ) -> Response | StreamingResponse:
         served = self._resource_store.catalogue.find(target.group, target.version, target.resource)
         request.protobuf_errors = (
             served is not None and not served.json_only and prefers_protobuf(request.headers.get("accept", ""))
         )
         verb = verb_of(request.method, target, request.query)
-        action = _action_for(verb or request.method.lower(), target, request.query)
         if not self._authorizer.allows(request.caller.user, action):
             raise self._forbidden_error(request.caller.user, action)
         request.caller.verb = verb

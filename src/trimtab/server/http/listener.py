@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 import socket
 import ssl
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from trimtab.errors import InputError
 from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.server.http.acceptor import Acceptor
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -34,18 +36,50 @@ class ServerProtocol(HttpToolsProtocol):
         self.headers_complete = False
         self.request_complete = False
         """Whether the data received so far is a complete request."""
-        self.timeout_handle: asyncio.TimerHandle | None = None
+        self.is_lost = False
+        self.owner: str | None = ""
+        """The user of the last request; None when it is exempt from flow control, empty before the first request."""
+        self._reading_delay = 0.0
+        self.timeout_handle: asyncio.TimerHandle | None = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope["certificate_user"] = self.certificate_user
-        scope["is_congested"] = self._is_congested
+        scope["is_congested"] = self.is_congested
+        scope["connection"] = self
         self.headers_complete = self.request_complete = False
 
-    def _is_congested(self) -> bool:
+    def is_congested(self) -> bool:
         """Whether sending would wait for the client to read."""
         return self.flow.write_paused
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in progress."""
+        return self.cycle is None or self.cycle.response_complete
+
+    async def wait_until_sent(self) -> None:
+        await self.flow.drain()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def delay_reading(self, seconds: float) -> None:
+        """Read the next request only this long after the response: for clients that do not wait as they are told."""
+        self._reading_delay = seconds
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._reading_delay and not self.transport.is_closing():
+            self.flow.pause_reading()
+            spread = 1.0 + random.random()  # noqa: S311 - so that those rejected together do not return together
+            self.loop.call_later(self._reading_delay * spread, self._resume_reading)
+        self._reading_delay = 0.0
+
+    def _resume_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def on_headers_complete(self) -> None:
         self.headers_complete, self.header_size = True, 0
@@ -58,6 +92,7 @@ class ServerProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
         self._cancel_timeout()
         super().connection_lost(exc)
 
@@ -82,12 +117,27 @@ class ServerProtocol(HttpToolsProtocol):
             self.timeout_handle = self.loop.call_later(timeout, self.transport.close)
 
 
-class _SignalFreeServer(uvicorn.Server):
-    """A uvicorn server that leaves signal handling to the command."""
+class _AcceptingServer(uvicorn.Server):
+    """A uvicorn server that accepts connections itself and leaves signal handling to the command."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets is not None
+        await self.lifespan.startup()
+        self.servers = []
+        self._acceptor = Acceptor(sockets[0], self._new_protocol, self.config.ssl, self.server_state.connections)
+        self._acceptor.start()
+        self.started = True
+
+    def _new_protocol(self) -> ServerProtocol:
+        return ServerProtocol(self.config, self.server_state, self.lifespan.state)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._acceptor.stop()
+        await super().shutdown(sockets)
 
 
 class Listener:
@@ -126,7 +176,7 @@ class Listener:
         )
         config.load()
         self._tls = config.ssl = make_tls_context(authority) if authority is not None else None
-        self._server = _SignalFreeServer(config)
+        self._server = _AcceptingServer(config)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

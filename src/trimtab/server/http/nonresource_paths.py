@@ -10,7 +10,7 @@ from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
 from trimtab.server.discovery.discovery import AGGREGATED, Discovery
 from trimtab.server.discovery.openapi import OpenApi
-from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, PROTOBUF, parse_accept
 from trimtab.server.request.protobuf_responses import encode_discovery
 from trimtab.server.request.routes import RequestInfo
@@ -30,7 +30,10 @@ VERSION: Raw = {
 }
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _HEALTH = {"healthz", "livez", "readyz"}
-HealthCheck = Callable[[], bool]
+HealthCheck = Callable[[], str]
+"""Returns why a check fails, empty if it passes. The text is shown to everybody: no paths, no names."""
+_ONLY_FOR_READINESS = {"etcd"}
+"""Checks that a restart of the process does not help: a probe of liveness must not see them fail."""
 
 
 def text_response(code: int, body: str) -> Response:
@@ -53,12 +56,12 @@ class NonResourcePaths:
         self._openapi = openapi
         self._health_checks = health_checks
         self._metrics = metrics
-        self.pages: dict[str, Callable[[Request], Response]] = {}
+        self.pages: dict[str, Callable[[Request], Response | StreamingResponse]] = {}
         """Further pages by the first segment of their path, added by programs that embed the server."""
         self.page_actions: dict[str, Callable[[Request], Action | None]] = {}
         """Resource actions of these pages: a user with the action may read the page, as may one with the path."""
 
-    def handle(self, request: Request, target: RequestInfo | None) -> Response:
+    def handle(self, request: Request, target: RequestInfo | None) -> Response | StreamingResponse:
         path = request.path.rstrip("/")
         first = path.split("/")[1] if path.startswith("/") else path  # `OPTIONS *` has a target without a slash
         if first in _HEALTH and request.method in {"GET", "HEAD"}:
@@ -68,6 +71,8 @@ class NonResourcePaths:
         if request.method != "GET":
             raise api_errors.no_such_method()
         if first == "version":
+            if request.without_body:
+                raise api_errors.no_such_method()  # as kube-apiserver, whose page knows GET only
             return Response(200, orjson.dumps(VERSION))
         if first in {"api", "apis"}:
             return self._discovery_response(request, path, target)
@@ -126,24 +131,26 @@ class NonResourcePaths:
 
     def _health_response(self, request: Request, path: str) -> Response:
         kind, _, single = path.strip("/").partition("/")
+        ignored = _ONLY_FOR_READINESS if kind != "readyz" else set[str]()
         if single:
             check = self._health_checks.get(single)
             if check is None:
                 return text_response(404, "404 page not found\n")
-            return (
-                text_response(200, "ok") if check() else text_response(500, f"internal server error: {single} failed\n")
-            )
+            if single in ignored or not (reason := check()):
+                return text_response(200, "ok")
+            return text_response(500, f"internal server error: {single} failed: {reason}\n")
         excluded = [value for key, value in request.query.items() if key == "exclude"]
-        results = {name: name in excluded or check() for name, check in self._health_checks.items()}
-        passed = all(results.values())
+        skipped = ignored.union(excluded)
+        results = {name: "" if name in skipped else check() for name, check in self._health_checks.items()}
+        passed = not any(results.values())
         if passed and "verbose" not in request.query:
             return text_response(200, "ok")
-        lines = [_health_line(name, good, name in excluded) for name, good in results.items()]
+        lines = [_health_line(name, reason, name in excluded) for name, reason in results.items()]
         ending = "passed" if passed else "failed"
         return text_response(200 if passed else 500, "".join(lines) + f"{kind} check {ending}\n")
 
 
-def _health_line(name: str, passed: bool, excluded: bool) -> str:
+def _health_line(name: str, reason: str, excluded: bool) -> str:
     if excluded:
         return f"[+]{name} excluded: ok\n"
-    return f"[+]{name} ok\n" if passed else f"[-]{name} failed: reason withheld\n"
+    return f"[-]{name} failed: {reason}\n" if reason else f"[+]{name} ok\n"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from trimtab.server.http.asgi import Receive, Scope, Send
+from trimtab.server.http.exchange import Receive, Scope, Send
 
 ProbePage = Callable[[], tuple[int, str]]
 """Returns the current status code and text of a page."""

@@ -257,6 +257,33 @@ def _cluster_cells(obj: Raw, now: datetime) -> list[Any]:
     ]
 
 
+def _flow_schema_cells(obj: Raw, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    conditions = value_at(obj, "status", "conditions") or ()
+    dangling = next((one.get("status", "") for one in conditions if one.get("type") == "Dangling"), "?")
+    return [
+        object_name(obj),
+        value_at(spec, "priorityLevelConfiguration", "name") or NONE,
+        str(spec.get("matchingPrecedence", 0)),
+        value_at(spec, "distinguisherMethod", "type") or NONE,
+        object_age(obj, now),
+        dangling,
+    ]
+
+
+def _priority_level_cells(obj: Raw, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    part = spec.get("limited") or spec.get("exempt") or {}
+    queuing = value_at(spec, "limited", "limitResponse", "queuing") or {}
+    return [
+        object_name(obj),
+        spec.get("type", ""),
+        str(part.get("nominalConcurrencyShares", NONE)),
+        *(str(queuing.get(key, NONE)) for key in ("queues", "handSize", "queueLengthLimit")),
+        object_age(obj, now),
+    ]
+
+
 _ROLE_BINDINGS = ColumnSet(parse_headers("Name|Role|Age|Users*|Groups*|ServiceAccounts*"), _role_binding_cells)
 _CREATION_TIME = ColumnSet(parse_headers("Name|Created At@"), _creation_cells)
 _WEBHOOKS = ColumnSet(parse_headers("Name|Webhooks#|Age"), _webhook_cells)
@@ -279,6 +306,12 @@ BUILTIN_COLUMNS: dict[str, ColumnSet] = {
     ),
     "priorityclasses.scheduling.k8s.io": ColumnSet(
         parse_headers("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class_cells
+    ),
+    "flowschemas.flowcontrol.apiserver.k8s.io": ColumnSet(
+        parse_headers("Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL"), _flow_schema_cells
+    ),
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": ColumnSet(
+        parse_headers("Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age"), _priority_level_cells
     ),
     "customresourcedefinitions.apiextensions.k8s.io": ColumnSet(
         parse_headers("Name|Scope|Versions|Created At@|Group*|Kind*|ShortNames*|Established?*"), _crd_cells

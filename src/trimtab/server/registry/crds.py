@@ -10,7 +10,7 @@ from trimtab.api.schema.structural_check import RuleCheck, definition_causes
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
-from trimtab.errors import ApiError, Cause, NotFound
+from trimtab.errors import ApiError, Cause, NotFound, StorageFailed
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import CRD_FINALIZER
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
@@ -95,8 +95,8 @@ class CrdController:
         self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._object_schema = object_schema
         self._generations: dict[str, int] = {}
-        self._terminating: set[str] = set()
-        """Keys of CRDs in deletion that still have objects."""
+        self._retried_keys: set[str] = set()
+        """Keys of CRDs in deletion that still have objects, or whose status could not be written."""
 
     @property
     def _crd_resource(self) -> ServedResource:
@@ -133,8 +133,8 @@ class CrdController:
         for entry in store.list(PREFIX).entries:
             await self._try_reconcile(entry.key)
         while True:
-            events = await watch.next(_RETRY_SECONDS if self._terminating else None)
-            for key in tuple(self._terminating):
+            events = await watch.next(_RETRY_SECONDS if self._retried_keys else None)
+            for key in tuple(self._retried_keys) if store.fault is None else ():
                 await self._try_reconcile(key)
             for key in dict.fromkeys(event.key for event in events):
                 if store.get(key) is None:
@@ -148,12 +148,14 @@ class CrdController:
     async def _try_reconcile(self, key: str) -> None:
         try:
             await self._reconcile(key)
+        except StorageFailed:
+            self._retried_keys.add(key)  # tried again soon; the store has logged why
         except ApiError as fault:
             log.warning("reconciling a CustomResourceDefinition failed", extra={"key": key, "why": fault.message})
 
     async def _reconcile(self, key: str) -> None:
         entry = self._resource_store.store.get(key)
-        self._terminating.discard(key)
+        self._retried_keys.discard(key)
         if entry is None:
             return
         obj = unpack(self._crd_resource, entry.value, entry.mod_revision)
@@ -235,7 +237,7 @@ class CrdController:
         if served is not None:
             await self._resource_store.delete_collection(ObjectPath(served), ListOptions(), DeleteOptions(), Caller())
             if self._resource_store.store.count(served.prefix):
-                self._terminating.add(f"{PREFIX}{name}")
+                self._retried_keys.add(f"{PREFIX}{name}")
                 return  # some objects wait for their finalizers
         rest = [finalizer for finalizer in finalizers if finalizer != CRD_FINALIZER]
         await self._update(name, {"metadata": {**obj["metadata"], "finalizers": rest}})

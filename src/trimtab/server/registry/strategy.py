@@ -20,6 +20,8 @@ _HAS_GENERATION = {
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "priorityclasses.scheduling.k8s.io",
+    "flowschemas.flowcontrol.apiserver.k8s.io",
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     "clusters.cluster.karmada.io",
 }
 """Built-in kinds that have a generation."""

@@ -6,6 +6,7 @@ import msgspec
 
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.request.negotiation import JSON
+from trimtab.server.request.routes import RequestInfo
 
 
 class Request(msgspec.Struct):
@@ -26,6 +27,10 @@ class Request(msgspec.Struct):
     """Whether an error is encoded as protobuf."""
     certificate_user: User | None = None
     server_address: str = ""
+    flow_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Response headers that name the flow schema and the priority level of the request."""
+    target: RequestInfo | None = None
+    """What the path names; set when the caller is identified."""
     caller: Caller = msgspec.field(default_factory=Caller)
 
 

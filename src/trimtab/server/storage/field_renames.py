@@ -1,17 +1,15 @@
-"""Converts stored objects whose fields, keys or values were renamed before the first release.
+"""Format 2 of stored objects: fields, keys and values that were renamed before the first release.
 
-A store written by an earlier build has the old names. Old fields are unknown to the schema now, so the next write would
-prune them; an old condition type would stay beside the new one. The server therefore renames them once, before it serves.
+A store of format 1 has the old names. Old fields are unknown to the schema now, so the next write would prune them; an
+old condition type would stay beside the new one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.store.store import Store
-from trimtab.store.txn import PutKey
 
 Renames = Mapping[tuple[str, ...], str]
 
@@ -72,24 +70,16 @@ _QUOTED_KEYS = {
 """Keys of objects and of managedFields; a value with the same text is not an annotation and is kept."""
 
 
-async def convert_renamed_fields(store: Store) -> None:
-    """Rename the old fields, keys and texts of all stored objects in one transaction."""
-    writes = list(_conversions(store))
-    if writes:
-        await store.commit(writes)
-
-
-def _conversions(store: Store) -> Iterator[PutKey]:
-    for entry in store.list("/registry/").entries:
-        value = _with_renamed_keys(entry.value)
-        for prefix, renames in RENAMED.items():
-            if entry.key.startswith(prefix):
-                value = _with_renamed_fields(value, renames)
-        for prefix, texts in RENAMED_TEXTS.items():
-            if entry.key.startswith(prefix):
-                value = _with_renamed_texts(value, texts)
-        if value != entry.value:
-            yield PutKey(entry.key, value, entry.mod_revision)
+def convert_to_format_2(key: str, value: bytes) -> bytes:
+    """The stored object with the new names; the same bytes if it has no old one."""
+    value = _with_renamed_keys(value)
+    for prefix, renames in RENAMED.items():
+        if key.startswith(prefix):
+            value = _with_renamed_fields(value, renames)
+    for prefix, texts in RENAMED_TEXTS.items():
+        if key.startswith(prefix):
+            value = _with_renamed_texts(value, texts)
+    return value
 
 
 def _with_renamed_keys(value: bytes) -> bytes:

@@ -19,6 +19,8 @@ from trimtab.simulate.workloads.owned_pods import (
 from trimtab.simulate.workloads.registry import workload
 
 JOBS_BY_OWNER = children_by_owner(Job)
+CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
+"""The resolution of a schedule: a time that has just passed is found, an earlier one is not repeated."""
 SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
@@ -55,6 +57,8 @@ def _last_missed_time(wanted: CronJob, raw: Raw, now: datetime) -> datetime | No
     """The latest time at which it should have run and did not."""
     last = (raw.get("status") or {}).get("lastScheduleTime")
     since = datetime.fromisoformat(last) if last else wanted.metadata.creation_timestamp or now
+    if since > now:
+        since = now - CLOCK_SET_BACK_WINDOW  # the clock was set back: the schedule goes on from here
     found = None
     for moment in _times_due(wanted, max(since, now - timedelta(hours=24))):
         if moment > now:

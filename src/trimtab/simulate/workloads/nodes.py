@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.node import Node, Taint
 from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, Trigger, View
+from trimtab.controllers.contract import Delete, Effect, Ensure, RememberInProcess, RequeueAfter, Trigger, View
 from trimtab.simulate.workloads.owned_pods import PODS_BY_NODE, raw_of
 from trimtab.simulate.workloads.registry import workload
 
@@ -22,6 +22,8 @@ PRESSURE_TAINTS = {
 }
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MANAGED_TAINTS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSURE_TAINTS.values()))
+LEASE_RENEWAL = "lease renewal"
+"""Topic of what the shell remembers: when the lease of a node last changed, on the clock for durations."""
 SILENT_MESSAGE = "Kubelet stopped posting node status."
 
 
@@ -52,7 +54,7 @@ def _node_of_new_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[K
 )
 def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
     silent_at = _lease_expiry(node, view)
-    if silent_at is not None and view.now >= silent_at and _ready_status(node) != "Unknown":
+    if silent_at is not None and view.steady_now >= silent_at and _ready_status(node) != "Unknown":
         yield from _mark_unknown(node, view)
         return
     marked = node.but(spec=node.spec.but(taints=_wanted_taints(node, view.now)))
@@ -63,7 +65,7 @@ def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
                 yield _with_ready_false(pod, view.now)
     yield from _evict_untolerated(marked, view)
     if silent_at is not None:
-        yield RequeueAfter(max(1.0, (silent_at - view.now).total_seconds()))
+        yield RequeueAfter(max(1.0, (silent_at - view.steady_now).total_seconds()))
 
 
 def _ready_status(node: Node) -> str:
@@ -71,11 +73,16 @@ def _ready_status(node: Node) -> str:
 
 
 def _lease_expiry(node: Node, view: View) -> datetime | None:
-    """When the lease expires; None when there is no lease."""
+    """When the lease expires; None when there is no lease.
+
+    Counted from when the renewal was seen here, on the clock for durations: a wall clock that somebody sets must not
+    make every node of the cluster silent, nor hide one that is.
+    """
     lease = view.get(Lease, LEASE_NAMESPACE, node.name)
     if lease is None or lease.spec.renew_time is None or not lease.spec.lease_duration_seconds:
         return None
-    return lease.spec.renew_time + timedelta(seconds=lease.spec.lease_duration_seconds)
+    renewed: datetime = view.recall(LEASE_RENEWAL, node.name) or lease.spec.renew_time
+    return renewed + timedelta(seconds=lease.spec.lease_duration_seconds)
 
 
 def _mark_unknown(node: Node, view: View) -> Iterator[Effect]:
@@ -117,11 +124,16 @@ def _with_ready_false(pod: Pod, now: datetime) -> Pod:
 
 def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
     """Delete pods that do not tolerate the NoExecute taints of the node."""
-    taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
+    taints = []
+    for taint in node.spec.taints:
+        if taint.effect == "NoExecute":
+            since, memory = _taint_start(node, taint, view)
+            taints.append((taint, since))
+            yield from memory
     for pod in view.by_index(PODS_BY_NODE, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
-        wait = _seconds_until_eviction(pod, taints, view.now)
+        wait = _seconds_until_eviction(pod, taints, view.steady_now)
         if wait is None:
             continue
         if wait > 0:
@@ -131,16 +143,26 @@ def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
             yield Delete(pod)
 
 
-def _seconds_until_eviction(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
+def _taint_start(node: Node, taint: Taint, view: View) -> tuple[datetime, tuple[RememberInProcess, ...]]:
+    """When the taint began, on the clock for durations; its `timeAdded` counts only when it is first seen."""
+    key = (node.name, taint.key, taint.time_added)
+    known: datetime | None = view.recall("taint start", key)
+    if known is not None:
+        return known, ()
+    age = view.now - taint.time_added if taint.time_added is not None else timedelta()
+    start = view.steady_now - max(timedelta(), age)
+    return start, (RememberInProcess("taint start", key, start),)
+
+
+def _seconds_until_eviction(pod: Pod, taints: list[tuple[Taint, datetime]], now: datetime) -> float | None:
     """Seconds that the pod may stay; None is without limit."""
     waits = []
-    for taint in taints:
+    for taint, since in taints:
         covering = [one for one in pod.spec.tolerations if one.tolerates(taint)]
         if not covering:
             return 0.0
         limits = [one.toleration_seconds for one in covering if one.toleration_seconds is not None]
         if limits:
-            since = taint.time_added or now
             waits.append((since + timedelta(seconds=max(0, min(limits))) - now).total_seconds())
     return min(waits, default=None)
 

@@ -183,6 +183,8 @@ def seconds_until_available(pod: Pod, min_ready_seconds: int, now: datetime) -> 
     since = ready_since(pod)
     if not min_ready_seconds or since is None:
         return 0.0
+    if since - now > timedelta(seconds=1):
+        return 0.0  # the clock was set back: nobody knows since when, and the pod must not wait for the old time
     return max(0.0, (since + timedelta(seconds=min_ready_seconds) - now).total_seconds())
 
 

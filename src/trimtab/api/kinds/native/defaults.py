@@ -11,6 +11,7 @@ from trimtab.api.value import Raw
 
 Fill = Callable[[Raw], Raw]
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_QUEUING_DEFAULTS = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
 def _fill_member(obj: Raw, key: str, fill: Fill) -> Raw:
@@ -528,5 +529,29 @@ def custom_resource_definition(obj: Raw) -> Raw:
         kind = given.get("kind", "")
         singular, list_kind = given.get("singular") or kind.lower(), given.get("listKind") or f"{kind}List"
         return {**given, "singular": singular, "listKind": list_kind} if kind else given
+
+    return _fill_member(obj, "spec", fill)
+
+
+def flow_schema(obj: Raw) -> Raw:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict) or spec.get("matchingPrecedence"):
+        return obj
+    return {**obj, "spec": {**spec, "matchingPrecedence": 1000}}
+
+
+def priority_level_configuration(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        if spec.get("type") == "Exempt":
+            spec = _set_missing(spec, exempt={})
+        spec = _fill_member(spec, "exempt", lambda e: _set_missing(e, nominalConcurrencyShares=0, lendablePercent=0))
+        return _fill_member(spec, "limited", limited)
+
+    def limited(given: Raw) -> Raw:
+        given = _set_missing(given, nominalConcurrencyShares=30, lendablePercent=0)
+        return _fill_member(given, "limitResponse", lambda response: _fill_member(response, "queuing", queuing))
+
+    def queuing(given: Raw) -> Raw:
+        return {key: given.get(key) or number for key, number in _QUEUING_DEFAULTS.items()}
 
     return _fill_member(obj, "spec", fill)

@@ -48,6 +48,10 @@ policy.v1.PodDisruptionBudgetStatus: conditions=type~type
 policy.v1.PodDisruptionBudgetSpec: selector!replace
 autoscaling.v2.HorizontalPodAutoscalerStatus: conditions=type~type
 discovery.v1.Endpoint: addresses=
+flowcontrol.v1.FlowSchemaStatus: conditions=type~type
+flowcontrol.v1.PriorityLevelConfigurationStatus: conditions=type~type
+flowcontrol.v1.ResourcePolicyRule: verbs= apiGroups= resources= namespaces=
+flowcontrol.v1.NonResourcePolicyRule: verbs= nonResourceURLs=
 storage.v1.CSINodeSpec: drivers=name~name
 storage.v1.CSIDriverSpec: volumeLifecycleModes=
 admissionregistration.v1.MutatingWebhookConfiguration: webhooks=name~name
@@ -255,6 +259,7 @@ KIND_DESCRIPTIONS = {
     "EndpointSlice": "A subset of the addresses behind a Service.",
     "Event": "A report of something that happened to an object.",
     "Eviction": "Requests the eviction of a pod, subject to its disruption budgets.",
+    "FlowSchema": "Assigns requests to a priority level and to flows that share it fairly.",
     "HorizontalPodAutoscaler": "Changes the number of replicas of a workload according to its metrics.",
     "Ingress": "Rules that route external HTTP requests to Services.",
     "IngressClass": "The controller that implements an Ingress.",
@@ -274,6 +279,7 @@ KIND_DESCRIPTIONS = {
     "PodMetrics": "The current resource usage of a pod's containers.",
     "PodTemplate": "A template for pods.",
     "PriorityClass": "A named priority for pods.",
+    "PriorityLevelConfiguration": "How many requests of one priority run at a time, and how many may wait.",
     "ReplicaSet": "Runs a number of identical pods.",
     "ReplicationController": "Runs a number of identical pods (legacy form of ReplicaSet).",
     "ResourceQuota": "Limits for the total resources of a namespace.",

@@ -60,6 +60,7 @@ _GROUPS = {
     "rbac": "rbac.authorization.k8s.io",
     "events": "events.k8s.io",
     "discovery": "discovery.k8s.io",
+    "flowcontrol": "flowcontrol.apiserver.k8s.io",
     "storage": "storage.k8s.io",
     "node": "node.k8s.io",
     "admissionregistration": "admissionregistration.k8s.io",

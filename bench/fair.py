@@ -1,0 +1,311 @@
+"""Latency of the controllers' writes while one user sends requests over 500 connections: `python -m bench.fair`.
+
+Prints JSON. Three processes: the API server with a writer in its event loop (as the controllers of `trimtab up`), a writer
+over TLS with the credentials of an administrator (as `trimtab controllers`), and the load: one service account with many
+connections, each of which sends its next request as soon as the last one is answered, whatever the answer. Each kind of load
+is measured with and without flow control, next to the latency without load.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import signal
+import ssl
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import uvloop
+from bench.processes import MeasuredProcess, machine, run_process
+
+from trimtab.api.kind import kind_of
+from trimtab.cli.support.processes import run_process as run_command
+from trimtab.client.client import resource_of
+from trimtab.client.kubeconfig import Credentials, load
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+LOADS = ("get", "list", "create", "watch", "connect")
+MODES = ("limited", "unlimited")
+PAUSE_SECONDS = 0.01
+"""Between two writes of a controller."""
+_LENGTH = re.compile(rb"content-length: (\d+)")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--connections", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--objects", type=int, default=500, help="ConfigMaps in the namespace")
+    parser.add_argument("--loads", nargs="*", default=LOADS, choices=LOADS)
+    parser.add_argument("--modes", nargs="*", default=MODES, choices=MODES, help="with and without flow control")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--flood", help=argparse.SUPPRESS)
+    parser.add_argument("--unlimited", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.serve is not None and given.flood:
+        uvloop.run(flood(given.serve, given.flood, given.connections, given.seconds))
+    elif given.serve is not None:
+        run_command(serve(given.serve, limited=not given.unlimited))
+    else:
+        print(json.dumps(measure_all(given), indent=1))
+
+
+def measure_all(given: argparse.Namespace) -> dict[str, Any]:
+    figures: dict[str, Any] = {"part": "fair", "machine": machine(), "connections": given.connections}
+    for name in given.modes:
+        flags = ["--unlimited"] if name == "unlimited" else []
+        with tempfile.TemporaryDirectory(prefix="trimtab-fair-") as folder, server(Path(folder), flags) as process:
+            figures[name] = asyncio.run(Measurement(Path(folder), process, given).run())
+    return figures
+
+
+@contextmanager
+def server(folder: Path, flags: list[str]) -> Iterator[MeasuredProcess]:
+    command = [sys.executable, "-m", "bench.fair", "--serve", str(folder), *flags]
+    with run_process(command, folder / "server.log") as process:
+        process.wait_for("ready")
+        yield process
+
+
+# the server
+
+
+async def serve(folder: Path, *, limited: bool) -> None:
+    """An API server with a writer in its event loop, which writes its latencies to a file when it is asked to."""
+    from trimtab.api.kinds.native.config import ConfigMap  # noqa: PLC0415
+    from trimtab.server.daemon import Daemon  # noqa: PLC0415
+    from trimtab.server.flowcontrol.controller import FlowLimits  # noqa: PLC0415
+    from trimtab.server.local import LocalClient  # noqa: PLC0415
+
+    daemon = Daemon(folder / "data", "127.0.0.1", 0, flow_control=FlowLimits() if limited else None)
+    await daemon.start()
+    client, resource = LocalClient(daemon.api), resource_of(kind_of(ConfigMap))
+    await client.create(resource, {"metadata": {"name": "controller", "namespace": "kube-system"}})
+    stopped, latencies, loop = asyncio.Event(), list[tuple[float, float]](), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: dump(latencies, folder / "latencies.json"))
+    print("ready", flush=True)
+    count = 0
+    while not stopped.is_set():
+        count += 1
+        begun, cpu = time.perf_counter(), time.process_time()
+        await client.patch(resource, "kube-system", "controller", {"data": {"count": str(count)}})
+        latencies.append((time.perf_counter() - begun, time.process_time() - cpu))
+        await asyncio.sleep(PAUSE_SECONDS)
+    await daemon.stop()
+
+
+def dump(latencies: list[tuple[float, float]], file: Path) -> None:
+    """Write the latencies since the last time, and start again."""
+    part = file.with_suffix(".part")
+    part.write_bytes(orjson.dumps(latencies))
+    part.rename(file)
+    latencies.clear()
+
+
+# the measurement
+
+
+class Measurement:
+    """Runs every load against one server and measures both writers."""
+
+    def __init__(self, folder: Path, process: MeasuredProcess, given: argparse.Namespace) -> None:
+        self._folder, self._process, self._given = folder, process, given
+        self._credentials: Credentials = load(folder / "data" / "kubeconfig")
+
+    async def run(self) -> dict[str, Any]:
+        connector = aiohttp.TCPConnector(ssl=self._credentials.ssl_context() or False)
+        headers = {"Authorization": f"Bearer {self._credentials.token}"} if self._credentials.token else {}
+        async with aiohttp.ClientSession(self._credentials.server, connector=connector, headers=headers) as session:
+            self._session = session
+            await self._prepare()
+            figures = {"idle": await self._measure("")}
+            for name in self._given.loads:
+                figures[name] = await self._measure(name)
+            return figures
+
+    async def _request(self, method: str, path: str, body: Any) -> Any:
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        async with self._session.request(
+            method, path, data=orjson.dumps(body), headers={"Content-Type": media}
+        ) as response:
+            text = await response.read()
+            if response.status >= 400:
+                raise RuntimeError(f"{method} {path}: {response.status} {text[:300]!r}")
+            return orjson.loads(text)
+
+    async def _prepare(self) -> None:
+        """A service account that may do everything with ConfigMaps, its token, and some objects."""
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        await self._request("POST", accounts, {"metadata": {"name": "load"}})
+        rule = {"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}
+        await self._request("POST", f"{rbac}/clusterroles", {"metadata": {"name": "load"}, "rules": [rule]})
+        binding = {
+            "metadata": {"name": "load"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "load"},
+            "subjects": [{"kind": "ServiceAccount", "name": "load", "namespace": "default"}],
+        }
+        await self._request("POST", f"{rbac}/clusterrolebindings", binding)
+        token = await self._request("POST", f"{accounts}/load/token", {"spec": {"expirationSeconds": 86400}})
+        (self._folder / "token").write_text(token["status"]["token"])
+        for number in range(self._given.objects):
+            body = {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * 100}}
+            await self._request("POST", CONFIGMAPS, body)
+        system = CONFIGMAPS.replace("default", "kube-system")
+        await self._request("POST", system, {"metadata": {"name": "remote"}})
+
+    async def _measure(self, name: str) -> dict[str, Any]:
+        given = self._given
+        if not name:
+            return await self._measure_writers()
+        command = [sys.executable, "-m", "bench.fair", "--serve", str(self._folder), "--flood", name]
+        command += ["--connections", str(given.connections), "--seconds", str(given.seconds + 30)]
+        with run_process(command, self._folder / "load.log") as flooding:
+            await asyncio.to_thread(flooding.wait_for, "connected", 120.0)
+            figures = await self._measure_writers()
+        figures["load"] = json.loads(flooding.log.read_text().splitlines()[-1])
+        await asyncio.sleep(2)
+        return figures
+
+    async def _measure_writers(self) -> dict[str, Any]:
+        await self._collect()
+        path = CONFIGMAPS.replace("default", "kube-system") + "/remote"
+        latencies, ends, count = [], time.perf_counter() + self._given.seconds, 0
+        while time.perf_counter() < ends:
+            count += 1
+            begun = time.perf_counter()
+            await self._request("PATCH", path, {"data": {"count": str(count)}})
+            latencies.append(time.perf_counter() - begun)
+            await asyncio.sleep(PAUSE_SECONDS)
+        found = await self._collect()
+        return {
+            "inProcess": quantiles([seconds for seconds, _ in found]),
+            "inProcessServerCpu": quantiles([cpu for _, cpu in found]),
+            "overTls": quantiles(latencies),
+        }
+
+    async def _collect(self) -> list[tuple[float, float]]:
+        """The latencies, and what the server's CPU did meanwhile, of the writer in the server since the last call."""
+        import os  # noqa: PLC0415
+
+        file = self._folder / "latencies.json"
+        file.unlink(missing_ok=True)
+        os.kill(self._process.pid, signal.SIGUSR1)
+        while not file.exists():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)
+        found: list[tuple[float, float]] = orjson.loads(file.read_bytes())
+        return found
+
+
+def quantiles(latencies: list[float]) -> dict[str, float]:
+    ordered = sorted(latencies) or [0.0]
+    at = {"p50Ms": 50, "p90Ms": 90, "p99Ms": 99}
+    figures = {name: round(ordered[len(ordered) * part // 100] * 1e3, 1) for name, part in at.items()}
+    return {"writes": len(latencies), **figures}
+
+
+# the load
+
+
+class LoadConnection(asyncio.Protocol):
+    """Sends a request, reads its response and sends the next one; counts the status codes."""
+
+    def __init__(self, requests: Iterator[bytes], codes: Counter[str]) -> None:
+        self._requests, self._codes = requests, codes
+        self._received = bytearray()
+        self._missing = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._codes["connections"] += 1
+        transport.write(next(self._requests))  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        if self._missing:
+            self._missing -= len(data)
+        else:
+            self._received += data
+            head, found, rest = bytes(self._received).partition(b"\r\n\r\n")
+            if not found:
+                return
+            self._codes[head[9:12].decode()] += 1
+            length = _LENGTH.search(head)
+            if length is None:  # a watch
+                self._missing = 1 << 60
+                return
+            self._missing = int(length[1]) - len(rest)
+            self._received.clear()
+        if self._missing <= 0:
+            self._missing = 0
+            if not self._transport.is_closing():
+                self._transport.write(next(self._requests))
+
+
+def load_requests(name: str, token: str) -> Iterator[bytes]:
+    method, path, number = ("POST" if name == "create" else "GET"), CONFIGMAPS, 0
+    head = f"host: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n"
+    while True:
+        number += 1
+        body = b""
+        if name == "get":
+            path = f"{CONFIGMAPS}/c{number % 100}"
+        elif name == "create":
+            body = orjson.dumps({"metadata": {"generateName": "load-"}, "data": {"k": "v" * 100}})
+        elif name == "watch":
+            path = "/api/v1/configmaps?watch=1&resourceVersion=0"
+        elif name == "connect":
+            head += "" if "close" in head else "connection: close\r\n"
+        yield f"{method} {path} HTTP/1.1\r\n{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def flood(folder: Path, name: str, connections: int, seconds: float) -> None:
+    credentials = load(folder / "data" / "kubeconfig")
+    address = credentials.server.removeprefix("https://")
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    requests, codes = load_requests(name, (folder / "token").read_text()), Counter[str]()
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+
+    async def keep_connected() -> None:
+        while not stopped.is_set():
+            try:
+                transport, _ = await loop.create_connection(
+                    lambda: LoadConnection(requests, codes), host, int(port), ssl=context
+                )
+                while not transport.is_closing() and not stopped.is_set():  # noqa: ASYNC110 - two conditions
+                    await asyncio.sleep(0.01 if name == "connect" else 0.5)
+                transport.abort()
+            except OSError:
+                codes["failed connections"] += 1
+                await asyncio.sleep(0.1)
+
+    tasks = [asyncio.create_task(keep_connected()) for _ in range(connections)]
+    latest = time.perf_counter() + 20  # without flow control it can take minutes until all are connected
+    while codes["connections"] < connections and not stopped.is_set() and time.perf_counter() < latest:  # noqa: ASYNC110 - a counter
+        await asyncio.sleep(0.1)
+    print("connected", flush=True)
+    begun = time.perf_counter()
+    codes.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await stopped.wait()
+    except TimeoutError:
+        stopped.set()
+    elapsed = time.perf_counter() - begun
+    await asyncio.gather(*tasks)
+    print(json.dumps({f"{code} per second": round(count / elapsed, 1) for code, count in sorted(codes.items())}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
