@@ -193,24 +193,28 @@ class ControlPlane:
         customization = self._customization_by_script.get(script)
         if isinstance(outcome, InterpreterFailure) and customization is not None:
             name = customization["metadata"]["name"]
-            self.state.memory["script fault", name] = (
-                script,
-                InterpreterFailure(outcome.reason, f"{hook}: {outcome.message}"),
-            )
-            self.manager.enqueue("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
+            key = Key(kind_of(ResourceInterpreterCustomization).id, "", name)
+            failure = InterpreterFailure(outcome.reason, f"{hook}: {outcome.message}")
+            self.state.memory.remember("script fault", name, (script, failure), key)
+            self.manager.enqueue("customizations", key)
         return outcome
 
     def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Record when the agent of a Pull cluster renewed its Lease, by the local clock for durations."""
         if new is not None and new.name[0] == "karmada-cluster":
-            self.state.memory["heartbeat", new.name[1]] = self.state.steady_clock.now()
+            cluster = new.name[1]
+            self.state.memory.remember("heartbeat", cluster, self.state.steady_clock.now(), cluster_key(cluster))
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
-        self.state.memory["probe", cluster] = probe
-        self.manager.enqueue("health", Key(kind_of(Cluster).id, "", cluster))
+        self.state.memory.remember("probe", cluster, probe, cluster_key(cluster))
+        self.manager.enqueue("health", cluster_key(cluster))
         for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
             self.manager.enqueue("unschedulable_replicas", key)
+
+
+def cluster_key(name: str) -> Key:
+    return Key(kind_of(Cluster).id, "", name)
 
 
 def scripts_of(customization: Raw) -> list[str]:

@@ -103,6 +103,55 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
     assert "UndeclaredWrite: ConfigMap.data." in caplog.text
 
 
+@pytest.mark.parametrize("with_write", [False, True])
+def test_what_was_remembered_for_an_object_is_forgotten_when_it_is_deleted(with_write: bool) -> None:
+    def remember(source: ConfigMap, view: View) -> Iterator[Effect]:
+        if with_write and "seen" not in source.metadata.labels:
+            yield source.but(metadata=source.metadata.but(labels={"seen": "true"}))
+        yield RememberInProcess("seen", source.name, value=True)
+        yield RememberInProcess("by uid", ("cluster", source.metadata.uid), value=True)
+        yield RememberInProcess("seen", "last", value=source.name)
+
+    async def scenario(harness: Harness) -> None:
+        for name in ("a", "b"):
+            await harness.create_map(name)
+        await asyncio.sleep(2)
+        memory = harness.manager.state.memory
+        size = len(memory)
+        await harness.user.delete(MAPS, "default", "b")
+        await asyncio.sleep(2)
+        assert memory["seen", "a"]
+        assert ("seen", "b") not in memory
+        assert memory["seen", "last"] == "b", "it concerns all objects"
+        assert len(memory) == size - 2
+
+    run_scenario(new_controller(remember, "metadata.labels"), scenario)
+
+
+def test_what_is_remembered_after_the_deletion_is_not_kept() -> None:
+    class SlowClient(LocalClient):
+        """Deletes the object while its label is being written."""
+
+        async def patch(self, resource, namespace, name, patch, **more):
+            found = await super().patch(resource, namespace, name, patch, **more)
+            if resource == MAPS and name == "a":
+                await self.delete(MAPS, namespace, name)
+                await asyncio.sleep(2)
+            return found
+
+    def remember(source: ConfigMap, view: View) -> Iterator[Effect]:
+        if source.name == "a" and "seen" not in source.metadata.labels:
+            yield source.but(metadata=source.metadata.but(labels={"seen": "true"}))
+            yield RememberInProcess("seen", source.name, value=True)
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(10)
+        assert ("seen", "a") not in harness.manager.state.memory
+
+    run_scenario(new_controller(remember, "metadata.labels"), scenario, SlowClient)
+
+
 def test_repeated_event_is_counted_and_not_recorded_twice() -> None:
     def record(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a":

@@ -21,3 +21,34 @@ def test_value_remembered_again_counts_as_new() -> None:
     memory.remember("decision", "kept", 2)
     memory.remember("decision", "one more", 1)
     assert memory["decision", "kept"] == 2
+
+
+def test_values_of_an_owner_are_forgotten_with_it() -> None:
+    memory = ProcessMemory()
+    for owner in ("a", "b"):
+        memory.remember("seen", (owner, 1), "x", owner)
+        memory.remember("sent", (owner, 2), "y", owner)
+    memory.remember("seen", "everyone", "z")
+    memory.forget("a")
+    memory.forget("a")
+    assert set(memory) == {("seen", ("b", 1)), ("sent", ("b", 2)), ("seen", "everyone")}
+
+
+def test_value_that_another_owner_remembered_again_stays() -> None:
+    memory = ProcessMemory()
+    memory.remember("seen", "shared", 1, "a")
+    memory.remember("seen", "shared", 2, "b")
+    memory.forget("a")
+    assert memory["seen", "shared"] == 2
+    memory.forget("b")
+    assert not memory
+
+
+def test_nothing_is_kept_of_values_that_were_dropped_or_forgotten() -> None:
+    memory = ProcessMemory()
+    for number in range(MAX_OF_TOPIC["decision"] + 3):
+        memory.remember("decision", number, 1, f"owner {number}")
+    assert memory.owner_count == MAX_OF_TOPIC["decision"]
+    for number in range(MAX_OF_TOPIC["decision"] + 3):
+        memory.forget(f"owner {number}")
+    assert (len(memory), memory.owner_count) == (0, 0)

@@ -1,9 +1,12 @@
 """Weeks of ordinary work on a fleet in virtual time: workloads come and go, move, and clusters fail and return."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import patch
 
 from move_helpers import MoveScenario, aggregated, divided, dynamic
@@ -16,8 +19,12 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers.movement import move_log
+from trimtab.decide import fleet as decide_fleet
+from trimtab.runtime import cache, event_recorder
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.storage import object_codec
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import seeded_uids
 from trimtab.store.store import Store
@@ -26,6 +33,14 @@ from trimtab.store.writer_thread import OnDone, WriterThread
 MEMBERS = ("m1", "m2", "m3")
 HOUR = 3600.0
 PLACEMENTS = (divided(("m1", 1), ("m2", 1), ("m3", 2)), aggregated(*MEMBERS), dynamic(*MEMBERS))
+SMALL_BOUNDS: tuple[tuple[ModuleType, str, object], ...] = (
+    (cache, "MAX_DELETED_REVISIONS", 16),
+    (event_recorder, "MAX_REMEMBERED_EVENTS", 16),
+    (object_codec, "_MAX_RECENT", 16),
+    (decide_fleet, "_MAX_CHANGES", 16),
+    (move_log, "KEPT_WITHOUT_OBJECT", timedelta(days=1)),
+)
+"""Caches and logs that may hold so much are full after the first days; all others have to stay as they are."""
 POLICIES = resource_of(kind_of(PropagationPolicy))
 REBALANCERS = resource_of(kind_of(WorkloadRebalancer))
 
@@ -108,7 +123,10 @@ def run_days(days: int, apps: int, directory: Path) -> list[Sizes]:
             await fleet.stop()
             await host.stop()
 
-    with patch.object(WriterThread, "submit", write_at_once):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.object(WriterThread, "submit", write_at_once))
+        for module, name, value in SMALL_BOUNDS:
+            stack.enter_context(patch.object(module, name, value))
         return run_virtually(run())
 
 

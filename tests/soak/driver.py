@@ -32,7 +32,9 @@ BUDGETS: dict[str, Raw] = {
     "slow": {"rate": {"disruptions": 2, "period": "20s"}},
 }
 SETTLE_SECONDS = 600.0
-JUMPS = (-3600.0, -30.0, 45.0, 600.0, 7200.0, 8_640_000.0)
+FORWARD = (45.0, 600.0, 7200.0, 8_640_000.0)
+JUMPS = {"plane": (-3600.0, -30.0, *FORWARD)}
+"""Seconds by which clocks jump; a member that is set back by more than a minute refuses its own new tokens for so long."""
 Step = Callable[[], Awaitable[None]]
 
 
@@ -270,7 +272,7 @@ class Driver:
         self._jump(name, self._fleet.members[name].process.jump_clock)
 
     def _jump(self, target: str, jump: Callable[[float], None]) -> None:
-        by = self._rng.choice(JUMPS)
+        by = self._rng.choice(JUMPS.get(target, (-30.0, *FORWARD)))
 
         async def fault(_: float) -> None:
             jump(by)

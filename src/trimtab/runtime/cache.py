@@ -26,6 +26,8 @@ MAX_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
 MAX_REWATCH_SECONDS = 5.0
 UNKNOWN_KIND_SECONDS = 5.0
+MAX_DELETED_REVISIONS = 4096
+"""Deletions per kind of which the revision is kept."""
 
 log = logging.getLogger("trimtab.cache")
 
@@ -121,7 +123,9 @@ class Table:
         del self._names[bisect_left(self._names, name)]
         if revision:
             self._deleted_revisions[name] = revision
-            if len(self._deleted_revisions) > 4096:  # only recent deletions can be overtaken by a late response
+            if (
+                len(self._deleted_revisions) > MAX_DELETED_REVISIONS
+            ):  # only recent deletions can be overtaken by a late response
                 del self._deleted_revisions[next(iter(self._deleted_revisions))]
         self._notify_listeners(old, None)
 

@@ -89,7 +89,7 @@ class EffectExecutor:
             case RecordEvent():
                 self._state.recorder.record(effect, self._state.clock.now())
             case RememberInProcess(topic, at, value):
-                self._state.memory.remember(topic, at, value)
+                self._state.remember(key, topic, at, value)
             case InCluster(cluster, inner):
                 await self._execute_in_cluster(cluster, inner)
             case Fetch(cluster, ref):
@@ -97,12 +97,12 @@ class EffectExecutor:
                 self._requeue(key)
             case CheckAccess():
                 allowed = (self._state.steady_clock.now(), await self._is_access_allowed(effect))
-                self._state.memory.remember("allowed", effect, allowed)
+                self._state.remember(key, "allowed", effect, allowed)
                 self._requeue(key)
             case FindForeignObjects(cluster, namespace):
                 with member_faults(cluster):
                     found = await foreign_objects(self._member(cluster).client, namespace)
-                self._state.memory.remember("foreign objects", effect, (self._state.clock.now(), found))
+                self._state.remember(key, "foreign objects", effect, (self._state.clock.now(), found))
                 self._requeue(key)
             case Ensure():
                 await self._ensure(self._state.client, effect)

@@ -230,7 +230,7 @@ class Reconciler:
         if isinstance(effects, Exception):
             return False
         while effects and isinstance(effects[0], RememberInProcess):
-            self._state.memory.remember(*cast("RememberInProcess", effects.pop(0)))
+            self._state.remember(key, *cast("RememberInProcess", effects.pop(0)))
         if not all(isinstance(effect, RequeueAfter) for effect in effects):
             return False
         self._record_success(key, effects)

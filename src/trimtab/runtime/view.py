@@ -11,7 +11,7 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import Clock, SteadyClock
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
 from trimtab.controllers.well_known import PROFILE, annotations_of
-from trimtab.runtime.cache import Cache, Table
+from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.event_recorder import EventRecorder
 from trimtab.runtime.process_memory import ProcessMemory
 
@@ -66,6 +66,7 @@ class ControlPlaneState:
         self.settings: Mapping[str, Any] = settings or {}
         self.parts: dict[str, Any] = dict(parts or {})
         self.memory = ProcessMemory()
+        cache.add_table_listener(self._forget_deleted_objects)
         self.recorder = EventRecorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
         self.clock_listeners: list[Callable[[timedelta], None]] = []
@@ -82,6 +83,25 @@ class ControlPlaneState:
             for listener in self.clock_listeners:
                 listener(self._clock_offset - before)
         return now
+
+    def remember(self, subject: Key, topic: str, key: Hashable, value: Any) -> None:
+        """Remember what a reconcile of `subject` found; it is forgotten when the subject is deleted.
+
+        A text that is not the name of the subject, such as "last", stands for something that concerns all objects.
+        """
+        if isinstance(key, str) and key != subject.name:
+            self.memory.remember(topic, key, value)
+            return
+        table = self.cache.find_table(subject.kind)
+        if table is not None and (subject.namespace, subject.name) in table.entries:
+            self.memory.remember(topic, key, value, subject)
+
+    def _forget_deleted_objects(self, table: Table) -> None:
+        def changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+            if new is None and old is not None:
+                self.memory.forget(Key(table.resource.id, *old.name))
+
+        table.add_listener(changed)
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""

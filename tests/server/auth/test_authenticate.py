@@ -1,6 +1,7 @@
 """Authentication with client certificates and tokens."""
 
 import asyncio
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -104,6 +105,18 @@ def test_service_account_token_expires() -> None:
         await asyncio.sleep(601)
         assert await status_with(client, token) == 401
         assert "service account token has expired" in (await review(client, token))["error"]
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(50, 200), (70, 401)])
+def test_token_stays_valid_when_the_clock_is_set_back_a_little(seconds: int, status: int) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        token = await request_token(client)
+        authenticator = client.server.authenticator
+        before = authenticator._now
+        authenticator._now = lambda: before() - timedelta(seconds=seconds)
+        assert await status_with(client, token) == status
 
     with_asgi_client(scenario)
 

@@ -30,6 +30,10 @@ def _base64_decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
+CLOCK_LEEWAY_SECONDS = 60
+"""A clock that is set back by no more than this leaves new tokens valid, as in Kubernetes."""
+
+
 class TokenClaims(NamedTuple):
     """The claims of a service account token."""
 
@@ -86,7 +90,7 @@ class ServiceAccountTokens:
         claims, moment = body["kubernetes.io"], now.timestamp()
         if body["exp"] <= moment:
             return f"[{_REFUSED}, service account token has expired]"
-        if body["nbf"] > moment:
+        if body["nbf"] > moment + CLOCK_LEEWAY_SECONDS:
             return f"[{_REFUSED}, service account token is not valid yet]"
         accepted = tuple(audience for audience in audiences if audience in body["aud"])
         if not accepted:
