@@ -136,7 +136,7 @@ def test_requests_get_a_share_of_the_time_while_exempt_callers_are_active() -> N
 
     alone, beside = run_virtually(scenario(exempt=False)), run_virtually(scenario(exempt=True))
     assert alone >= 900  # all of the ten seconds
-    assert 150 <= beside <= 300  # about a fifth
+    assert 80 <= beside <= 150  # about a tenth
 
 
 def test_first_request_starts_without_waiting() -> None:

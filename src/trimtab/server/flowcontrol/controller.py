@@ -33,11 +33,11 @@ from trimtab.server.flowcontrol.flow_metrics import FlowMetrics
 
 RETRY_SECONDS = 1
 _SWEEP_SECONDS = 1.0
-_SHARE = 0.2
+_SHARE = 0.1
 """The share of the time of the event loop for requests that wait while exempt callers are active."""
 _EXEMPT_SECONDS = 0.1
 """How long an exempt caller counts as active after its last request."""
-_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.05
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.1
 """Timers have a resolution of a millisecond; shorter pauses are added up."""
 _ANSWERS_PER_TURN = 4
 """Rejections, responses of writes and events for watchers in one turn."""
@@ -108,9 +108,13 @@ class Admission:
         watchers = self._controller.watchers
         key = (self.flow.schema, self.flow.distinguisher)
         watchers[key] += 1
+        is_first = True
         try:
+            await self._controller.pace()  # the first chunk may be a whole collection, encoded within this turn
             async for chunk in chunks:
-                await self._controller.pace()
+                if not is_first:
+                    await self._controller.pace()
+                is_first = False
                 yield chunk
                 if pause := watch_pause(watchers[key]):
                     await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads the watchers
