@@ -109,9 +109,7 @@ _TABLE = (
         "Requests that wait for a seat.",
         ("priority_level", "flow_schema"),
     ),
-    Metric(
-        "apiserver_flowcontrol_current_executing_requests", "Requests that run.", ("priority_level", "flow_schema")
-    ),
+    Metric("apiserver_flowcontrol_current_executing_requests", "Requests that run.", ("priority_level", "flow_schema")),
     Metric("apiserver_flowcontrol_current_executing_seats", "Seats in use.", ("priority_level",)),
     Metric("apiserver_flowcontrol_nominal_limit_seats", "Seats of the level.", ("priority_level",)),
     Metric(
