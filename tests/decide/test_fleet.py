@@ -1,6 +1,7 @@
 from datetime import timedelta
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,3 +103,22 @@ def test_updated_arrays_equal_newly_computed_arrays(
         if data.draw(st.booleans()):
             assert sizes(fleet) == [thing.size for thing in fleet]
     assert sizes(fleet) == [thing.size for thing in fleet]
+
+
+def test_number_of_small_arrays_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.decide.fleet._MAX_BYTES", 100_000)
+    fleet = Fleet.of([Thing("a", 1)])
+    for number in range(2000):
+        fleet.column(("size", number), lambda: lambda thing: thing.size)
+    assert len(fleet.cache.entries) < 200, "an entry costs more than the bytes of its array"
+
+
+def test_size_of_the_cache_is_zero_when_all_arrays_are_dropped() -> None:
+    fleet = Fleet.of([Thing("a", 1)])
+    sizes(fleet)
+    later = fleet.change([Thing("b", 2)])
+    sizes(later)
+    assert later.cache.bytes > 0
+    for key in list(later.cache.entries):
+        later.cache.drop(key)
+    assert later.cache.bytes == 0

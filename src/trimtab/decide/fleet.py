@@ -50,6 +50,8 @@ _MAX_CHANGES = 4096
 _BULK_THRESHOLD = 64
 """From this number of stale columns on, computing the whole array in bulk is cheaper than column by column."""
 _MAX_BYTES = 128 << 20
+_ENTRY_BYTES = 1024
+"""What an array costs besides its numbers: its key and objects. In a small fleet that is most of it."""
 _MAX_COMPUTED = 1024
 _MANY_NAMES = 100
 
@@ -111,12 +113,12 @@ class ArrayCache:
     def add(self, key: Hashable, array: Array) -> _CacheEntry:
         if self.bytes > _MAX_BYTES:
             self._drop_least_recently_used()
-        self.bytes += array.nbytes
+        self.bytes += array.nbytes + _ENTRY_BYTES
         kept = self.entries[key] = _CacheEntry(array, self.head)
         return kept
 
     def drop(self, key: Hashable) -> None:
-        self.bytes -= self.entries.pop(key).array.nbytes
+        self.bytes -= self.entries.pop(key).array.nbytes + _ENTRY_BYTES
 
     def _drop_least_recently_used(self) -> None:
         """Drop the half of the arrays that was used least recently."""

@@ -11,7 +11,7 @@ from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Delete, RequeueAfter
 from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION
-from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, move_log
+from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, move_log, moves_of_binding
 
 MINUTE = timedelta(minutes=1)
 
@@ -94,3 +94,22 @@ def test_the_oldest_moves_beyond_the_limit_are_deleted() -> None:
     old = [move_entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 2)]
     effects = list(move_log(old[-1], FakeView([*old, web()])))
     assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000", "e001"]
+
+
+def test_all_moves_of_a_deleted_workload_are_reconciled_so_that_they_expire() -> None:
+    entries = [move_entry("done", outcome="Done"), move_entry("open")]
+    view = FakeView([*entries, web()])
+    assert [key.name for key in moves_of_binding(web(), web(), view)] == ["open"]
+    assert sorted(key.name for key in moves_of_binding(web(), None, view)) == ["done", "open"]
+
+
+def test_a_move_of_a_deleted_workload_is_kept_for_a_week() -> None:
+    def effects_at(age: timedelta) -> list[Any]:
+        entry = move_entry(outcome="Done")
+        entry = entry.but(status=entry.status.but(finished=NOON - age))
+        return list(move_log(entry, FakeView([entry])))
+
+    (wait,) = effects_at(timedelta(days=6))
+    assert wait == RequeueAfter(timedelta(days=1).total_seconds())
+    (delete,) = effects_at(timedelta(days=7))
+    assert isinstance(delete, Delete)

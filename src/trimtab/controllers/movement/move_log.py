@@ -22,9 +22,11 @@ HEALTHY_TIMEOUT = timedelta(hours=1)
 
 
 def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
-    binding = new or old
-    if binding is not None:
-        yield from map(key_of, binding_moves.unfinished_moves(binding, view))
+    """The unfinished moves of a binding; all of them when it is deleted, so that they expire."""
+    if new is not None:
+        yield from map(key_of, binding_moves.unfinished_moves(new, view))
+    elif old is not None:
+        yield from map(key_of, binding_moves.moves_of(old, view))
 
 
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
