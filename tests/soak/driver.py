@@ -5,13 +5,15 @@ import contextlib
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from move_helpers import aggregated, divided, dynamic
 
-from soak.checker import CLOCK_BACK, violations
+from soak.checker import CLOCK_BACK, outcome_of, violations
 from soak.fleet import CONFIG_MAPS, Fleet
+from soak.history import FaultFact, MoveFact
 from soak.recorder import DEPLOYMENTS
 from soak.snapshot import NAMESPACE, complaints
 from trimtab.api.kind import kind_of
@@ -327,7 +329,16 @@ class Driver:
                 left = [f"cannot read the fleet: {fault!r}"]
             await asyncio.sleep(1.0)
         self._log("settled" if not left else "not settled")
+        self._log(self._summary())
         return left
+
+    def _summary(self) -> str:
+        """How much happened, so that a quiet run is not taken for a good one."""
+        history = self._fleet.recorder.history
+        moves = {fact.move["metadata"]["name"]: fact.move for fact in history if isinstance(fact, MoveFact)}
+        causes = Counter(f"{move['spec']['cause']} {outcome_of(move)}" for move in moves.values())
+        faults = Counter(fact.what for fact in history if isinstance(fact, FaultFact) and "end" not in fact.what)
+        return f"{len(history)} facts, moves {dict(causes)}, faults {dict(faults)}"
 
     async def _repair(self) -> None:
         """Open every member for workloads, and join those that have left."""

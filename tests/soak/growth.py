@@ -17,7 +17,7 @@ Sizes = dict[str, int]
 
 
 def measure(*directories: Path) -> Sizes:
-    """The number of entries per container attribute and cache, of allocated blocks, and of bytes in the directories."""
+    """The number of entries per container attribute and unlimited cache, of allocated blocks, and of bytes in the directories."""
     gc.collect()
     sizes: Counter[str] = Counter()
     for obj in gc.get_objects():

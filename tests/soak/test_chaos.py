@@ -33,4 +33,5 @@ def test_fleet_survives_random_faults(tmp_path: Path) -> None:
             await fleet.stop()
 
     found, steps = asyncio.run(run())
+    print(f"seed {seed}:", *steps, sep="\n")
     assert found == [], "\n".join([f"seed {seed}, logs in {tmp_path}", *found, "steps:", *steps])
