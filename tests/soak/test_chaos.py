@@ -14,7 +14,7 @@ from properties.hypothesis_settings import EFFORT
 from soak.driver import Driver
 from soak.fleet import Fleet
 
-STEPS = 6
+STEPS = 10
 """Steps per unit of effort."""
 MEMBERS = 3
 
