@@ -26,8 +26,8 @@ up: $(READY) ## run the control plane in the foreground (data in .trimtab; ARGS=
 test: $(READY) ## all tests that need only Python (kubectl and Chromium tests where those are installed)
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube tests
 
-soak: $(READY) ## property tests with EFFORT times as many examples (default 20), with new seeds; FILES selects some
-	EFFORT=$(or $(EFFORT),20) $(BIN)/pytest -q -n 2 --dist loadfile $(or $(FILES),tests/properties)
+soak: $(READY) ## property, fuzz, chaos and leak tests with EFFORT times as many examples (default 20), with new seeds; FILES selects some
+	EFFORT=$(or $(EFFORT),20) $(BIN)/pytest -q -n 2 --dist loadfile $(or $(FILES),tests/properties tests/soak)
 
 lint: $(READY) ## formatting, style, types and import contracts
 	$(BIN)/ruff format --check src tests bench rig tools

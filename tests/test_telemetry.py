@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimtab.telemetry import Sample, configure_logging, format_metrics
+from trimtab.telemetry import Histogram, Sample, configure_logging, format_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +58,16 @@ def test_declared_metrics_have_a_help_text() -> None:
     assert format_metrics([Sample("trimtab_leading", 1)]).startswith(
         "# HELP trimtab_leading 1 if this process is the leader"
     )
+
+
+def test_histogram_counts_observations_up_to_each_bound() -> None:
+    histogram = Histogram((0.1, 1.0))
+    for value in (0.05, 0.1, 0.5, 7.0):
+        histogram.observe(value)
+    assert list(histogram.lines("x", {"a": "b"})) == [
+        'x_bucket{a="b",le="0.1"} 2',
+        'x_bucket{a="b",le="1.0"} 3',
+        'x_bucket{a="b",le="+Inf"} 4',
+        'x_sum{a="b"} 7.650000',
+        'x_count{a="b"} 4',
+    ]

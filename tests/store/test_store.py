@@ -398,3 +398,19 @@ async def test_store_closes_while_it_is_full(on_disk: Open, monkeypatch: pytest.
         await store.create(pod("a"), b"")
     await store.close()
     assert on_disk().count(PODS) == 0
+
+
+def test_store_gathers_writes_only_until_their_commit_begins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = Store.open(tmp_path)
+        assert not store.is_gathering
+        writing = asyncio.ensure_future(store.create(pod("a"), b"one"))
+        await asyncio.sleep(0)
+        assert store.is_gathering
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not store.is_gathering
+        await writing
+        await store.close()
+
+    asyncio.run(scenario())

@@ -82,7 +82,7 @@ class ApiServerSettings(NamedTuple):
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
     flow_control: FlowLimits | None = None
-    """Limits for the requests of all callers; None: no limits, and none of the objects that configure them."""
+    """Limits for the requests of all callers; None: no limits, and the kinds that configure them are not served."""
     computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
@@ -229,6 +229,8 @@ class ApiServer:
 
 
 def _is_served(kind: Kind, settings: ApiServerSettings) -> bool:
+    if kind.group == FLOW_CONTROL_GROUP and settings.flow_control is None:
+        return False  # its objects would configure nothing
     return settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from server.asgi import AsgiClient
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import AUTHENTICATED, User
@@ -94,3 +94,11 @@ def test_spec_of_a_mandatory_object_cannot_change() -> None:
         assert "must equal the fixed value" in refused.json()["message"]
 
     with_flow_control(scenario)
+
+
+def test_server_without_flow_control_does_not_serve_its_kinds() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("GET", SCHEMAS)).status == 404
+        assert "flowcontrol" not in (await client("GET", "/apis")).body.decode()
+
+    with_asgi_client(scenario)

@@ -10,7 +10,7 @@ import pytest
 from trimtab.clock import run_virtually
 from trimtab.server.auth.authorize import Action
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
-from trimtab.server.flowcontrol.controller import FlowController, FlowLimits, Rejected, watch_pause
+from trimtab.server.flowcontrol.controller import ANSWERS_PER_TURN, FlowController, FlowLimits, Rejected, watch_pause
 
 GET = Action("get", "", "configmaps", "", "default", "x")
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
@@ -136,7 +136,7 @@ def test_requests_get_a_share_of_the_time_while_exempt_callers_are_active() -> N
 
     alone, beside = run_virtually(scenario(exempt=False)), run_virtually(scenario(exempt=True))
     assert alone >= 900  # all of the ten seconds
-    assert 150 <= beside <= 300  # about a fifth
+    assert 80 <= beside <= 150  # about a tenth
 
 
 def test_first_request_starts_without_waiting() -> None:
@@ -218,12 +218,13 @@ def test_stored_objects_take_effect_after_invalidation() -> None:
     run_virtually(scenario())
 
 
-def test_answers_take_turns() -> None:
+@pytest.mark.parametrize(("part", "most"), [(1, 8), (ANSWERS_PER_TURN, 2)])
+def test_answers_take_turns(part: int, most: int) -> None:
     async def scenario() -> list[int]:
         flows, sent, turn = FlowController(), [], 0
 
         async def answer() -> None:
-            await flows.pace()
+            await flows.pace(part)
             sent.append(turn)
 
         answers = [asyncio.ensure_future(answer()) for _ in range(100)]
@@ -233,7 +234,7 @@ def test_answers_take_turns() -> None:
         return sent
 
     per_turn = Counter(run_virtually(scenario()))
-    assert max(per_turn.values()) <= 8
+    assert max(per_turn.values()) <= most
 
 
 def test_watchers_of_one_flow_are_slowed_down_only_when_there_are_many() -> None:

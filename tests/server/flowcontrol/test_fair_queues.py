@@ -84,6 +84,16 @@ def test_no_request_starts_without_a_seat() -> None:
     assert fair.start_next() is tickets[2]
 
 
+def test_request_that_arrives_alone_starts_if_there_is_a_seat() -> None:
+    fair = queues(1)
+    first, second = Ticket(flow("ann")), Ticket(flow("bob"))
+    assert fair.start_alone(first)
+    assert not fair.start_alone(second)
+    fair.end(first)
+    assert not fair.arrive(Ticket(flow("ann")))
+    assert not fair.start_alone(second)  # another one waits
+
+
 def test_full_queue_of_a_flow_rejects_that_flow_only() -> None:
     limits = LevelLimits("low", flow_queue_length=3, total_queue_length=5)
     fair = queues(1, low=limits)
@@ -157,7 +167,8 @@ def test_overdue_requests_are_the_oldest_of_every_flow() -> None:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["arrive", "start", "slow", "end"]), st.integers(0, 3), st.integers(0, 4)), max_size=80
+    st.tuples(st.sampled_from(["arrive", "alone", "start", "slow", "end"]), st.integers(0, 3), st.integers(0, 4)),
+    max_size=80,
 )
 
 
@@ -169,6 +180,10 @@ def test_counters_are_exact_after_any_sequence(sequence: list[tuple[str, int, in
         if step == "arrive":
             ticket = Ticket(flow(f"u{user}", "low" if user % 2 else "high"), seats)
             if not fair.arrive(ticket):
+                present.append(ticket)
+        elif step == "alone":
+            ticket = Ticket(flow(f"u{user}", "low" if user % 2 else "high"), seats)
+            if fair.start_alone(ticket):
                 present.append(ticket)
         elif step == "start":
             fair.start_next()

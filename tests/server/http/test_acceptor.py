@@ -120,7 +120,7 @@ def test_accepting_slows_down_after_a_burst(monkeypatch: pytest.MonkeyPatch) -> 
             await accepting._pace()
 
     asyncio.run(scenario())
-    assert max(waits[: acceptor._BURST // acceptor._PER_TURN - 2]) == 0
+    assert max(waits[: acceptor._BURST - 2]) == 0
     assert waits[-1] > 0.5  # about a second after fifty connections too many
 
 

@@ -67,7 +67,8 @@ def test_request_without_a_seat_gets_429_and_its_connection_waits() -> None:
     async def scenario(client: AsgiClient) -> None:
         flows = flows_of(client)
         level = flows.queues.levels["global-default"]
-        level.limits = level.limits._replace(total_queue_length=0)
+        level.limits = level.limits._replace(total_queue_length=0, borrowing_percent=0)
+        level.nominal_seats = 0
         rejected = SlowClient(b"")
         await rejected.call(client, "/version")
         assert rejected.status == 429

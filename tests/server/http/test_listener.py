@@ -104,3 +104,14 @@ def test_rejected_connection_is_not_read_for_a_while() -> None:
         return seen
 
     assert asyncio.run(scenario()) == ["/first", "/rejected"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([b"GET /", *[b"x" * 65536] * 14, b" HTTP/1.1\r\nhost: x\r\n\r\n"], b"414 "),
+        ([b"GET / HTTP/1.1\r\nhost: x\r\nx: ", *[b"y" * 65536] * 14, b"\r\n\r\n"], b"431 "),
+    ],
+)
+def test_client_that_goes_on_sending_still_reads_the_refusal(parts: list[bytes], status: bytes) -> None:
+    assert exchange(*parts, pause=0.001).startswith(b"HTTP/1.1 " + status)

@@ -37,3 +37,15 @@ def test_quota_separates_requests_and_limits() -> None:
 
 def test_workload_kinds_are_included() -> None:
     assert [header.name for header in columns_for("pods").headers][:3] == ["Name", "Ready", "Status"]
+
+
+def test_flow_control_objects_show_their_limits() -> None:
+    group = "flowcontrol.apiserver.k8s.io"
+    spec = {"priorityLevelConfiguration": {"name": "system"}, "matchingPrecedence": 500}
+    status = {"conditions": [{"type": "Dangling", "status": "False"}]}
+    cells = cells_of(f"flowschemas.{group}", spec=spec, status=status)
+    assert (cells["PriorityLevel"], cells["DistinguisherMethod"], cells["MissingPL"]) == ("system", "<none>", "False")
+    queuing = {"queues": 64, "handSize": 6, "queueLengthLimit": 50}
+    limited = {"nominalConcurrencyShares": 30, "limitResponse": {"type": "Queue", "queuing": queuing}}
+    cells = cells_of(f"prioritylevelconfigurations.{group}", spec={"type": "Limited", "limited": limited})
+    assert (cells["NominalConcurrencyShares"], cells["Queues"], cells["HandSize"]) == ("30", "64", "6")

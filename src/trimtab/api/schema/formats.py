@@ -7,8 +7,6 @@ from collections.abc import Callable
 from datetime import date
 from urllib.parse import urlsplit
 
-from trimtab.api.text_cache import cache_short_texts
-
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
 _DURATION = re.compile(r"[+-]?(0|((\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)\Z")
 _SPELLED_OUT_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
@@ -34,7 +32,6 @@ def _is_date(text: str) -> bool:
         return False
 
 
-@cache_short_texts(4096)
 def is_date_time(text: str) -> bool:
     day, _, rest = text.lower().partition("t")
     match = _TIME.match(rest)

@@ -25,8 +25,6 @@ from trimtab.api.schema.go_regexp_syntax import (
 )
 
 _MAX_CACHED_TRANSITIONS = 20_000
-_MAX_CACHED_TEXTS = 1024
-_MAX_CACHED_TEXT_LENGTH = 128
 _END = ""
 
 
@@ -126,23 +124,12 @@ class GoMatcher:
         self._start = self._compile_sequence(items, 0)
         self._dfa_states: dict[tuple[frozenset[int], str], DfaState] = {}
         self._cached_transitions = 0
-        self._matched_texts: set[str] = set()
 
     @property
     def state_count(self) -> int:
         return len(self._states)
 
     def search(self, text: str) -> bool:
-        if text in self._matched_texts:  # the same few reasons and names are checked again and again
-            return True
-        found = self._matches(text)
-        if found and len(text) <= _MAX_CACHED_TEXT_LENGTH:
-            if len(self._matched_texts) >= _MAX_CACHED_TEXTS:
-                self._matched_texts.clear()
-            self._matched_texts.add(text)
-        return found
-
-    def _matches(self, text: str) -> bool:
         step = self._dfa_state(frozenset((self._start,)), _END)
         for char in text:
             follow = step.transitions.get(char)

@@ -33,13 +33,13 @@ from trimtab.server.flowcontrol.flow_metrics import FlowMetrics
 
 RETRY_SECONDS = 1
 _SWEEP_SECONDS = 1.0
-_SHARE = 0.2
+_SHARE = 0.1
 """The share of the time of the event loop for requests that wait while exempt callers are active."""
 _EXEMPT_SECONDS = 0.1
 """How long an exempt caller counts as active after its last request."""
-_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.05
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.1
 """Timers have a resolution of a millisecond; shorter pauses are added up."""
-_ANSWERS_PER_TURN = 4
+ANSWERS_PER_TURN = 4
 """Rejections, responses of writes and events for watchers in one turn."""
 _UNCLASSIFIED = Flow("catch-all", "", "catch-all", "")
 FREE_WATCHERS = 20
@@ -108,9 +108,13 @@ class Admission:
         watchers = self._controller.watchers
         key = (self.flow.schema, self.flow.distinguisher)
         watchers[key] += 1
+        is_first = True
         try:
+            await self._controller.pace(ANSWERS_PER_TURN)  # the first chunk may be a whole collection
             async for chunk in chunks:
-                await self._controller.pace()
+                if not is_first:
+                    await self._controller.pace()
+                is_first = False
                 yield chunk
                 if pause := watch_pause(watchers[key]):
                     await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads the watchers
@@ -149,8 +153,8 @@ class FlowController:
         self.queues = FairQueues(limits.seats, self._configuration.levels.values())
         self.metrics = FlowMetrics()
         self._waiting: dict[Ticket, asyncio.Future[Verdict]] = {}
-        self._answers: deque[asyncio.Future[None]] = deque()
-        """What waits for a turn to be sent."""
+        self._answers: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """What waits for a turn to be sent, with the part of the turn it takes."""
         self._answered = 0
         """How many answers were sent in this turn."""
         self._turn_scheduled = False
@@ -206,23 +210,18 @@ class FlowController:
         """Wait until the request may run; `Rejected` when it may not."""
         loop = asyncio.get_running_loop()
         ticket = Ticket(flow, seats, loop.time())
-        verdict = self.queues.arrive(ticket)
-        if not verdict and not self._start_at_once(ticket):
-            verdict = await self._wait(ticket, loop)
+        if not self._turn_scheduled and self.queues.start_alone(ticket):
+            self._turn_used = True
+            self._schedule_turn()
+            self.metrics.started(flow, 0.0)
+            return Admission(self, flow, ticket, self._headers_of(flow))
+        verdict = self.queues.arrive(ticket) or await self._wait(ticket, loop)
         if verdict:
             self.metrics.rejected(flow, verdict, loop.time() - ticket.arrived)
             await self.pace()
             raise Rejected(verdict, self._headers_of(flow))
         self.metrics.started(flow, loop.time() - ticket.arrived)
         return Admission(self, flow, ticket, self._headers_of(flow))
-
-    def _start_at_once(self, ticket: Ticket) -> bool:
-        """Start the only waiting request if nothing else took this turn."""
-        if self._turn_scheduled or self.queues.waiting > 1 or self.queues.start_next() is not ticket:
-            return False
-        self._turn_used = True
-        self._schedule_turn()
-        return True
 
     async def _wait(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> Verdict:
         self._schedule_turn()
@@ -241,14 +240,14 @@ class FlowController:
         finally:
             self._waiting.pop(ticket, None)
 
-    async def pace(self) -> None:
+    async def pace(self, part: int = 1) -> None:
         """Wait for a turn, if this turn has sent enough: for what needs no seat but costs time."""
-        if self._answered < _ANSWERS_PER_TURN and not self._answers and not self._pausing:
-            self._answered += 1
+        if self._answered + part <= ANSWERS_PER_TURN and not self._answers and not self._pausing:
+            self._answered += part
             self._schedule_turn()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._answers.append(turn)
+        self._answers.append((part, turn))
         self._schedule_turn()
         await turn
 
@@ -295,11 +294,11 @@ class FlowController:
             self._turn_scheduled = True
             loop.call_soon(self._take_turn)
             return
-        while self._answers and self._answered < _ANSWERS_PER_TURN:
-            turn = self._answers.popleft()
+        while self._answers and self._answered + self._answers[0][0] <= ANSWERS_PER_TURN:
+            part, turn = self._answers.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._answered += 1
+                self._answered += part
         ticket = self.queues.start_next() if self.queues.waiting else None
         if ticket is not None:
             self._answer(ticket, "")

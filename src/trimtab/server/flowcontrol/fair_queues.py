@@ -188,6 +188,21 @@ class FairQueues:
         for level in self.levels.values():
             level.nominal_seats = math.ceil(self._total * level.limits.shares / shares)
 
+    def start_alone(self, ticket: Ticket) -> bool:
+        """Start a request that arrives while none waits, if there is a seat; nobody competes, so it costs nothing."""
+        level = self.levels[ticket.flow.level]
+        ticket.seats = seats = min(ticket.seats, max(1, level.nominal_seats // 2))
+        if self.waiting or not self._has_seats(level, seats):
+            return False
+        queue = level.queue_of(ticket.flow)
+        if queue.slow >= SLOW_LIMIT:
+            return False
+        queue.present += 1
+        ticket.level, ticket.queue, ticket.state = level, queue, "executing"
+        level.executing += 1
+        level.seats_in_use += seats
+        return True
+
     def arrive(self, ticket: Ticket) -> Verdict:
         """Put a request into its queue, or say why it is rejected."""
         level = self.levels[ticket.flow.level]

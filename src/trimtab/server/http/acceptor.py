@@ -4,7 +4,7 @@ The problem: connections cost memory, file descriptors and, with TLS, a handshak
 knows its caller. 500 connections that are opened together would stop the event loop for as long as their handshakes take,
 and one caller that keeps enough idle connections would keep everybody else out.
 
-Therefore a few connections are accepted per turn of the loop, and only so many per second. A connection that does not finish its handshake in time is
+Therefore one connection is accepted per turn of the loop, and only so many per second. A connection that does not finish its handshake in time is
 closed, and the oldest of these as soon as there are too many. When the process has as many connections as it may have, the
 caller with the most of them loses one, an idle one if possible; callers that flow control exempts lose none.
 """
@@ -24,8 +24,8 @@ _RESERVED_FILES = 256
 MAX_HANDSHAKES = 256
 _HANDSHAKE_SECONDS = 10.0
 _RETRY_SECONDS = 0.1
-_PER_SECOND, _BURST, _PER_TURN = 50.0, 200, 2
-"""Connections per second after the first two hundred; a handshake takes one to two milliseconds."""
+_PER_SECOND, _BURST = 50.0, 64
+"""Connections per second after a burst; a handshake takes one to two milliseconds."""
 
 
 class OpenConnection(Protocol):
@@ -75,7 +75,6 @@ class Acceptor:
         self._connections = connections
         self._limit = most_connections() if limit is None else limit
         self._handshakes: dict[asyncio.Task[None], None] = {}
-        self._accepted = 0
         self._next_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
@@ -108,12 +107,10 @@ class Acceptor:
             await self._pace()
 
     async def _pace(self) -> None:
-        """Wait before the next connection: a token bucket, and a few connections in one turn of the loop."""
+        """Wait before the next connection: a token bucket, and one connection per turn of the loop."""
         now = asyncio.get_running_loop().time()
         self._next_at = max(self._next_at, now - _BURST / _PER_SECOND) + 1 / _PER_SECOND
-        self._accepted += 1
-        if self._next_at > now or self._accepted % _PER_TURN == 0:
-            await asyncio.sleep(max(0.0, self._next_at - now))
+        await asyncio.sleep(max(0.0, self._next_at - now))
 
     def _forget_handshake(self, handshake: "asyncio.Task[None]") -> None:
         self._handshakes.pop(handshake, None)

@@ -22,6 +22,8 @@ _HEADER_LIMIT = 384 * 1024
 """Bytes received before the headers are complete: 64 KiB each of request line and headers, and a first part of the body."""
 _HEADER_SECONDS = 30.0
 """Seconds in which a client must send its request headers."""
+_REFUSAL_SECONDS = 1.0
+"""Seconds for which a connection stays open after a refusal."""
 _BODY_SECONDS = 60.0
 """Seconds in which a client must then send its request body."""
 
@@ -33,10 +35,14 @@ class ServerProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
         self.header_size = 0
+        self.line_complete = False
+        """Whether the request line was received."""
         self.headers_complete = False
         self.request_complete = False
         """Whether the data received so far is a complete request."""
         self.is_lost = False
+        self.is_refused = False
+        """Whether what the client still sends is discarded."""
         self.owner: str | None = ""
         """The user of the last request; None when it is exempt from flow control, empty before the first request."""
         self._reading_delay = 0.0
@@ -82,7 +88,7 @@ class ServerProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def on_headers_complete(self) -> None:
-        self.headers_complete, self.header_size = True, 0
+        self.headers_complete, self.line_complete, self.header_size = True, False, 0
         self._cancel_timeout()
         super().on_headers_complete()
 
@@ -101,14 +107,24 @@ class ServerProtocol(HttpToolsProtocol):
             self.timeout_handle.cancel()
             self.timeout_handle = None
 
+    def _refuse_headers(self, data: bytes) -> None:
+        """Refuse a request, and close a moment later: a client that is still sending would otherwise lose the refusal."""
+        self.is_refused = True
+        status = b"431 Request Header Fields Too Large" if self.line_complete or b"\n" in data else b"414 URI Too Long"
+        self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self._cancel_timeout()
+        self.timeout_handle = self.loop.call_later(_REFUSAL_SECONDS, self.transport.close)
+
     def data_received(self, data: bytes) -> None:
+        if self.is_refused:
+            return
         if not self.headers_complete:
             self.request_complete = False
             self.header_size += len(data)
             if self.header_size > _HEADER_LIMIT:
-                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-                self.transport.close()
+                self._refuse_headers(data)
                 return
+            self.line_complete = self.line_complete or b"\n" in data
         super().data_received(data)
         if (
             not self.request_complete and self.timeout_handle is None
