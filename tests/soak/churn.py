@@ -34,10 +34,11 @@ MEMBERS = ("m1", "m2", "m3")
 HOUR = 3600.0
 PLACEMENTS = (divided(("m1", 1), ("m2", 1), ("m3", 2)), aggregated(*MEMBERS), dynamic(*MEMBERS))
 SMALL_BOUNDS: tuple[tuple[ModuleType, str, object], ...] = (
-    (cache, "MAX_DELETED_REVISIONS", 16),
+    (cache, "MAX_DELETED_REVISIONS", 1),
     (event_recorder, "MAX_REMEMBERED_EVENTS", 16),
     (object_codec, "_MAX_RECENT", 16),
     (decide_fleet, "_MAX_CHANGES", 16),
+    (decide_fleet, "_MAX_BYTES", 60_000),
     (move_log, "KEPT_WITHOUT_OBJECT", timedelta(days=1)),
 )
 """Caches and logs that may hold so much are full after the first days; all others have to stay as they are."""

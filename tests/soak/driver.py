@@ -5,13 +5,15 @@ import contextlib
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from move_helpers import aggregated, divided, dynamic
 
-from soak.checker import CLOCK_BACK, violations
+from soak.checker import CLOCK_BACK, outcome_of, violations
 from soak.fleet import CONFIG_MAPS, Fleet
+from soak.history import FaultFact, MoveFact
 from soak.recorder import DEPLOYMENTS
 from soak.snapshot import NAMESPACE, complaints
 from trimtab.api.kind import kind_of
@@ -24,7 +26,10 @@ from trimtab.cli.commands.drain_cluster import DrainMarks, start_drain, update_m
 from trimtab.client.client import resource_of
 from trimtab.errors import ApiError, InputError
 
-MAX_APPS = 5
+FIRST_APPS = 4
+FIRST_SECONDS = 8.0
+"""Time for the first apps to start, so that there is something to lose."""
+MAX_APPS = 6
 GROUPS = ("one-at-once", "slow", "free")
 """Apps of the first two groups have a budget."""
 BUDGETS: dict[str, Raw] = {
@@ -32,6 +37,7 @@ BUDGETS: dict[str, Raw] = {
     "slow": {"rate": {"disruptions": 2, "period": "20s"}},
 }
 SETTLE_SECONDS = 600.0
+EDIT_ATTEMPTS = 20
 FORWARD = (45.0, 600.0, 7200.0, 8_640_000.0)
 JUMPS = {"plane": (-3600.0, -30.0, *FORWARD)}
 """Seconds by which clocks jump; a member that is set back by more than a minute refuses its own new tokens for so long."""
@@ -50,13 +56,13 @@ class Driver:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self.steps: list[str] = []
         changes = [
-            (self.create_app, 3),
+            (self.create_app, 2),
             (self.delete_app, 1),
-            (self.scale_app, 3),
-            (self.edit_policy, 3),
-            (self.rebalance, 4),
-            (self.drain, 2),
-            (self.uncordon, 2),
+            (self.scale_app, 2),
+            (self.edit_policy, 6),
+            (self.rebalance, 3),
+            (self.drain, 4),
+            (self.uncordon, 4),
             (self.leave, 2),
             (self.rejoin, 2),
             (self.note, 2),
@@ -81,8 +87,9 @@ class Driver:
                 DisruptionBudget,
                 {"metadata": {"name": group, "namespace": NAMESPACE}, "spec": {"selector": selector, **spec}},
             )
-        for _ in range(2):
+        for _ in range(FIRST_APPS):
             await self.create_app()
+        await asyncio.sleep(FIRST_SECONDS)
         for _ in range(steps):
             step = self._rng.choice(self._choices)
             self._log(step.__name__)
@@ -134,6 +141,8 @@ class Driver:
             "divided": divided(*weights),
             "aggregated": aggregated(*names),
             "dynamic": dynamic(*names),
+            "one": aggregated(some[0]),
+            "other": aggregated(some[1]),
             "two": aggregated(*some),
             "duplicated": {"clusterAffinity": {"clusterNames": some}},
         }
@@ -151,7 +160,9 @@ class Driver:
         await self._fleet.patch(DEPLOYMENTS, self._rng.choice(self._apps), {"spec": {"replicas": replicas}}, replicas)
 
     async def edit_policy(self) -> None:
-        variant, placement = self._placement()
+        await self._edit_policy(self._rng.choice(self._apps), *self._placement())
+
+    async def _edit_policy(self, app: str, variant: str, placement: Raw) -> bool:
         full = {"clusterAffinity": None, "replicaScheduling": None, **placement}
 
         async def edit() -> None:
@@ -161,8 +172,7 @@ class Driver:
             spec = {**found["spec"], "placement": {k: v for k, v in full.items() if v is not None}}
             await self._fleet.host.replace(resource, {**found, "metadata": metadata, "spec": spec})
 
-        app = self._rng.choice(self._apps)
-        await self._fleet.write(f"PropagationPolicy {app}", variant, edit)
+        return await self._fleet.write(f"PropagationPolicy {app}", variant, edit)
 
     async def rebalance(self) -> None:
         apps = self._rng.sample(self._apps, min(len(self._apps), 2))
@@ -316,6 +326,7 @@ class Driver:
         await asyncio.gather(*self._faults.values())
         await asyncio.gather(*self._leaving.values())
         self._log("settle")
+        await self._allow_all_members()
         end = time.monotonic() + SETTLE_SECONDS
         left = ["the fleet was never read"]
         while left and time.monotonic() < end:
@@ -327,7 +338,26 @@ class Driver:
                 left = [f"cannot read the fleet: {fault!r}"]
             await asyncio.sleep(1.0)
         self._log("settled" if not left else "not settled")
+        self._log(self._summary())
         return left
+
+    def _summary(self) -> str:
+        """How much happened, so that a quiet run is not taken for a good one."""
+        history = self._fleet.recorder.history
+        moves = {fact.move["metadata"]["name"]: fact.move for fact in history if isinstance(fact, MoveFact)}
+        causes = Counter(f"{move['spec']['cause']} {outcome_of(move)}" for move in moves.values())
+        faults = Counter(fact.what for fact in history if isinstance(fact, FaultFact) and "end" not in fact.what)
+        return f"{len(history)} facts, moves {dict(causes)}, faults {dict(faults)}"
+
+    async def _allow_all_members(self) -> None:
+        """Let every app run in any member: one that may run in one member only keeps that member from leaving."""
+        everywhere = aggregated(*sorted(self._fleet.members))
+        for app in self._apps:
+            variant = f"everywhere-{self._number()}"
+            for _ in range(EDIT_ATTEMPTS):
+                if await self._edit_policy(app, variant, everywhere):
+                    break
+                await asyncio.sleep(0.5)
 
     async def _repair(self) -> None:
         """Open every member for workloads, and join those that have left."""

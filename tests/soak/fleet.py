@@ -11,6 +11,7 @@ from soak.partition import Relay, free_port
 from soak.processes import ServerProcess
 from soak.recorder import DEPLOYMENTS, PODS, Recorder
 from soak.snapshot import NAMESPACE, MemberState, Snapshot
+from trimtab import errors
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, Move
@@ -36,6 +37,7 @@ SETTINGS = {
 }
 """Short times, so that a run of a few minutes contains failovers."""
 STORAGE_FULL = "StorageFull"
+"""The refusal of writes on a full disk; a server that knows it answers with nothing else."""
 
 
 class Member:
@@ -107,7 +109,8 @@ class Fleet:
             self.ledger.attempt(name, value)
         except ApiError as fault:
             self.ledger.attempt(name, value)
-            if fault.code >= 500 and fault.reason == "InternalError" and not self.is_disk_full:
+            may_fail = self.is_disk_full and not hasattr(errors, STORAGE_FULL)
+            if fault.reason == "InternalError" and not may_fail:
                 self.refusals.append(f"{name}: {fault.reason}: {fault.message}")
         else:
             self.ledger.acknowledge(name, value)

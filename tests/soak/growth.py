@@ -17,11 +17,13 @@ Sizes = dict[str, int]
 
 
 def measure(*directories: Path) -> Sizes:
-    """The number of entries per container attribute and cache, of allocated blocks, and of bytes in the directories."""
+    """The entries per container attribute and unlimited cache, the allocated blocks, the bytes in the directories."""
     gc.collect()
     sizes: Counter[str] = Counter()
     for obj in gc.get_objects():
         if isinstance(obj, functools._lru_cache_wrapper):
+            if obj.cache_info().maxsize is not None:
+                continue  # it cannot grow without limit
             sizes[f"cache of {obj.__module__}.{getattr(obj, '__qualname__', '?')}"] += obj.cache_info().currsize
         elif str(type(obj).__module__).startswith("trimtab."):
             for name, value in _attributes(obj):

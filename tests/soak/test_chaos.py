@@ -14,7 +14,7 @@ from properties.hypothesis_settings import EFFORT
 from soak.driver import Driver
 from soak.fleet import Fleet
 
-STEPS = 6
+STEPS = 10
 """Steps per unit of effort."""
 MEMBERS = 3
 
@@ -33,4 +33,5 @@ def test_fleet_survives_random_faults(tmp_path: Path) -> None:
             await fleet.stop()
 
     found, steps = asyncio.run(run())
+    print(f"seed {seed}:", *steps, sep="\n")
     assert found == [], "\n".join([f"seed {seed}, logs in {tmp_path}", *found, "steps:", *steps])
