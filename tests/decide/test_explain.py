@@ -31,7 +31,7 @@ def test_each_feasible_cluster_has_its_score_capacity_and_share() -> None:
     )
     explanation = explain(decide(request, fleet_with_pods(9, 9)))
     used, unused = explanation_of("m2", explanation), explanation_of("m1", explanation)
-    assert (used.scores, used.room, used.before, used.replicas) == ({"ClusterLocality": 100}, 9, 1, 4)
+    assert (used.scores, used.fits, used.before, used.replicas) == ({"ClusterLocality": 100}, 9, 1, 4)
     assert (unused.scores, unused.replicas) == ({"ClusterLocality": 0}, None)
     assert explanation.tie_break.startswith("the first name wins")
 
@@ -66,7 +66,7 @@ def test_the_explanation_uses_the_fleet_of_the_decision() -> None:
     all_clusters = fleet_with_pods(9, 9)
     decision = decide(placement_request(placement={"replicaScheduling": AGGREGATED}, replicas=4), all_clusters)
     decide(placement_request(), all_clusters.change([member("m1", 0)]))
-    assert explanation_of("m1", explain(decision)).room == 9
+    assert explanation_of("m1", explain(decision)).fits == 9
 
 
 def test_a_record_groups_rejected_clusters_by_first_filter_and_names_only_a_few() -> None:

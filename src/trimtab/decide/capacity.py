@@ -38,12 +38,12 @@ def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster], *, 
     counted = _pods_on_nodes(request, fleet) if from_nodes else None
     if counted is not None and counted.is_known.all():
         return counted.pods
-    room = pods_that_fit(request.resource_request, fleet)
+    capacity = pods_that_fit(request.resource_request, fleet)
     if counted is not None:
-        room = np.where(counted.is_known, counted.pods, room)
+        capacity = np.where(counted.is_known, counted.pods, capacity)
     if _capacity_columns(fleet).has_unlimited:
-        return np.where(room >= UNLIMITED, request.replicas, room)  # no estimate: assume that all replicas fit
-    return room
+        return np.where(capacity >= UNLIMITED, request.replicas, capacity)  # no estimate: assume that all replicas fit
+    return capacity
 
 
 def _estimate_component_sets(components: tuple[Component, ...], fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
@@ -71,17 +71,17 @@ def pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Arr
     """The pods of this size that fit into each cluster next to its current usage and the reservations."""
     if not fleet.reserved:
         return fleet.compute_once(
-            ("room", request), lambda: _count_pods_that_fit(request, fleet), max_entries=_MAX_CACHED_REQUESTS
+            ("capacity", request), lambda: _count_pods_that_fit(request, fleet), max_entries=_MAX_CACHED_REQUESTS
         )
     return _count_pods_that_fit(request, fleet)
 
 
 def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
     reserved, facts = fleet.reserved, _capacity_columns(fleet)
-    room = np.maximum(facts.pods - reserved["pods"], 0) if "pods" in reserved else facts.pods
+    capacity = np.maximum(facts.pods - reserved["pods"], 0) if "pods" in reserved else facts.pods
     if request is None:
-        return room
-    by_summary = room
+        return capacity
+    by_summary = capacity
     for resource, amount in request:
         free = fleet.column(("free", resource), partial(_free_amount_of, resource))
         if resource in reserved:
@@ -95,7 +95,7 @@ def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster])
     taken = [-(reserved[resource] // -amount) for resource, amount in request if resource in reserved]
     if taken:
         by_models = np.maximum(by_models - np.maximum.reduce(taken), 0)
-    return np.where(facts.uses_models, np.minimum(room, by_models), by_summary)
+    return np.where(facts.uses_models, np.minimum(capacity, by_models), by_summary)
 
 
 class _CapacityColumns(NamedTuple):

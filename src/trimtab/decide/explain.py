@@ -48,7 +48,7 @@ class ClusterExplanation(Value):
     """0: one of the group's own clusters; n: added by its n-th overflow affinity."""
     before: int = 0
     """The replicas in the cluster before the decision."""
-    room: int | None = None
+    fits: int | None = None
     """How many more replicas it can take."""
     selected: bool = False
     """Selected by the spread constraints."""
@@ -209,7 +209,7 @@ def _feasible_cluster_explanation(attempt: PlacementAttempt, column: int) -> Clu
         prioritizers=_prioritizer_scores(attempt, column),
         total=0 if attempt.total is None else int(attempt.total[column]),
         overflow=0 if attempt.overflow is None else int(attempt.overflow[column]),
-        room=int(attempt.free_replicas[column]) if request.is_workload else None,
+        fits=int(attempt.free_replicas[column]) if request.is_workload else None,
     )
 
 

@@ -120,10 +120,10 @@ class PlacementAttempt:
         """Capacity including the replicas that the workload already has there."""
         if not self.placed_replicas:
             return self.free_replicas
-        room = self.free_replicas.copy()
+        capacity = self.free_replicas.copy()
         for column, replicas in self.placed_replicas.items():
-            room[column] += replicas
-        return room
+            capacity[column] += replicas
+        return capacity
 
     @lazily
     def total(self) -> Array | None:
@@ -242,15 +242,17 @@ class PlacementAttempt:
             weights = self.fleet.column(("weights", hashable_key(rules)), lambda: _static_weight_of(rules))
         if weights is None or not weights[columns].any():
             weights = np.ones(len(self.fleet), dtype=np.int64)
-        shares = self._apportion(replicas, columns, weights, within_room=False)
+        shares = self._apportion(replicas, columns, weights, within_capacity=False)
         return shares or ReplicaShares((), 0)
 
     def _divide_by_score(self, columns: Array, replicas: int) -> ReplicaShares | Failure:
-        weights, room = self.score_weights()[columns], self.available[columns]
-        fits = int(np.minimum(room[weights > 0], replicas).sum())
+        weights, capacity = self.score_weights()[columns], self.available[columns]
+        fits = int(np.minimum(capacity[weights > 0], replicas).sum())
         if fits < replicas:
             return _failure(UNSCHEDULABLE, _not_enough_message("failed to divide by score", fits))
-        given = apportion_with_limits(replicas, weights.tolist(), room.tolist(), last_wins_ties=self.ask.last_wins_ties)
+        given = apportion_with_limits(
+            replicas, weights.tolist(), capacity.tolist(), last_wins_ties=self.ask.last_wins_ties
+        )
         return _shares_of(dict(zip(columns.tolist(), given, strict=True)))
 
     def score_weights(self) -> Array:
@@ -283,15 +285,15 @@ class PlacementAttempt:
         return {column: replicas for column, replicas in self.placed_replicas.items() if self.feasible.mask[column]}
 
     def _distribute(
-        self, what: str, target: int, selected: Selected, room: Array, keep: Mapping[int, int]
+        self, what: str, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
     ) -> ReplicaShares | Failure:
         """Distribute `target` by the capacity of the selected clusters, in addition to what they keep."""
         if self.ask.placement.strategy == AGGREGATED:
-            shares = self._aggregate(target, selected, room, keep)
+            shares = self._aggregate(target, selected, capacity, keep)
         else:
-            shares = self._apportion(target, np.asarray(_sort_by_name(selected)), room, within_room=True)
+            shares = self._apportion(target, np.asarray(_sort_by_name(selected)), capacity, within_capacity=True)
         if shares is None:
-            return _failure(UNSCHEDULABLE, _not_enough_message(what, int(room[selected].sum())))
+            return _failure(UNSCHEDULABLE, _not_enough_message(what, int(capacity[selected].sum())))
         if not keep:
             return shares
         together = dict(keep)
@@ -299,33 +301,37 @@ class PlacementAttempt:
             together[column] = together.get(column, 0) + replicas
         return _shares_of(together)
 
-    def _apportion(self, seats: int, columns: Array, by: Array, *, within_room: bool) -> ReplicaShares | None:
+    def _apportion(self, seats: int, columns: Array, by: Array, *, within_capacity: bool) -> ReplicaShares | None:
         """Apportion by weight, columns in name order; None when the weights are capacity and there is too little."""
         weights, leans_back = by[columns], self.ask.last_wins_ties
         able = positions_that_can_win(seats, weights, last_wins_ties=leans_back)
         heavy = weights[able].tolist()
-        if within_room and sum(heavy) < seats and int(weights.sum()) < seats:
+        if within_capacity and sum(heavy) < seats and int(weights.sum()) < seats:
             return None
         return _nonzero_shares(columns[able].tolist(), apportion(seats, heavy, last_wins_ties=leans_back))
 
-    def _aggregate(self, target: int, selected: Selected, room: Array, keep: Mapping[int, int]) -> ReplicaShares | None:
+    def _aggregate(
+        self, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
+    ) -> ReplicaShares | None:
         """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
         in_use = [column for column, replicas in keep.items() if replicas > 0]
         columns = (
-            selected if isinstance(selected, list) else self._aggregation_candidates(target, selected, room, in_use)
+            selected if isinstance(selected, list) else self._aggregation_candidates(target, selected, capacity, in_use)
         )
-        rooms = room[columns].tolist()
-        if sum(rooms) < target:
+        capacities = capacity[columns].tolist()
+        if sum(capacities) < target:
             return None
         first = frozenset([position for position, column in enumerate(columns) if column in in_use] if in_use else ())
-        chosen = sorted([(columns[position], rooms[position]) for position in fewest_reaching(target, rooms, first)])
-        given = apportion(target, [room for _, room in chosen], last_wins_ties=self.ask.last_wins_ties)
+        chosen = sorted(
+            [(columns[position], capacities[position]) for position in fewest_reaching(target, capacities, first)]
+        )
+        given = apportion(target, [capacity for _, capacity in chosen], last_wins_ties=self.ask.last_wins_ties)
         return _nonzero_shares([column for column, _ in chosen], given)
 
-    def _aggregation_candidates(self, target: int, columns: Array, room: Array, in_use: Sequence[int]) -> list[int]:
+    def _aggregation_candidates(self, target: int, columns: Array, capacity: Array, in_use: Sequence[int]) -> list[int]:
         """A few columns in order of selection that suffice to reach `target`; or all of them."""
         first = np.searchsorted(columns, in_use).tolist() if in_use else ()
-        some = columns[candidates_for_fewest(target, room[columns], first)]
+        some = columns[candidates_for_fewest(target, capacity[columns], first)]
         # where only capacity and name matter, equal capacities are in the right order already
         few: list[int] = some.tolist() if self.ranking.is_by_capacity_only else self.ranking.sort_few(some)
         return few
@@ -436,8 +442,8 @@ def _unsupported_strategy_message(request: PlacementRequest) -> str:
     )
 
 
-def _not_enough_message(what: str, room: int) -> str:
-    return f"{what}: Clusters available replicas {room} are not enough to schedule."
+def _not_enough_message(what: str, capacity: int) -> str:
+    return f"{what}: Clusters available replicas {capacity} are not enough to schedule."
 
 
 def _as_list(selected: Selected) -> list[int]:

@@ -234,17 +234,19 @@ class _RegionSelection:
 
     def _weights(self, want: int, least_clusters: int) -> list[int]:
         available, score = self.ranking.available, self.ranking.score
-        rooms, scores = available[self.columns], score[self.columns] if score is not None else None
+        capacities, scores = available[self.columns], score[self.columns] if score is not None else None
         least = np.minimum(self.sizes, max(1, least_clusters))
-        first_rooms = self._sum_of_first(rooms, least)
-        first_points = self._sum_of_first(scores, least) if scores is not None else [0] * len(first_rooms)
-        counted = zip(self.starts.tolist(), self.sizes.tolist(), least.tolist(), first_rooms, first_points, strict=True)
+        first_capacities = self._sum_of_first(capacities, least)
+        first_points = self._sum_of_first(scores, least) if scores is not None else [0] * len(first_capacities)
+        counted = zip(
+            self.starts.tolist(), self.sizes.tolist(), least.tolist(), first_capacities, first_points, strict=True
+        )
         weights = []
-        for start, size, used, room, points in counted:
-            if room < want and used < size:
-                room, used = _capacity_of_first(rooms[start : start + size].tolist(), want, least_clusters)  # noqa: PLW2901
+        for start, size, used, capacity, points in counted:
+            if capacity < want and used < size:
+                capacity, used = _capacity_of_first(capacities[start : start + size].tolist(), want, least_clusters)  # noqa: PLW2901
                 points = int(scores[start : start + used].sum()) if scores is not None else 0  # noqa: PLW2901
-            weights.append(min(room, want) * _GROUP_WEIGHT + _truncated_mean(points, used))
+            weights.append(min(capacity, want) * _GROUP_WEIGHT + _truncated_mean(points, used))
         return weights
 
     def _sum_of_first(self, values: Array, counts: Array) -> list[int]:
@@ -279,15 +281,15 @@ class _RegionSelection:
         return taken + [key & column for key in sorted([key & within for key in rest])[:more]]
 
 
-def _capacity_of_first(rooms: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
+def _capacity_of_first(capacities: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
     """The capacity of the first clusters of a region that reach what is wanted, and how many clusters these are."""
-    room = used = 0
-    for here in rooms:
-        room += here
+    capacity = used = 0
+    for here in capacities:
+        capacity += here
         used += 1
-        if room >= want and used >= least_clusters:
+        if capacity >= want and used >= least_clusters:
             break
-    return room, used
+    return capacity, used
 
 
 def _truncated_mean(total: int, count: int) -> int:

@@ -272,7 +272,7 @@ def workload_decision(case: BindingCase, decision: karmada.BindingDecision | Non
             reason=reason_text(one),
             scores={**one.scores, **one.prioritizers},
             total=one.total if one.prioritizers else None,
-            fits=one.room,
+            fits=one.fits,
         )
         for one in story.clusters
     ]
@@ -297,7 +297,7 @@ def reason_text(story: ClusterExplanation) -> str:
         return story.refused.message
     if not story.selected:
         return "feasible, but not selected by the spread constraints"
-    return f"fits {story.room} replicas" if story.room is not None else ""
+    return f"fits {story.fits} replicas" if story.fits is not None else ""
 
 
 def summary_text(targets: Sequence[TargetOutcome]) -> str:

@@ -22,7 +22,7 @@ from trimtab.cli.commands.explain import (
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
 from trimtab.errors import InputError
 
-SELECTED = ClusterExplanation(name="m2", replicas=3, room=9, selected=True, scores={"ClusterLocality": 100})
+SELECTED = ClusterExplanation(name="m2", replicas=3, fits=9, selected=True, scores={"ClusterLocality": 100})
 UNUSED = ClusterExplanation(name="m3", selected=True)
 UNSELECTED = ClusterExplanation(name="m1")
 REJECTED = ClusterExplanation(

@@ -219,7 +219,7 @@ def cluster_row(story: ClusterExplanation) -> Sequence[str]:
         story.name,
         "-" if story.replicas is None else str(story.replicas),
         str(story.before) if story.before else "-",
-        "-" if story.room is None else str(story.room),
+        "-" if story.fits is None else str(story.fits),
         "-" if story.refused is not None else str(scores),
         reason_text(story),
     )

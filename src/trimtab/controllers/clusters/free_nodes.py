@@ -30,7 +30,7 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 TaintKey = tuple[tuple[str, str, str], ...]
 
 
-class NodeRoom(NamedTuple):
+class FreeNode(NamedTuple):
     """What one node offers to further pods."""
 
     labels: Mapping[str, str]
@@ -49,39 +49,39 @@ def free_nodes(nodes: Sequence[Node], pods: Iterable[Pod]) -> FreeNodes:
                 add_amounts(used.setdefault(pod.spec.node_name, {}), pod_resources_of(pod).requests | {"pods": 1})
         elif _is_about_to_be_bound(pod):
             add_amounts(waiting, pod_resources_of(pod).requests | {"pods": 1})
-    rooms = [_room_of(node, used.get(node.name, {})) for node in nodes if node.is_ready]
-    pools, omitted = _bounded_pools([room for room in rooms if room.free.get("pods", 0) > 0])
+    ready = [_free_node_of(node, used.get(node.name, {})) for node in nodes if node.is_ready]
+    pools, omitted = _bounded_pools([node for node in ready if node.free.get("pods", 0) > 0])
     return FreeNodes(pools=pools, omitted_labels=tuple(sorted(omitted)), waiting=format_amounts(waiting))
 
 
 def _is_about_to_be_bound(pod: Pod) -> bool:
-    """Whether the scheduler has still to find a node; a pod for which there is none takes no room."""
+    """Whether the scheduler has still to find a node; a pod for which there is none takes no capacity."""
     if pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp is not None or pod.spec.scheduling_gates:
         return False
     return not any(one.type == "PodScheduled" and one.status == "False" for one in pod.status.conditions)
 
 
-def _room_of(node: Node, used: Amounts) -> NodeRoom:
+def _free_node_of(node: Node, used: Amounts) -> FreeNode:
     allocatable = parse_amounts(node.status.allocatable)
     free = {name: max(0, amount - used.get(name, 0)) for name, amount in allocatable.items()}
     taints = {(taint.key, taint.value, taint.effect) for taint in node.spec.taints if taint.effect in REPELLING}
     if node.spec.unschedulable:
         taints.add((UNSCHEDULABLE, "", "NoSchedule"))
     labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}
-    return NodeRoom(labels, tuple(sorted(taints)), free, allocatable)
+    return FreeNode(labels, tuple(sorted(taints)), free, allocatable)
 
 
-def _bounded_pools(rooms: Sequence[NodeRoom]) -> tuple[tuple[NodePool, ...], set[str]]:
+def _bounded_pools(free_nodes: Sequence[FreeNode]) -> tuple[tuple[NodePool, ...], set[str]]:
     """The pools of the nodes with at most `MAX_ENTRIES` entries, and the labels that they omit."""
     omitted = {HOSTNAME}
-    entries = _count_entries(rooms)
+    entries = _count_entries(free_nodes)
     if len(entries) > MAX_ENTRIES:
-        omitted |= _labels_with_many_values(rooms)
-        rooms = [
-            room._replace(labels={key: value for key, value in room.labels.items() if key not in omitted})
-            for room in rooms
+        omitted |= _labels_with_many_values(free_nodes)
+        free_nodes = [
+            node._replace(labels={key: value for key, value in node.labels.items() if key not in omitted})
+            for node in free_nodes
         ]
-        for entries in _coarser_entries(rooms):
+        for entries in _coarser_entries(free_nodes):
             if len(entries) <= MAX_ENTRIES:
                 break
     return tuple(_pools(dict(entries.most_common(MAX_ENTRIES)))), omitted
@@ -90,28 +90,28 @@ def _bounded_pools(rooms: Sequence[NodeRoom]) -> tuple[tuple[NodePool, ...], set
 Entry = tuple[tuple[tuple[str, str], ...], TaintKey, tuple[tuple[str, int], ...]]
 
 
-def _count_entries(rooms: Iterable[NodeRoom]) -> Counter[Entry]:
+def _count_entries(free_nodes: Iterable[FreeNode]) -> Counter[Entry]:
     return Counter(
-        (tuple(sorted(room.labels.items())), room.taints, tuple(sorted(room.free.items()))) for room in rooms
+        (tuple(sorted(node.labels.items())), node.taints, tuple(sorted(node.free.items()))) for node in free_nodes
     )
 
 
-def _coarser_entries(rooms: Sequence[NodeRoom]) -> Iterator[Counter[Entry]]:
-    yield _count_entries(rooms)
+def _coarser_entries(free_nodes: Sequence[FreeNode]) -> Iterator[Counter[Entry]]:
+    yield _count_entries(free_nodes)
     for step in ROUNDING_STEPS:
-        yield _count_entries([room._replace(free=dict(_rounded_down(room, step))) for room in rooms])
+        yield _count_entries([node._replace(free=dict(_rounded_down(node, step))) for node in free_nodes])
 
 
-def _rounded_down(room: NodeRoom, step: int) -> Iterator[tuple[str, int]]:
-    for name, amount in room.free.items():
-        unit = max(1, room.allocatable[name] // step)
+def _rounded_down(node: FreeNode, step: int) -> Iterator[tuple[str, int]]:
+    for name, amount in node.free.items():
+        unit = max(1, node.allocatable[name] // step)
         yield name, amount // unit * unit
 
 
-def _labels_with_many_values(rooms: Iterable[NodeRoom]) -> set[str]:
+def _labels_with_many_values(free_nodes: Iterable[FreeNode]) -> set[str]:
     values: dict[str, set[str]] = {}
-    for room in rooms:
-        for key, value in room.labels.items():
+    for node in free_nodes:
+        for key, value in node.labels.items():
             values.setdefault(key, set()).add(value)
     return {key for key, found in values.items() if len(found) > MAX_LABEL_VALUES}
 

@@ -71,8 +71,8 @@ def provider_clusters(clusters: Iterable[Cluster], managed: Iterable[ManagedClus
 
 def _from_managed(cluster: ManagedCluster) -> ProviderCluster:
     metadata = cluster.metadata
-    room = _numbers(cluster.status.allocatable)
-    return ProviderCluster(cluster.name, metadata.labels, metadata.annotations, claims_of(cluster), room, {})
+    capacity = _numbers(cluster.status.allocatable)
+    return ProviderCluster(cluster.name, metadata.labels, metadata.annotations, claims_of(cluster), capacity, {})
 
 
 def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
