@@ -124,20 +124,23 @@ class ApiServer:
         self.handler = self._request_handler()
         self.crds = CrdController(self.resource_store, self.object_schema)
         self.app = AsgiApplication(self.handler)
-        self.flow_control: FlowController | None = None
         self.flow_control_objects = FlowControlObjects(self.resource_store)
-        if settings.flow_control is not None:
-            self.flow_control = FlowController(
-                settings.flow_control, self.flow_control_objects.read, lambda: store.is_gathering
-            )
-            self.app.flow_control = self.flow_control
-            self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = self.flow_control.invalidate
+        self.flow_control = self._flow_controller(settings)
         self._garbage_collection = settings.garbage_collection
         self._background_tasks: list[asyncio.Task[None]] = []
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
         for kind in self._kinds:
             for served in served_resources_of(kind):
                 self.catalogue.add(served)
+
+    def _flow_controller(self, settings: ApiServerSettings) -> FlowController | None:
+        """What limits the requests of all callers; None for a server that only this process uses."""
+        if settings.flow_control is None:
+            return None
+        flows = FlowController(settings.flow_control, self.flow_control_objects.read, lambda: self.store.is_gathering)
+        self.app.flow_control = flows
+        self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = flows.invalidate
+        return flows
 
     def _admission_plugins(self, settings: ApiServerSettings) -> list[AdmissionPlugin]:
         """All admission plugins in the order in which they run; webhooks come last."""
