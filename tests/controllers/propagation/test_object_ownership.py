@@ -90,7 +90,7 @@ def test_deletion_of_a_work_leaves_a_foreign_object(owner: str, deleted: bool) -
     assert effects[-1].metadata.finalizers == ()
 
 
-class SlowClient(LocalClient):
+class DelayedClient(LocalClient):
     """Every replace takes a second, so that control planes that overwrite each other reach the end of the test."""
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
@@ -104,7 +104,7 @@ def test_two_control_planes_do_not_fight_over_one_object() -> None:
         servers = [ApiServer(Store(), ApiServerSettings(clock=clock)) for _ in range(3)]
         for server in servers:
             await server.start()
-        *hosts, member = *map(LocalClient, servers[:2]), SlowClient(servers[2])
+        *hosts, member = *map(LocalClient, servers[:2]), DelayedClient(servers[2])
         planes = [ControlPlane(host, clock=clock, connect=lambda _: member) for host in hosts]
         for plane, host, value in zip(planes, hosts, ("one", "two"), strict=True):
             await plane.start()
