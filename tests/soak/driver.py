@@ -24,12 +24,15 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.value import Raw
 from trimtab.cli.commands.drain_cluster import DrainMarks, start_drain, update_marks
 from trimtab.client.client import resource_of
+from trimtab.controllers.well_known import MOVE_MODE
 from trimtab.errors import ApiError, InputError
 
 FIRST_APPS = 4
 FIRST_SECONDS = 8.0
 """Time for the first apps to start, so that there is something to lose."""
 MAX_APPS = 6
+NEVER_AT_ONCE = {MOVE_MODE: "ReplacementFirst"}
+"""Without it, an edit of a policy moves a workload without a budget at once."""
 GROUPS = ("one-at-once", "slow", "free")
 """Apps of the first two groups have a budget."""
 BUDGETS: dict[str, Raw] = {
@@ -116,7 +119,7 @@ class Driver:
         labels = {"app": app, "group": self._rng.choice(GROUPS)}
         container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m"}}}
         body = {
-            "metadata": {"name": app, "namespace": NAMESPACE, "labels": labels},
+            "metadata": {"name": app, "namespace": NAMESPACE, "labels": labels, "annotations": NEVER_AT_ONCE},
             "spec": {
                 "replicas": replicas,
                 "selector": {"matchLabels": {"app": app}},

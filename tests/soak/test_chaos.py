@@ -31,6 +31,7 @@ def test_fleet_survives_random_faults(tmp_path: Path) -> None:
             return await driver.run(STEPS * EFFORT), driver.steps
         finally:
             await fleet.stop()
+            (tmp_path / "history").write_text("\n".join(map(str, fleet.recorder.history)))
 
     found, steps = asyncio.run(run())
     print(f"seed {seed}:", *steps, sep="\n")
