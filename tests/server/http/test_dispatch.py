@@ -3,7 +3,7 @@
 import pytest
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
-from server.rbac_objects import ALICE, CONFIG_MAPS, grant_cluster_rules, rule
+from server.rbac_objects import ALICE, CONFIG_MAPS, ROLES, cluster_role, grant, grant_cluster_rules, rule
 from trimtab.server.request.messages import Request
 
 
@@ -53,6 +53,21 @@ def test_head_requires_what_a_get_requires() -> None:
         assert (await client("HEAD", "/api/v1/namespaces/default/secrets", user=ALICE)).status == 403
         assert (await client("HEAD", "/version", user=None)).status == 405  # as kube-apiserver
         assert (await client("HEAD", "/metrics", user=ALICE)).status == 403
+
+    with_asgi_client(scenario)
+
+
+def test_role_of_a_namespace_allows_requests_for_the_namespace_itself() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await client("POST", ROLES, cluster_role("reader", rule("get", "namespaces")))
+        await client("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
+        assert (await client("GET", "/api/v1/namespaces/default", user=ALICE)).status == 403
+        await grant(client, "ClusterRole", "reader")  # in the namespace default
+        assert (await client("GET", "/api/v1/namespaces/default", user=ALICE)).status == 200
+        assert (await client("DELETE", "/api/v1/namespaces/default", user=ALICE)).status == 403
+        refused = await client("GET", "/api/v1/namespaces/other", user=ALICE)
+        assert (refused.status, 'in the namespace "other"' in refused.json()["message"]) == (403, True)
+        assert (await client("GET", "/api/v1/namespaces", user=ALICE)).status == 403
 
     with_asgi_client(scenario)
 

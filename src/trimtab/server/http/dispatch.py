@@ -265,4 +265,6 @@ def _action_for(verb: str, target: RequestInfo, query: Mapping[str, str]) -> Act
     name = target.name
     if not name and verb in _COLLECTION_VERBS:
         name = required_name(query.get("fieldSelector", ""))  # for rules with resourceNames
-    return Action(verb, target.group, target.resource, subresource, target.namespace, name)
+    # a namespace is inside itself, so that its own roles apply to it
+    namespace = target.name if (target.group, target.resource) == ("", "namespaces") else target.namespace
+    return Action(verb, target.group, target.resource, subresource, namespace, name)
