@@ -153,10 +153,10 @@ def test_overlapping_budgets_are_named(cluster: DrainCluster) -> None:
     (pod,) = cluster.pods("twice")
     result = cluster.run(delete, "pod", pod["metadata"]["name"], "-n", NAMESPACE)
     assert result.return_value == 1
-    assert "BlockedByOverlap: the budgets one and two guard it" in result.output
+    assert "BlockedByOverlap: the budgets one and two select it" in result.output
     result = cluster.run(drain, pod["spec"]["nodeName"], "--timeout", "2")
     assert result.return_value == 1
-    assert "BlockedByOverlap: the budgets one and two guard it" in result.output
+    assert "BlockedByOverlap: the budgets one and two select it" in result.output
 
 
 def test_pod_is_deleted_through_its_budget_by_default(cluster: DrainCluster) -> None:

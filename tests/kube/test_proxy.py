@@ -21,7 +21,7 @@ RunKubectl = Callable[..., subprocess.CompletedProcess[str]]
 def member_kubectl(member: RealControlPlane, tmp_path: Path) -> Iterator[RunKubectl]:
     """kubectl through the cluster proxy to a joined member."""
     with up(tmp_path / "up", "--no-fleet") as config:
-        arguments = ["far", "--kubeconfig", str(member.kubeconfig), "--host-kubeconfig", str(config)]
+        arguments = ["far", "--kubeconfig", str(member.kubeconfig), "--host-kubeconfig", str(config), "--take-over"]
         assert CliRunner().invoke(join, arguments).exit_code == 0
         kubeconfig = tmp_path / "far"
         found = json.loads(run_kubectl(member, config, "config", "view", "--raw", "-o", "json").stdout)

@@ -146,7 +146,7 @@ def test_real_cluster_is_balanced_within_its_budget_and_then_unchanged(
     output = plan_output(member, settings)
     assert "1 pod moves" in output
     assert "75 % of the cpu of real-node-1 is requested, more than 70 %" in output
-    assert "interference is not judged" in output  # there is no metrics server
+    assert "interference is not evaluated" in output  # there is no metrics server
     assert loop.run(ready_pods_by_node(member)) == {CROWDED: 6}  # a plan changes nothing
     running = subprocess.Popen(trimtab(member, "rescheduler", "--config", str(settings)), process_group=0)
     try:
