@@ -39,3 +39,9 @@ def test_long_schedule_is_invalid() -> None:
     long = "1," * 100_000 + "1 * * * *"
     assert [cause.field for cause in check_schedule(long, "", "spec")] == ["spec.schedule"]
     assert next_time(long, "", datetime(2026, 1, 1, tzinfo=UTC)) is None
+
+
+def test_a_question_mark_means_every_value() -> None:
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    assert next_time("*/5 * * * ?", "", moment) == next_time("*/5 * * * *", "", moment)
+    assert list(check_schedule("0 12 ? * *", "", "spec")) == []

@@ -71,12 +71,15 @@ class AsgiClient:
         return ReceivedResponse(received["status"], received["headers"], received["body"])
 
 
-def with_asgi_client(scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False):
+def with_asgi_client(scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False, plugins=()):
     """Run `story(client)` against a new server in virtual time."""
 
     async def run():
         settings = ApiServerSettings(
-            clock=LoopClock(), garbage_collection=garbage_collection, check_all_budgets=check_all_budgets
+            clock=LoopClock(),
+            garbage_collection=garbage_collection,
+            check_all_budgets=check_all_budgets,
+            plugins=plugins,
         )
         server = ApiServer(Store(), settings)
         await server.start()

@@ -1,10 +1,11 @@
+import os
 import resource
 import stat
 from pathlib import Path
 
 import pytest
 
-from trimtab.store.files import replace_file, replacement_of
+from trimtab.store.files import replace_file, replacement_of, write_new_file
 
 
 def test_file_is_replaced_and_private(tmp_path: Path) -> None:
@@ -37,3 +38,20 @@ def test_body_that_fails_replaces_nothing(tmp_path: Path) -> None:
         temporary.write_text("half")
         raise KeyboardInterrupt
     assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]
+
+
+def test_content_and_names_are_synced_before_and_after_the_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced, real = tmp_path / "secret", [], os.fsync
+
+    def record(descriptor: int) -> None:
+        found = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append("directory" if found == tmp_path else "old" if path.exists() else "new")
+        real(descriptor)
+
+    monkeypatch.setattr("trimtab.store.files.os.fsync", record)
+    write_new_file(tmp_path / "other", b"content")
+    assert synced == ["new"]
+    replace_file(path, b"content")
+    assert synced[1:] == ["new", "new", "directory"]

@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.errors import Expired, TimedOut
 from trimtab.store.index import LogRow, MemoryIndex, Retention, resource_prefix
 from trimtab.store.records import StoredEntry, StoreEvent
 
@@ -67,3 +69,48 @@ def test_events_of_several_resources_are_in_order_however_far_behind(keys: list[
     assert [event.revision for event in events] == [
         n + 2 for n, key in enumerate(keys) if key.startswith("/registry/") and n + 2 > after
     ]
+
+
+def index_with_updates(*keys: str) -> MemoryIndex:
+    """An index in which these keys were written, from revision 2 on."""
+    index = MemoryIndex(Retention())
+    for revision, key in enumerate(keys, 2):
+        entry = StoredEntry(key, b"", revision, revision)
+        index.apply([StoreEvent(key, revision, entry, index.entries.get(key))])
+    return index
+
+
+WIDGET, GADGET = "/registry/example.com/widgets/default/a", "/registry/example.com/gadgets/default/a"
+
+
+@pytest.mark.parametrize("prefix", ["/registry/example.com/widgets/", "/registry/"])
+def test_watch_resumes_at_the_last_dropped_event_and_not_before(prefix: str) -> None:
+    index = index_with_updates(WIDGET, WIDGET, WIDGET, WIDGET)
+    index.compact(4)
+    events, _ = index.events_since(prefix, 4, limit=10)
+    assert [event.revision for event in events] == [5]
+    with pytest.raises(Expired, match=r"too old resource version: 3 \(4\)"):
+        index.events_since(prefix, 3, limit=10)
+
+
+def test_slow_watch_of_a_quiet_resource_misses_nothing_when_others_are_compacted() -> None:
+    index = index_with_updates(GADGET, WIDGET, WIDGET)
+    index.compact(3)
+    events, revision = index.events_since("/registry/example.com/gadgets/", 2, limit=10)
+    assert (list(events), revision) == ([], 4)
+
+
+def test_list_reads_no_compacted_and_no_future_revision() -> None:
+    index = index_with_updates(WIDGET, WIDGET, WIDGET)
+    index.compact(3)
+    assert [entry.mod_revision for entry in index.page("/registry/", None, None, 3).entries] == [3]
+    with pytest.raises(Expired):
+        index.page("/registry/", None, None, 2)
+    with pytest.raises(TimedOut, match="Too large resource version: 5, current: 4"):
+        index.page("/registry/", None, None, 5)
+
+
+def test_revision_of_a_cut_off_batch_is_that_of_its_last_event() -> None:
+    index = index_with_updates(WIDGET, WIDGET, WIDGET)
+    events, revision = index.events_since("/registry/example.com/widgets/", 1, limit=2)
+    assert ([event.revision for event in events], revision) == ([2, 3], 3)

@@ -414,3 +414,12 @@ def test_store_gathers_writes_only_until_their_commit_begins(tmp_path: Path) -> 
         await store.close()
 
     asyncio.run(scenario())
+
+
+async def test_watch_of_a_compacted_revision_is_refused_at_once(store: Store) -> None:
+    for name in "abc":
+        await store.create(pod(name), b"")
+    store.compact(store.revision - 1)
+    store.watch(PODS, store.compacted)
+    with pytest.raises(errors.Expired):
+        store.watch(PODS, store.compacted - 1)

@@ -17,10 +17,15 @@ _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
     """The run times strictly after a time; empty when the schedule or the zone is invalid."""
     try:
-        for moment in CronSim(schedule[:MAX_SCHEDULE_LENGTH], after.astimezone(ZoneInfo(zone or "UTC"))):
+        for moment in CronSim(_standard(schedule[:MAX_SCHEDULE_LENGTH]), after.astimezone(ZoneInfo(zone or "UTC"))):
             yield moment.astimezone(after.tzinfo)
     except (CronSimError, KeyError, ValueError, OSError):
         return
+
+
+def _standard(schedule: str) -> str:
+    """The schedule without `?`, which Kubernetes accepts in place of `*`."""
+    return " ".join("*" + field[1:] if field.startswith("?") else field for field in schedule.split())
 
 
 def next_time(schedule: str, zone: str, after: datetime) -> datetime | None:
@@ -40,7 +45,7 @@ def _is_cron(schedule: str) -> bool:
     if len(schedule) > MAX_SCHEDULE_LENGTH:
         return False
     try:
-        CronSim(schedule, _ANY_DATE)
+        CronSim(_standard(schedule), _ANY_DATE)
     except CronSimError:
         return False
     return len(schedule.split()) == _FIELD_COUNT

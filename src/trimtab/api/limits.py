@@ -26,7 +26,9 @@ MAX_YAML_BYTES_IN_LOOP = 64 * 1024
 MAX_YAML_TOKENS_IN_LOOP = 5_000
 MAX_YAML_VALUES_IN_LOOP = 2_000
 MAX_PROTOBUF_FIELDS_IN_LOOP = 10_000
-"""Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile."""
+MAX_VALUES_IN_LOOP = 8_000
+"""Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile, and
+objects with more values are processed in a thread."""
 MAX_WORKERS = 2
 MAX_WAITING_FOR_WORKER = 16
 WORKER_SECONDS = 20.0

@@ -150,6 +150,9 @@ class Profile(Value):
     decisions_add_before_remove: Annotated[
         bool, Field("A cluster that moves to another PlacementDecision is briefly in both; else briefly in neither.")
     ]
+    run_missed_schedules: Annotated[
+        bool, Field("A CronFederatedHPA runs a rule late that was due while no control plane ran; else never.")
+    ]
 
 
 TRIMTAB = Profile(
@@ -191,6 +194,7 @@ TRIMTAB = Profile(
     hash_long_replicaset_names=True,
     works_removed_within_budgets=True,
     decisions_add_before_remove=True,
+    run_missed_schedules=True,
 )
 UPSTREAM = Profile(
     name="upstream",
@@ -231,5 +235,6 @@ UPSTREAM = Profile(
     hash_long_replicaset_names=False,
     works_removed_within_budgets=False,
     decisions_add_before_remove=False,
+    run_missed_schedules=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

@@ -135,7 +135,7 @@ def _decode_time(body: bytes, micro: bool, counter: _FieldCounter) -> str | None
         moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000 if micro else 0)
     except OverflowError:
         return None
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    text = f"{moment.year:04}{moment.strftime('-%m-%dT%H:%M:%S')}"  # %Y has fewer digits before the year 1000
     return f"{text}.{moment.microsecond:06d}Z" if micro else f"{text}Z"
 
 

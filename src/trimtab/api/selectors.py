@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import Field, Value
@@ -76,6 +76,21 @@ _OPERATORS = {
     "Gt": _gt,
     "Lt": _lt,
 }
+
+
+_OPERATOR_TEXTS = {"In": "in", "NotIn": "notin"}
+
+
+def format_selector(selector: Mapping[str, Any]) -> str:
+    """The text of a label selector in wire form, as a query parameter has it."""
+    rules = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for rule in selector.get("matchExpressions") or ():
+        key, operator = rule["key"], rule["operator"]
+        if operator in _OPERATOR_TEXTS:
+            rules.append(f"{key} {_OPERATOR_TEXTS[operator]} ({','.join(rule.get('values') or ())})")
+        else:
+            rules.append(key if operator == "Exists" else f"!{key}")
+    return ",".join(rules)
 
 
 class InvalidSelector(ValueError):

@@ -49,6 +49,8 @@ class Field(NamedTuple):
     nullable: bool = False
     rules: tuple[tuple[str, str], ...] = ()
     """CEL rules as (rule, message)."""
+    unconstrained: bool = False
+    """The constraints of the type do not apply here: peers serve this field without a schema."""
 
 
 Int32: TypeAlias = Annotated[int, Field(format="int32")]

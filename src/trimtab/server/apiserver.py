@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api import kinds as kind_modules
-from trimtab.api.kind import Kind, OtherVersion, kinds
+from trimtab.api.kind import Kind, OtherVersion, ValidateFunction, kinds
 from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.kinds.native.flow_control import GROUP as FLOW_CONTROL_GROUP
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
@@ -19,19 +19,26 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock, timestamp
 from trimtab.errors import Expired, StorageFailed, StorageFull, Unavailable
 from trimtab.registry import discover
+from trimtab.server.admission.admission_policies import AdmissionPolicies
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
 from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin
 from trimtab.server.admission.create_authorization import CreateAuthorization
+from trimtab.server.admission.limit_ranges import LimitRanger
+from trimtab.server.admission.match_conditions import VARIABLES as CONDITION_VARIABLES
+from trimtab.server.admission.match_conditions import condition_validator
 from trimtab.server.admission.pdb_rate_history import PdbRateHistory
 from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
+from trimtab.server.admission.runtime_class import RuntimeClassAdmission
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
-from trimtab.server.admission.webhooks import WebhookAdmission
+from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.auth.user import Caller, User
+from trimtab.server.background.admission_policy_status import AdmissionPolicyStatus
+from trimtab.server.background.api_service_objects import local_api_services
 from trimtab.server.background.bootstrap import bootstrap_objects
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
@@ -43,19 +50,25 @@ from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.backup_page import BackupPage
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.nonresource_paths import HealthCheck, NonResourcePaths
-from trimtab.server.registry.cel_rules import new_rule_evaluator
+from trimtab.server.registry.cel_rules import NoExpressions, new_condition_evaluator, new_rule_evaluator
 from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_validator
+from trimtab.server.registry.object_deletion import no_further_writes
+from trimtab.server.registry.object_reader import ComputedObjects
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
-from trimtab.server.registry.resource_store import ComputedObjects, ResourceStore
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.registry.webhook_changes import WebhookChanges
 from trimtab.server.resources import ResourceCatalogue, ServedResource
 from trimtab.server.storage.uids import random_uid
-from trimtab.server.subresources.dispatch import ContainerLogs, Subresources
+from trimtab.server.subresources.dispatch import Subresources
+from trimtab.server.subresources.eviction import DirectDeletionEvents
+from trimtab.server.subresources.pod_runtime import PodRuntime
+from trimtab.store.keys import resource_prefix
 from trimtab.store.store import Store
-from trimtab.telemetry import Sample
+from trimtab.tasks import stop_tasks
+from trimtab.telemetry import HistogramSeries, Sample
 
-_EVENTS_PREFIX = "/registry/core/events/"
+_EVENTS_PREFIX = resource_prefix("", "events")
 _EVENT_TTL = timedelta(hours=1)
 _EVENT_SWEEP_SECONDS = 300.0
 _RETRY_SECONDS = 10.0
@@ -75,10 +88,14 @@ class ApiServerSettings(NamedTuple):
     new_uid: Callable[[], str] = random_uid
     garbage_collection: bool = True
     """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
+    api_services: bool = False
+    """Store an APIService for every group version, as the aggregator of kube-apiserver does."""
+    namespace_grace_seconds: float = 0.0
+    """Seconds from the deletion of a namespace to that of its objects; kube-controller-manager waits 5 seconds."""
     check_all_budgets: bool = False
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
-    container_logs: ContainerLogs | None = None
-    """Source of container logs; None when there is no kubelet."""
+    runtime: PodRuntime | None = None
+    """The containers of the cluster; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
     flow_control: FlowLimits | None = None
@@ -93,22 +110,19 @@ class ApiServer:
     def __init__(self, store: Store, settings: ApiServerSettings = ApiServerSettings()) -> None:  # noqa: B008 - a frozen value
         discover(kind_modules)
         self.store = store
+        self._namespace_grace_seconds = settings.namespace_grace_seconds
         self.catalogue = ResourceCatalogue()
-        cel = new_rule_evaluator()
-        self.object_schema = ObjectSchema(cel, {CRD: schema_validator(cel.compile_error if cel else None)})
+        conditions = new_condition_evaluator(CONDITION_VARIABLES)
+        self.object_schema = ObjectSchema(new_rule_evaluator(), _server_rules(conditions.compile_error))
         self.authorizer = Authorizer(store)
-        self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept)
+        self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept, conditions)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
-        self.resource_store = ResourceStore(
-            store, self.catalogue, settings.clock, self.admission, self.object_schema, new_uid=settings.new_uid
-        )
-        self.resource_store.computed.update(settings.computed)
-        self.resource_store.on_group_write[RBAC_GROUP] = self.authorizer.invalidate
-        self.resource_store.on_group_write[WEBHOOK_GROUP] = self.admission.reset_cache
-        tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
+        self.resource_store = self._resource_store(settings)
+        self.tokens = tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.resource_store)
         self.metric_sources: list[Callable[[], Iterable[Sample]]] = []
+        self.histogram_sources: list[Callable[[], Iterable[HistogramSeries]]] = []
         """Sources of further metric samples, added by programs that embed the server."""
         self.nonresource_paths = NonResourcePaths(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
@@ -119,40 +133,62 @@ class ApiServer:
             self.patcher,
             tokens,
             several_budgets=settings.check_all_budgets,
-            container_logs=settings.container_logs,
+            runtime=settings.runtime,
         )
         self.handler = self._request_handler()
         self.crds = CrdController(self.resource_store, self.object_schema)
-        self.app = AsgiApplication(self.handler)
-        self.flow_control_objects = FlowControlObjects(self.resource_store)
+        self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
+        self.app = AsgiApplication(self.handler, self.flow_control)
         self._garbage_collection = settings.garbage_collection
+        self._registers_api_services = settings.api_services
         self._background_tasks: list[asyncio.Task[None]] = []
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
         for kind in self._kinds:
             for served in served_resources_of(kind):
                 self.catalogue.add(served)
 
+    def _resource_store(self, settings: ApiServerSettings) -> ResourceStore:
+        return ResourceStore(
+            self.store,
+            self.catalogue,
+            settings.clock,
+            self.admission,
+            self.object_schema,
+            new_uid=settings.new_uid,
+            computed=settings.computed,
+            on_group_write={
+                RBAC_GROUP: self.authorizer.invalidate,
+                WEBHOOK_GROUP: self.admission.reset_cache,
+                FLOW_CONTROL_GROUP: self._invalidate_flows,
+            },
+            deletion_writes=DirectDeletionEvents(settings.clock) if settings.check_all_budgets else no_further_writes,
+        )
+
     def _flow_controller(self, settings: ApiServerSettings) -> FlowController | None:
         """What limits the requests of all callers; None for a server that only this process uses."""
         if settings.flow_control is None:
             return None
-        flows = FlowController(settings.flow_control, self.flow_control_objects.read, lambda: self.store.is_gathering)
-        self.app.flow_control = flows
-        self.resource_store.on_group_write[FLOW_CONTROL_GROUP] = flows.invalidate
-        return flows
+        return FlowController(settings.flow_control, self.flow_control_objects.read, lambda: self.store.is_gathering)
+
+    def _invalidate_flows(self) -> None:
+        if self.flow_control is not None:
+            self.flow_control.invalidate()
 
     def _admission_plugins(self, settings: ApiServerSettings) -> list[AdmissionPlugin]:
-        """All admission plugins in the order in which they run; webhooks come last."""
+        """All admission plugins in the order in which they run; webhooks and policies come last."""
         plugins: list[AdmissionPlugin] = [
             CreateAuthorization(self.authorizer),
+            RuntimeClassAdmission(self.store),
+            LimitRanger(self.store),
             BuiltinDefaults(self.store),
             PriorityOrderCheck(self.store),
             RbacEscalation(self.authorizer),
         ]
         if settings.check_all_budgets:
             plugins += [PdbRateHistory(), BudgetWarnings(self.store)]
-        return [*plugins, *(make(self.store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
+        further = [*(make(self.store) for make in settings.store_plugins), *settings.plugins]
+        return [*plugins, *further, self.webhooks, AdmissionPolicies(self.store, self.catalogue)]
 
     def _request_handler(self) -> RequestHandler:
         return RequestHandler(
@@ -168,10 +204,11 @@ class ApiServer:
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
         further = [sample for source in self.metric_sources for sample in source()]
-        flows, histograms = self.flow_control, []
+        histograms = [series for source in self.histogram_sources for series in source()]
+        flows = self.flow_control
         if flows is not None:
             further += flows.metrics.samples(flows.queues)
-            histograms = list(flows.metrics.histograms())
+            histograms += flows.metrics.histograms()
         return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further, histograms)
 
     def _health_checks(self) -> dict[str, HealthCheck]:
@@ -197,14 +234,19 @@ class ApiServer:
             await self.flow_control_objects.create()
             self.flow_control.invalidate()
             self._start_task(self.flow_control_objects.run)
+        self._start_task(AdmissionPolicyStatus(self.resource_store).run)
         if self._garbage_collection:
-            self._start_task(GarbageCollector(self.resource_store).run)
+            self._start_task(GarbageCollector(self.resource_store, self._namespace_grace_seconds).run)
             self._start_task(self._expire_events)
 
     async def _create_missing_objects(self) -> None:
         await self.resource_store.create_missing(
-            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd())), Caller(user_agent="kube-apiserver")
+            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd()), *self._api_services()),
+            Caller(user_agent="kube-apiserver"),
         )
+
+    def _api_services(self) -> Iterable[Raw]:
+        return local_api_services(self.catalogue) if self._registers_api_services else ()
 
     def _kinds_without_crd(self) -> list[Kind]:
         """Custom kinds whose CRD is not in the store yet."""
@@ -225,10 +267,18 @@ class ApiServer:
                 await self.store.delete(entry.key)
 
     async def stop(self) -> None:
-        for task in self._background_tasks:
-            task.cancel()
-        await asyncio.gather(*self._background_tasks, return_exceptions=True)
+        await stop_tasks(self._background_tasks, log)
         await self.store.close()
+
+
+def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, ValidateFunction]:
+    """Validations that depend on what this server can evaluate, by kind id."""
+    rules = new_rule_evaluator()
+    # without the extra `cel` the rules of our own kinds are stored and not evaluated; else the server could not start
+    own = () if rules else [kind.id for kind in kinds.values() if kind.custom]
+    check_rule = (rules or NoExpressions()).compile_error
+    hooks = condition_validator(check_condition)
+    return {CRD: schema_validator(check_rule, own), MUTATING_HOOKS: hooks, VALIDATING_HOOKS: hooks}
 
 
 def _is_served(kind: Kind, settings: ApiServerSettings) -> bool:

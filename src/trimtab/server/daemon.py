@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trimtab.errors import InputError, StoreError
 from trimtab.server.admission.chain import AdmissionPlugin
@@ -19,7 +19,10 @@ from trimtab.server.http.listener import Listener
 from trimtab.server.storage.formats import open_store
 
 log = logging.getLogger("trimtab.server")
+ADMINISTRATOR = "trimtab-admin"
 _RENEWAL_CHECK_SECONDS = 3600.0
+NAMESPACE_GRACE_SECONDS = 5.0
+"""As kube-controller-manager: clients still see the objects of a namespace for a moment after its deletion."""
 _SECRET_FILES = (
     "kubeconfig",
     "store.db*",
@@ -38,6 +41,14 @@ def _ensure_secret(path: Path, size: int = 32) -> bytes:
     return path.read_bytes().strip()
 
 
+class RootServer(NamedTuple):
+    """A further API server that gets a port of its own."""
+
+    app: Any
+    preferred_port: int = 0
+    """The port of an earlier start; 0 selects a free one."""
+
+
 class Daemon:
     """Starts and stops one API server over TLS."""
 
@@ -51,7 +62,12 @@ class Daemon:
         flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
     ) -> None:
         self.directory = directory.absolute()
-        make_private(self.directory, *_SECRET_FILES)
+        try:
+            make_private(self.directory, *_SECRET_FILES)
+        except OSError as error:
+            raise StoreError(
+                f"{self.directory} cannot be used as data directory: {error.strerror}; choose another with --data-dir"
+            ) from error
         self.kubeconfig = self.directory / "kubeconfig"
         self._bind = bind
         self._port = port
@@ -69,36 +85,70 @@ class Daemon:
         """The ASGI application to serve; may be wrapped before `start`."""
         self.mounted_servers: dict[str, str] = {}
         """Path prefixes of further API servers on the same listener, by name."""
+        self.root_servers: dict[str, RootServer] = {}
+        """Further API servers at the root of a port of their own, by name."""
+        self.further_contexts: Sequence[str] = ()
+        """Names of further contexts of the kubeconfig for this API server."""
         self._listener: Listener | None = None
+        self._root_listeners: dict[str, Listener] = {}
         self._renewal: asyncio.Task[None] | None = None
 
     def _load_secrets(self) -> ApiServerSettings:
         """The certificates, the token of the administrator and the key of tokens; created on the first start."""
         self._authority = ensure_authority(self.directory / "pki", self._addresses)
         pki = self._authority.directory
-        token = _ensure_secret(pki / "admin.token").decode()
+        self.admin_token = _ensure_secret(pki / "admin.token").decode()
         return ApiServerSettings(
-            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
+            static_tokens={self.admin_token: User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))},
             token_key=_ensure_secret(pki / "service-account.key"),
+            api_services=True,
+            namespace_grace_seconds=NAMESPACE_GRACE_SECONDS,
         )
 
     @property
     def url(self) -> str:
+        return self._url_of_port(self._listener.port if self._listener else self._port)
+
+    def _url_of_port(self, port: int) -> str:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._bind, self._bind)  # noqa: S104
-        port = self._listener.port if self._listener else self._port
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+    @property
+    def server_urls(self) -> dict[str, str]:
+        """The addresses of the further API servers, by name: at the root of a port where they have one."""
+        mounted = {name: self.url + path for name, path in self.mounted_servers.items()}
+        return mounted | {name: self._url_of_port(one.port) for name, one in self._root_listeners.items()}
+
+    @property
+    def server_ports(self) -> dict[str, int]:
+        return {name: listener.port for name, listener in self._root_listeners.items()}
+
+    @property
+    def authority_certificate(self) -> bytes:
+        """The certificate, in PEM, that clients of all these servers trust."""
+        return self._authority.certificate.read_bytes()
 
     async def start(self) -> None:
         await self.api.start()
         self._listener = Listener(self.app, self._bind, self._port, self._authority)
         await self._listener.start()
+        for name, server in self.root_servers.items():
+            self._root_listeners[name] = self._listen_on(server)
+            await self._root_listeners[name].start()
         self._write_kubeconfig()
         self._renewal = asyncio.get_running_loop().create_task(self._renew_regularly())
 
-    def _write_kubeconfig(self) -> None:
-        others = {name: self.url + path for name, path in self.mounted_servers.items()}
+    def _listen_on(self, server: RootServer) -> Listener:
+        """On the preferred port of a server, or on a free one when another process has taken that."""
         try:
-            write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
+            return Listener(server.app, self._bind, server.preferred_port, self._authority)
+        except InputError:
+            return Listener(server.app, self._bind, 0, self._authority)
+
+    def _write_kubeconfig(self) -> None:
+        names = {"trimtab": self.url, **dict.fromkeys(self.further_contexts, self.url)}
+        try:
+            write_kubeconfig(self.kubeconfig, self._authority, {**names, **self.server_urls})
         except OSError as error:
             log.warning(
                 "%s was not written (%s): it does not have the address %s", self.kubeconfig, error.strerror, self.url
@@ -116,7 +166,8 @@ class Daemon:
         """Renew the certificates that are near their end; new connections and the kubeconfig use the new ones."""
         renewed = await asyncio.to_thread(renew_certificates, self._authority, self._addresses, now)
         if renewed and self._listener is not None:
-            self._listener.reload_certificates(self._authority)
+            for listener in (self._listener, *self._root_listeners.values()):
+                listener.reload_certificates(self._authority)
             self._write_kubeconfig()
             log.info("renewed certificates: %s", ", ".join(renewed))
 
@@ -124,6 +175,6 @@ class Daemon:
         if self._renewal is not None:
             self._renewal.cancel()
         self.api.app.end_streams()
-        if self._listener is not None:
-            await self._listener.stop()
+        listeners = [*self._root_listeners.values(), *([self._listener] if self._listener is not None else [])]
+        await asyncio.gather(*(listener.stop() for listener in listeners))
         await self.api.stop()

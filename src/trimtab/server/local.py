@@ -13,9 +13,9 @@ from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import SYSTEM, Caller, User
 from trimtab.server.http.asgi import error_response
+from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import JSON_PATCH, MERGE, STRATEGIC, TRUSTED
-from trimtab.server.registry.resource_store import WriteOutcome
 from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
 from trimtab.server.registry.watch import filter_event
 from trimtab.server.request.body_decoding import DecodedBody
@@ -64,7 +64,7 @@ class LocalClient:
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         batch = self._resource_store.list(self._object_path(resource, namespace), ListOptions(labels, fields))
-        return Listing(batch.raw_items(), str(batch.revision))
+        return Listing(list(batch.raw_items()), str(batch.revision))
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

@@ -1,16 +1,18 @@
 """Serves several API servers on one listener, each below a path prefix such as `/clusters/member1`."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.exchange import Receive, Scope, Send
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""An ASGI application."""
 
 
 class Mount:
     """An ASGI application that routes a request by its path prefix, by default to the main server."""
 
-    def __init__(self, main: AsgiApplication, others: Mapping[str, AsgiApplication]) -> None:
+    def __init__(self, main: Application, others: Mapping[str, Application]) -> None:
         self._main = main
         self._others = others
 

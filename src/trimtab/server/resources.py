@@ -11,10 +11,11 @@ from trimtab.api.kind import Kind
 from trimtab.api.kinds.native.fields import has_message, message_name
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
+from trimtab.store.keys import resource_prefix
 
 BUILT_IN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_NO_COLLECTION_DELETE = {"namespaces", "services"}
+_NO_COLLECTION_DELETE = {"namespaces"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 ConvertObject = Callable[[Raw], Raw]
 
@@ -44,6 +45,8 @@ EXTRA_SUBRESOURCES: Mapping[str, Mapping[str, Subresource]] = {
         "proxy": Subresource(("create", "delete", "get", "patch", "update"), "PodProxyOptions"),
         "resize": _STATUS,
     },
+    "nodes": {"proxy": Subresource(("create", "delete", "get", "patch", "update"), "NodeProxyOptions")},
+    "services": {"proxy": Subresource(("create", "delete", "get", "patch", "update"), "ServiceProxyOptions")},
     "namespaces": {"finalize": Subresource(("update",))},
     "serviceaccounts": {"token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1")},
     "certificatesigningrequests.certificates.k8s.io": {"approval": _STATUS},
@@ -79,7 +82,7 @@ class ServedResource:
         self._schema = schema
         storage = stored_as or kind.id
         plural, _, group = storage.partition(".")
-        self.prefix = f"/registry/{group or 'core'}/{plural}/"
+        self.prefix = resource_prefix(group, plural)
         self.storage = storage
 
     @cached_property

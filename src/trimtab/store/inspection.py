@@ -11,6 +11,7 @@ import orjson
 from trimtab import errors
 from trimtab.store.faults import ACCEPT_LOSS, fault_from, foreign_file_fault, format_fault
 from trimtab.store.index import FIRST_REVISION, LogRow
+from trimtab.store.keys import ROOT
 from trimtab.store.revision_marker import RevisionMarker
 from trimtab.store.sqlite import (
     APPLICATION_ID,
@@ -21,7 +22,6 @@ from trimtab.store.sqlite import (
 )
 
 MAX_PROBLEMS = 20
-REGISTRY = "/registry/"
 
 
 class StoreReport(NamedTuple):
@@ -127,7 +127,7 @@ def _problem_of(row: LogRow, checksum: int, objects: dict[str, bytes]) -> str:
 
 
 def _problem_of_object(key: str, value: bytes) -> str:
-    if not key.startswith(REGISTRY):
+    if not key.startswith(ROOT):
         return ""
     try:
         obj = orjson.loads(value)

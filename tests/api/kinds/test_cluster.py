@@ -30,3 +30,8 @@ def test_abbreviations_keep_their_spelling_on_the_wire() -> None:
 def test_sync_mode_is_push_or_pull() -> None:
     assert schema_error_fields(Cluster, {"spec": {"syncMode": "Both"}}) == ["spec.syncMode"]
     assert schema_error_fields(Cluster, {"spec": {"syncMode": "Pull"}}) == []
+
+
+def test_conditions_need_no_reason_as_in_karmada() -> None:
+    condition = {"type": "ServiceDomainNameResolutionReady", "status": "False"}
+    assert schema_error_fields(Cluster, {"status": {"conditions": [condition]}}) == []

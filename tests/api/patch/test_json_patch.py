@@ -1,6 +1,7 @@
 from typing import Any
 
 import jsonpatch
+import jsonpointer
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,13 +31,24 @@ def operations(draw: st.DrawFn) -> dict[str, Any]:
     return operation
 
 
+def apply_with_reference(document: Any, patch: list[dict[str, Any]]) -> Any:
+    """Apply with the reference implementation; an object gets a replaced member also when it had none."""
+    for operation in patch:
+        if operation["op"] == "replace":
+            parent = operation["path"].rpartition("/")[0]
+            if isinstance(jsonpointer.resolve_pointer(document, parent), dict):
+                operation = operation | {"op": "add"}  # noqa: PLW2901
+        document = jsonpatch.apply_patch(document, [operation])
+    return document
+
+
 @settings(max_examples=300, deadline=None)
 @given(documents, st.lists(operations(), max_size=3))
 def test_operations_agree_with_the_reference_implementation(
     document: dict[str, Any], patch: list[dict[str, Any]]
 ) -> None:
     try:
-        expected = jsonpatch.apply_patch(document, patch)
+        expected = apply_with_reference(document, patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError, AttributeError):
         with pytest.raises(Invalid):
             apply_json_patch(document, patch)
@@ -70,6 +82,14 @@ def test_failed_operation_is_rejected_without_details(operation: dict[str, Any])
     status = raised.value.status()
     assert status["message"] == "the server rejected our request due to an error in our request"
     assert status["details"] == {}
+
+
+def test_replacing_an_absent_member_adds_it_as_kube_apiserver_does() -> None:
+    operation = {"op": "replace", "path": "/spec/b", "value": True}
+    assert apply_json_patch({"spec": {"a": 1}}, [operation]) == {"spec": {"a": 1, "b": True}}
+    for path in ("/none/b", "/list/1"):
+        with pytest.raises(Invalid):
+            apply_json_patch({"spec": {}, "list": [1]}, [operation | {"path": path}])
 
 
 def test_successful_test_operation_changes_nothing() -> None:

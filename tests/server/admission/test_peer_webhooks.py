@@ -6,6 +6,7 @@ import pytest
 
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.policy import PropagationPolicy
+from trimtab.api.kinds.taint_policy import ClusterTaintPolicy
 from trimtab.api.value import Object
 from trimtab.errors import Forbidden
 from trimtab.server.admission.chain import Attributes
@@ -47,3 +48,11 @@ def test_invalid_policy_is_denied_in_the_words_of_the_webhook_unless_it_is_being
         asyncio.run(plugin.validate(attributes(kind, "CREATE"), policy, None))
     deleted = {**policy, "metadata": {**metadata, "deletionTimestamp": "2030-01-01T00:00:00Z"}}
     asyncio.run(plugin.validate(attributes(kind, "UPDATE"), deleted, policy))
+
+
+def test_taint_policies_that_evict_are_admitted_only_when_allowed() -> None:
+    policy = {"metadata": {"name": "p"}, "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}
+    where = attributes(kind_of(ClusterTaintPolicy), "CREATE")
+    with pytest.raises(Forbidden, match="NoExecute"):
+        asyncio.run(PeerWebhooks().validate(where, policy, None))
+    asyncio.run(PeerWebhooks(allow_no_execute_taints=True).validate(where, policy, None))

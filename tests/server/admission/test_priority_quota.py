@@ -1,5 +1,6 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ PODS = "/api/v1/namespaces/default/pods"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 
 
-def pod(name: str) -> dict[str, object]:
+def pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
 
 
@@ -37,3 +38,27 @@ def test_concurrent_pods_never_exceed_the_quota(on_disk: bool, tmp_path: Path) -
             await server.stop()
 
     assert asyncio.run(scenario()) == ([201] * 3 + [403] * 17, 3)
+
+
+def test_limited_priority_needs_a_quota_that_names_it() -> None:
+    async def scenario() -> list[int]:
+        server = ApiServer(Store(), ApiServerSettings(garbage_collection=False, store_plugins=(PriorityQuotaCheck,)))
+        await server.start()
+        wire = AsgiClient(server)
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        assert (await wire("POST", classes, {"metadata": {"name": "high"}, "value": 1000})).status == 201
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        policy["spec"] = {"limitedPriorities": ["high"]}
+        assert (await wire("POST", "/apis/trimtab.dev/v1alpha1/disruptionpolicies", policy)).status == 201
+        scope = {"operator": "In", "scopeName": "PriorityClass", "values": ["high"]}
+        spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [scope]}}
+        try:
+            urgent = pod("urgent")
+            urgent["spec"]["priorityClassName"] = "high"
+            statuses = [(await wire("POST", PODS, urgent)).status, (await wire("POST", PODS, pod("usual"))).status]
+            assert (await wire("POST", QUOTAS, {"metadata": {"name": "few"}, "spec": spec})).status == 201
+            return [*statuses, (await wire("POST", PODS, urgent)).status]
+        finally:
+            await server.stop()
+
+    assert asyncio.run(scenario()) == [403, 201, 201]

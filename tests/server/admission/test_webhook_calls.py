@@ -2,13 +2,16 @@
 
 import asyncio
 import gzip
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from server.admission.webhook_server import RawWebhook, http_answer, review, with_raw_webhook
 from trimtab.server.admission import webhook_calls
+from trimtab.server.admission.webhook_calls import MAX_ANSWER_BYTES, CallFailed, _decompress, _read_to_end
 
+CHUNK = 64 * 1024
 DENIAL = {"allowed": False, "status": {"code": 403, "message": "it is bad"}}
 
 
@@ -151,3 +154,20 @@ def test_slow_answer_ends_at_the_deadline(tmp_path: Path) -> None:
         assert refused.json()["message"].endswith("context deadline exceeded")
 
     with_raw_webhook(tmp_path, respond, scenario)
+
+
+def test_answer_is_read_up_to_its_limit_and_no_further() -> None:
+    async def chunks(total: int) -> AsyncIterator[bytes]:
+        for _ in range(total // CHUNK):
+            yield b"x" * CHUNK
+        assert total <= MAX_ANSWER_BYTES + CHUNK, "it is read on after the limit"
+
+    assert len(asyncio.run(_read_to_end(chunks(MAX_ANSWER_BYTES)))) == MAX_ANSWER_BYTES
+    with pytest.raises(CallFailed, match="longer than"):
+        asyncio.run(_read_to_end(chunks(MAX_ANSWER_BYTES + CHUNK)))
+
+
+def test_answer_is_decompressed_up_to_its_limit_and_no_further() -> None:
+    assert len(_decompress(gzip.compress(bytes(MAX_ANSWER_BYTES)), "gzip")) == MAX_ANSWER_BYTES
+    with pytest.raises(CallFailed, match="longer than"):
+        _decompress(gzip.compress(bytes(2 * MAX_ANSWER_BYTES)), "gzip")

@@ -1,7 +1,11 @@
 """Role-based access control."""
 
+import pytest
+
 from server.asgi import AsgiClient, with_asgi_client
-from server.rbac_objects import ALICE, CONFIG_MAPS, RBAC, grant
+from server.rbac_objects import ALICE, CONFIG_MAPS, RBAC, binding, grant, role, rule
+from trimtab.server.auth.authorize import Action, rule_allows
+from trimtab.server.auth.user import AUTHENTICATED, User
 
 
 def test_anonymous_requests_may_only_read_health_and_version() -> None:
@@ -36,5 +40,59 @@ def test_deleting_a_role_binding_revokes_access_at_once() -> None:
         assert (await client("GET", CONFIG_MAPS, user=ALICE)).status == 200
         await client("DELETE", f"{RBAC}/namespaces/default/rolebindings/alice-view")
         assert (await client("GET", CONFIG_MAPS, user=ALICE)).status == 403
+
+    with_asgi_client(scenario)
+
+
+def test_role_of_another_namespace_with_the_same_name_grants_nothing() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await client("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "shop"}})
+        for namespace, resource in (("default", "secrets"), ("shop", "configmaps")):
+            path = f"{RBAC}/namespaces/{namespace}/roles"
+            assert (await client("POST", path, role("reader", rule("list", resource)))).status == 201
+        path = f"{RBAC}/namespaces/shop/rolebindings"
+        assert (await client("POST", path, binding("alice", "Role", "reader", "alice"))).status == 201
+        assert (await client("GET", "/api/v1/namespaces/shop/configmaps", user=ALICE)).status == 200
+        assert (await client("GET", "/api/v1/namespaces/shop/secrets", user=ALICE)).status == 403
+        assert (await client("GET", CONFIG_MAPS, user=ALICE)).status == 403
+        assert (await client("GET", "/api/v1/namespaces/default/secrets", user=ALICE)).status == 403
+
+    with_asgi_client(scenario)
+
+
+GET_SECRET = Action("get", "", "secrets", "", "default", "a")
+READ_SECRETS = rule("get list", "secrets")
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [
+        (GET_SECRET, True),
+        (GET_SECRET._replace(verb="delete"), False),
+        (GET_SECRET._replace(group="apps"), False),
+        (GET_SECRET._replace(resource="configmaps"), False),
+        (GET_SECRET._replace(subresource="status"), False),
+        (Action("get", path="/metrics"), False),
+    ],
+)
+def test_rule_allows_its_verbs_groups_and_resources_without_their_subresources(action: Action, allowed: bool) -> None:
+    assert rule_allows(READ_SECRETS, action) is allowed
+
+
+def test_rule_with_resource_names_allows_only_these_objects() -> None:
+    named = {**READ_SECRETS, "resourceNames": ["a"]}
+    assert rule_allows(named, GET_SECRET)
+    assert not rule_allows(named, GET_SECRET._replace(name="b"))
+    assert not rule_allows(named, GET_SECRET._replace(verb="list", name=""))
+
+
+def test_binding_to_a_service_account_is_for_that_of_its_namespace() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        subject = {"kind": "ServiceAccount", "name": "robot", "namespace": "shop"}
+        body = {**binding("robot", "ClusterRole", "view", ""), "subjects": [subject]}
+        assert (await client("POST", f"{RBAC}/namespaces/default/rolebindings", body)).status == 201
+        for namespace, status in (("shop", 200), ("default", 403)):
+            user = User(f"system:serviceaccount:{namespace}:robot", (AUTHENTICATED,))
+            assert (await client("GET", CONFIG_MAPS, user=user)).status == status
 
     with_asgi_client(scenario)

@@ -12,6 +12,7 @@ from trimtab.errors import InputError
 from trimtab.server.auth.certificates import (
     CertificateAuthority,
     ensure_authority,
+    make_private,
     renew_certificates,
     write_secret,
 )
@@ -109,3 +110,13 @@ def test_authority_without_its_key_serves_until_its_certificates_expire(
     assert contents(authority) == before
     with pytest.raises(InputError, match="restore"):
         ensure_authority(tmp_path, [], NOW + timedelta(days=400))
+
+
+def test_directory_and_files_that_others_can_read_become_private(tmp_path: Path) -> None:
+    directory = tmp_path / "pki"
+    directory.mkdir(mode=0o755)
+    key = directory / "ca.key"
+    key.write_text("secret")
+    key.chmod(0o644)
+    make_private(directory, "*")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (directory, key)] == [0o700, 0o600]

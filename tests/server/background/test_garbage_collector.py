@@ -1,10 +1,16 @@
 """Garbage collection of dependents."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import orjson
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.server.admission.peer_webhooks import PeerWebhooks
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -117,3 +123,47 @@ def test_dependent_of_an_unserved_kind_stays() -> None:
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
 
     with_asgi_client(scenario)
+
+
+async def namespace_exists(server: ApiServer, seconds: float) -> bool:
+    """Whether the namespace `shop` and its object are still there after a while."""
+    await asyncio.sleep(seconds)
+    found = [server.store.get(key) for key in ("/registry/core/namespaces/shop", "/registry/core/configmaps/shop/c")]
+    assert len({one is None for one in found}) == 1
+    return found[0] is not None
+
+
+def run_with_namespace(scenario: Callable[[ApiServer, AsgiClient], Awaitable[None]], *plugins: Any) -> None:
+    async def run() -> None:
+        settings = ApiServerSettings(clock=LoopClock(), namespace_grace_seconds=5.0, plugins=plugins)
+        server = ApiServer(Store(), settings)
+        await server.start()
+        wire = AsgiClient(server)
+        await wire("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        protected = {"resourcetemplate.karmada.io/deletion-protected": "Always"}
+        body = {"metadata": {"name": "c", "labels": protected}}
+        await wire("POST", "/api/v1/namespaces/shop/configmaps", body)
+        await wire("DELETE", "/api/v1/namespaces/shop")
+        await scenario(server, wire)
+        await server.stop()
+
+    run_virtually(run())
+
+
+def test_a_deleted_namespace_keeps_its_objects_for_a_moment() -> None:
+    async def scenario(server: ApiServer, wire: AsgiClient) -> None:
+        assert await namespace_exists(server, 4)
+        assert not await namespace_exists(server, 3)
+
+    run_with_namespace(scenario)
+
+
+def test_a_protected_object_keeps_its_namespace_and_both_go_a_moment_after_the_protection() -> None:
+    async def scenario(server: ApiServer, wire: AsgiClient) -> None:
+        assert await namespace_exists(server, 30)
+        patch = [{"op": "remove", "path": "/metadata/labels"}]
+        kind = "application/json-patch+json"
+        assert (await wire("PATCH", "/api/v1/namespaces/shop/configmaps/c", patch, content_type=kind)).status == 200
+        assert not await namespace_exists(server, 7)
+
+    run_with_namespace(scenario, PeerWebhooks())

@@ -12,10 +12,10 @@ LABELS = '{priority_level="low",flow_schema="schema"}'
 def test_metrics_have_the_names_of_kubernetes_and_a_help_text() -> None:
     metrics, queues = FlowMetrics(), FairQueues(4, [LevelLimits("low")])
     queues.arrive(Ticket(FLOW))
-    metrics.started(FLOW, 0.03)
-    metrics.started(FLOW, 0.0)
-    metrics.ended(FLOW)
-    metrics.rejected(FLOW, "queue-full", 0.0)
+    metrics.count_start(FLOW, 0.03)
+    metrics.count_start(FLOW, 0.0)
+    metrics.count_end(FLOW)
+    metrics.count_rejection(FLOW, "queue-full", 0.0)
     text = format_metrics(metrics.samples(queues)) + format_histograms(metrics.histograms())
     prefix = "apiserver_flowcontrol_"
     for line in (

@@ -33,7 +33,8 @@ def test_each_part_of_the_metadata_is_validated(metadata: dict[str, Any], invali
 def test_names_of_roles_may_contain_anything_but_path_separators() -> None:
     role = "roles.rbac.authorization.k8s.io"
     assert fields({"name": "system:Node A"}, role) == []
-    assert fields({"name": "a/b"}, role) == ["metadata.name"]
+    for name in ("a/b", "a%2Fb", ".", ".."):
+        assert fields({"name": name}, role) == ["metadata.name"]
     assert fields({"name": "a.b"}, "namespaces") == ["metadata.name"]
 
 

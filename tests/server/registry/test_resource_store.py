@@ -1,6 +1,7 @@
 """Lists, updates, dry runs and concurrent writes."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,32 @@ def test_concurrent_patches_of_one_object_all_succeed(tmp_path) -> None:
         await server.stop()
 
     asyncio.run(scenario())
+
+
+class WritesBetween:
+    """An admission plugin during which another client writes the same object, once."""
+
+    client: AsgiClient | None = None
+
+    async def validate(self, attributes: Any, obj: Any, old: Any) -> None:
+        if self.client is not None and attributes.operation == "UPDATE":
+            client, self.client = self.client, None
+            path = "/api/v1/namespaces/default/configmaps/a"
+            patch = {"data": {"other": "kept"}}
+            assert (await client("PATCH", path, patch, content_type="application/merge-patch+json")).status == 200
+
+
+def test_update_that_names_its_version_fails_when_another_write_comes_between_and_a_patch_is_repeated() -> None:
+    plugin, path = WritesBetween(), "/api/v1/namespaces/default/configmaps"
+
+    async def scenario(client: AsgiClient) -> None:
+        read = (await client("POST", path, {"metadata": {"name": "a"}, "data": {"k": "old"}})).json()
+        plugin.client = client
+        refused = await client("PUT", f"{path}/a", {**read, "data": {"k": "new"}})
+        assert (refused.status, refused.json()["reason"]) == (409, "Conflict")
+        plugin.client = client
+        patch = {"data": {"k": "new"}}
+        assert (await client("PATCH", f"{path}/a", patch, content_type="application/merge-patch+json")).status == 200
+        assert (await client("GET", f"{path}/a")).json()["data"] == {"k": "new", "other": "kept"}
+
+    with_asgi_client(scenario, plugins=(plugin,))

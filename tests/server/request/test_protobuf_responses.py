@@ -6,7 +6,7 @@ from trimtab.api import protobuf
 from trimtab.server.request.protobuf_responses import (
     encode_object,
     encode_watch_event,
-    protobuf_list_response,
+    protobuf_list_parts,
     protobuf_response,
 )
 
@@ -27,7 +27,7 @@ def test_partial_object_metadata_keeps_its_own_kind() -> None:
 
 def test_list_contains_its_items_and_revision() -> None:
     head = {"apiVersion": "v1", "kind": "ConfigMapList"}
-    body = protobuf_list_response(head, {"resourceVersion": "42"}, [CONFIG_MAP, CONFIG_MAP]).body
+    body = b"".join(protobuf_list_parts(head, {"resourceVersion": "42"}, [CONFIG_MAP, CONFIG_MAP]))
     assert body.startswith(protobuf.MAGIC)
     assert b"42" in body
     assert body.count(protobuf.decode_envelope(encode_object(CONFIG_MAP)).raw) == 2

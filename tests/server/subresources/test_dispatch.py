@@ -3,8 +3,6 @@
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.errors import BadRequest
-from trimtab.server.subresources.dispatch import last_lines
 
 PODS = "/api/v1/namespaces/default/pods"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -46,13 +44,3 @@ def test_log_needs_a_known_container() -> None:
         assert (await wire("GET", f"{PODS}/p/log")).status == 404
 
     with_asgi_client(scenario)
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [("", "a\nb\nc\n"), ("2", "b\nc\n"), ("0", ""), ("9", "a\nb\nc\n"), ("9" * 5000, "a\nb\nc\n")],
-)
-def test_tail_lines_limits_the_log(count: str, expected: str) -> None:
-    assert last_lines("a\nb\nc\n", count) == expected
-    with pytest.raises(BadRequest, match="must be a non-negative number"):
-        last_lines("", "-1")

@@ -9,7 +9,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, MAX_ENTRIES, entries_of
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
-from trimtab.errors import ApiError
+from trimtab.errors import ApiError, Forbidden
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
@@ -513,3 +513,42 @@ def test_eviction_debits_the_budget_and_deletes_the_pod() -> None:
         assert "deletionTimestamp" in (await wire("GET", f"{PODS}/p")).json()["metadata"]
 
     with_asgi_client(scenario)
+
+
+def test_only_the_scheduler_evicts_several_pods_in_one_step() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        for number in range(2):
+            await pod(wire, f"web-{number}")
+        rules = [{"verbs": ["create"], "apiGroups": [""], "resources": ["pods/eviction"]}]
+        role = {"metadata": {"name": "evictor"}, "rules": rules}
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        assert (await wire("POST", f"{rbac}/clusterroles", role)).status == 201
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "evictor"}
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}
+        body = {"metadata": {"name": "evictor"}, "roleRef": reference, "subjects": [subject]}
+        assert (await wire("POST", f"{rbac}/clusterrolebindings", body)).status == 201
+        metadata = {"name": "web-0", "annotations": {"trimtab.dev/evict-together-with": "default/web-1"}}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        alice = User("alice", (AUTHENTICATED,))
+        refused = await wire("POST", f"{PODS}/web-0/eviction", eviction, user=alice)
+        assert (refused.status, "only the scheduler" in refused.json()["message"]) == (403, True)
+        metadata["annotations"] = {}
+        assert (await wire("POST", f"{PODS}/web-0/eviction", eviction, user=alice)).status == 201
+        assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-1"))["metadata"]
+
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False)
+
+
+def test_validating_admission_may_refuse_an_eviction() -> None:
+    class KeepsPods:
+        async def validate(self, attributes: object, obj: object, old: object) -> None:
+            if obj is None:
+                raise Forbidden("pods stay")
+
+    async def scenario(wire: AsgiClient) -> None:
+        await pod(wire, "web-0")
+        refused = await evict(wire, "web-0")
+        assert (refused.status, refused.json()["message"]) == (403, "pods stay")
+        assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-0"))["metadata"]
+
+    with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False, plugins=(KeepsPods(),))

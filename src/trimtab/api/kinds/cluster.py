@@ -153,7 +153,7 @@ class FreeNodes(Value):
 class ClusterStatus(Value):
     kubernetes_version: Annotated[str, Field("The version of the cluster's API server.")] = ""
     api_enablements: Annotated[tuple[APIEnablement, ...], Field("The APIs that the cluster serves.")] = ()
-    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the cluster.")] = ()
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the cluster.", unconstrained=True)] = ()
     node_summary: Annotated[NodeSummary | None, Field("The number of nodes of the cluster.")] = None
     resource_summary: Annotated[ResourceSummary | None, Field("The sum of the cluster's resources.")] = None
     free_nodes: Annotated[FreeNodes | None, Field("What is free on the nodes of the cluster.")] = None

@@ -33,9 +33,16 @@ StandardConditions = Annotated[
 class DisruptionRate(Value):
     """The maximum number of disruptions within any period of this length."""
 
-    disruptions: Annotated[Int32, Field("The number of disruptions.", required=True, minimum=1, maximum=1000)] = (
-        never_omit(1)
-    )
+    disruptions: Annotated[
+        Int32,
+        Field(
+            "The number of disruptions: a move of a workload out of one cluster is one, however many replicas it has, "
+            "and so is the eviction of a pod.",
+            required=True,
+            minimum=1,
+            maximum=1000,
+        ),
+    ] = never_omit(1)
     period: Annotated[str, Field("The length of the period, as in `1h`.", required=True, pattern=DURATION_PATTERN)] = (
         never_omit("1h")
     )
@@ -159,7 +166,7 @@ class DisruptionBudgetStatus(Value):
         Column("MIN", ".spec.minAvailable"),
         Column("MAX", ".spec.maxUnavailable"),
         Column("ALLOWED", ".status.allowedNow", "integer"),
-        Column("NEXT", ".status.nextAllowedAt", "date"),
+        Column("NEXT", ".status.nextAllowedAt"),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
     validators=(check_budget,),
@@ -191,6 +198,10 @@ class PriorityOrderSpec(Value):
     categories=("trimtab",),
     namespaced=False,
     status=True,
+    columns=(
+        Column("READY", ".status.conditions[?(@.type=='Ready')].status"),
+        Column("AGE", ".metadata.creationTimestamp", "date"),
+    ),
     validators=(check_priority_order,),
     text="The order of priority classes by importance; the only object is named default.",
 )
@@ -334,6 +345,10 @@ class DisruptionPolicyStatus(ConditionsStatus):
     categories=("trimtab",),
     namespaced=False,
     status=True,
+    columns=(
+        Column("READY", ".status.conditions[?(@.type=='Ready')].status"),
+        Column("AGE", ".metadata.creationTimestamp", "date"),
+    ),
     validators=(check_disruption_policy,),
     text="The settings for disruptions; the only object is named default.",
 )

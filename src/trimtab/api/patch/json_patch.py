@@ -102,8 +102,7 @@ def _add(value: Any) -> Callable[[Any, str], None]:
 
 def _replace(value: Any) -> Callable[[Any, str], None]:
     def change(node: Any, step: str) -> None:
-        if _child(node, step) is _MISSING:
-            raise _OperationFailed
+        # kube-apiserver replaces an absent member of an object as well, against the RFC.
         node[step if isinstance(node, dict) else _parse_index(step, len(node))] = value
 
     return change

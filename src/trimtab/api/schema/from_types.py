@@ -93,6 +93,8 @@ def schema_of(hint: Any) -> Raw:
     """The structural schema of any type that is used in `api.kinds`."""
     bare, field = _unwrap(hint)
     schema = _bare_schema(bare)
+    if field.unconstrained:
+        schema = _without_constraints(schema)
     for key, value in (
         ("description", field.text),
         ("enum", list(field.enum)),
@@ -119,6 +121,18 @@ def schema_of(hint: Any) -> Raw:
         if number is not None:
             schema[key] = number
     return schema
+
+
+_CONSTRAINTS = frozenset(("required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength"))
+
+
+def _without_constraints(schema: Raw) -> Raw:
+    kept = {key: value for key, value in schema.items() if key not in _CONSTRAINTS}
+    if "properties" in kept:
+        kept["properties"] = {name: _without_constraints(one) for name, one in kept["properties"].items()}
+    if "items" in kept:
+        kept["items"] = _without_constraints(kept["items"])
+    return kept
 
 
 def _struct_schema(type_: type[msgspec.Struct]) -> Raw:

@@ -6,6 +6,7 @@ character, and caches the resulting DFA states and transitions.
 """
 
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -80,24 +81,21 @@ class StepLimitExceeded(Exception):
     """A search took more steps than allowed."""
 
 
-class _StepCounter:
-    """The states that were visited in all searches since the last reset."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-
-    def add(self, steps: int) -> None:
-        self.steps += steps
-        if self.steps > MAX_PATTERN_STEPS:
-            raise StepLimitExceeded
+_steps: ContextVar[int] = ContextVar("steps", default=0)
+"""The states that were visited in all searches since the last reset; a context variable, because objects are also
+validated in a thread."""
 
 
-_counter = _StepCounter()
+def _count_steps(steps: int) -> None:
+    total = _steps.get() + steps
+    _steps.set(total)
+    if total > MAX_PATTERN_STEPS:
+        raise StepLimitExceeded
 
 
 def reset_match_steps() -> None:
     """Begin to count anew: the searches for one object share one limit."""
-    _counter.steps = 0
+    _steps.set(0)
 
 
 class NfaState(NamedTuple):
@@ -147,7 +145,7 @@ class GoMatcher:
             self._cached_transitions = 0
             step = self._dfa_state(step.nfa_states, step.previous)
         reached = self._epsilon_closure(step, char)
-        _counter.add(len(reached))
+        _count_steps(len(reached))
         follow: DfaState | bool
         if 0 in reached:
             follow = True

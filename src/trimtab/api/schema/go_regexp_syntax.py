@@ -128,7 +128,7 @@ _POSIX_CLASSES: dict[str, CharPredicate] = {
 }
 
 
-def _negated(accepts: CharPredicate) -> CharPredicate:
+def _negate(accepts: CharPredicate) -> CharPredicate:
     return lambda char: not accepts(char)
 
 
@@ -141,7 +141,7 @@ def _any_char(char: str) -> bool:
     return True
 
 
-def _folded(accepts: CharPredicate) -> CharPredicate:
+def _fold_case(accepts: CharPredicate) -> CharPredicate:
     """Regardless of case, also inside a class of Unicode."""
 
     def accepts_any_case(char: str) -> bool:
@@ -221,7 +221,7 @@ class _Parser:
         return least, most
 
     def _char(self, accepts: CharPredicate) -> Char:
-        return Char(_folded(accepts) if "i" in self._flags else accepts)
+        return Char(_fold_case(accepts) if "i" in self._flags else accepts)
 
     def _literal(self, char: str) -> Char:
         return self._char(partial(_is_same, char))
@@ -236,7 +236,7 @@ class _Parser:
             return self._parse_escape()
         self._at += 1
         if char == ".":
-            return [Char(_any_char if "s" in self._flags else _negated(partial(_is_same, "\n")))]
+            return [Char(_any_char if "s" in self._flags else _negate(partial(_is_same, "\n")))]
         if char in "^$":
             side = "start" if char == "^" else "end"
             return [At(f"line {side}" if "m" in self._flags else side)]
@@ -299,7 +299,7 @@ class _Parser:
         if follower and follower in "dswDSW":
             self._at += 2
             accepts = _PERL_CLASSES[follower.lower()]
-            return _negated(accepts) if follower.isupper() else accepts
+            return _negate(accepts) if follower.isupper() else accepts
         if not follower or follower not in "pP":
             return None
         found = _PROPERTY.match(self._text, self._at + 1)
@@ -309,7 +309,7 @@ class _Parser:
             raise InvalidPattern(f"invalid character class range: `{self._text[self._at : end]}`")
         self._at = found.end()
         accepts = _any_char if name == "Any" else partial(_has_category, name)
-        return _negated(accepts) if (follower == "P") != (found[2] == "^") else accepts
+        return _negate(accepts) if (follower == "P") != (found[2] == "^") else accepts
 
     def _parse_char_escape(self) -> str:
         """The character that an escape stands for."""
@@ -348,8 +348,8 @@ class _Parser:
                 ranges.append(self._parse_range(start))
         self._at += 1
         accepts = partial(_is_member, tuple(ranges), tuple(members))
-        accepts = _folded(accepts) if "i" in self._flags else accepts
-        return Char(_negated(accepts) if negated else accepts)
+        accepts = _fold_case(accepts) if "i" in self._flags else accepts
+        return Char(_negate(accepts) if negated else accepts)
 
     def _parse_named_class(self) -> CharPredicate | None:
         """A class inside a class; None when a character follows."""
@@ -358,7 +358,7 @@ class _Parser:
                 raise InvalidPattern(f"invalid character class range: `{posix[0]}`")
             self._at = posix.end()
             accepts = _POSIX_CLASSES[posix[2]]
-            return _negated(accepts) if posix[1] else accepts
+            return _negate(accepts) if posix[1] else accepts
         return self._parse_class_escape() if self._next_is("\\") else None
 
     def _parse_range(self, class_start: int) -> tuple[str, str]:

@@ -1,9 +1,11 @@
 """Warnings for disruption budgets that can never be satisfied or that cannot be parsed; they are accepted anyway."""
 
+from typing import cast
+
 import msgspec
 
-from trimtab.api.kind import Kind
-from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kind import Kind, kind_of
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
@@ -11,13 +13,15 @@ from trimtab.decide.pods.budgets.budget import BudgetLimit
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION, parse_rate
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
 _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
     "poddisruptionbudgets.policy": PodDisruptionBudget,
     "disruptionbudgets.trimtab.dev": DisruptionBudget,
 }
-_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_PODS = resource_prefix("", "pods")
+_POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
 NEVER_EVICTS = "it never allows an eviction, and nodes with its pods cannot be drained"
 
 
@@ -56,13 +60,14 @@ class BudgetWarnings:
 
     def _never_evicts_text(self) -> str:
         entry = self._store.get(_POLICY)
-        has_floors = entry is not None and b'"minMaxUnavailable"' in entry.value
+        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value)) if entry is not None else None
+        has_floors = policy is not None and any(floor.min_max_unavailable is not None for floor in policy.spec.floors)
         return NEVER_EVICTS + (", unless a floor of the DisruptionPolicy allows more" if has_floors else "")
 
     def _count_matching_pods(self, namespace: str, selector: LabelSelector | None) -> int:
         if selector is None:
             return 0
-        pods = self._store.list(f"/registry/core/pods/{namespace}/").entries
+        pods = self._store.list(f"{_PODS}{namespace}/").entries
         return sum(selector.matches(labels_of(entry.value)) for entry in pods)
 
 

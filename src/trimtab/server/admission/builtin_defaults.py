@@ -14,12 +14,21 @@ from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
-_CLASSES = "/registry/scheduling.k8s.io/priorityclasses/"
-_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
-_SERVICES = "/registry/core/services/"
+_CLASSES = resource_prefix("scheduling.k8s.io", "priorityclasses")
+_POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
+_SERVICES = resource_prefix("", "services")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 _CLUSTER_IPS = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
 _TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -60,6 +69,8 @@ class BuiltinDefaults:
         spec |= self._priority_fields(attributes, {**spec, "priorityClassName": class_name})
         spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            status["conditions"] = [_GATED]
         return {**obj, "spec": spec, "status": status}
 
     def _priority_fields(self, attributes: Attributes, spec: Raw) -> Raw:
@@ -90,7 +101,7 @@ class BuiltinDefaults:
         if entry is None:
             return ""
         policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
-        namespace = self._store.get(f"/registry/core/namespaces/{attributes.where.namespace}")
+        namespace = self._store.get(object_key("", "namespaces", attributes.where.namespace))
         namespace_labels = labels_of(namespace.value) if namespace is not None else {}
         labels, account = pod["metadata"].get("labels") or {}, spec.get("serviceAccountName") or "default"
         for rule in policy.spec.priority_rules:
@@ -102,8 +113,9 @@ class BuiltinDefaults:
 
     def _global_classes(self) -> Iterator[Raw]:
         for entry in self._store.list(_CLASSES).entries:
-            if b'"globalDefault":true' in entry.value:
-                yield orjson.loads(entry.value)
+            priority_class: Raw = orjson.loads(entry.value)
+            if priority_class.get("globalDefault"):
+                yield priority_class
 
     def _default_service(self, obj: Raw, old: Raw | None) -> Raw:
         """Assign cluster IPs and node ports of a service, and keep the ones it has."""

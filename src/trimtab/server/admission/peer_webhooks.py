@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from trimtab.api.admission.taint_policy import check_taint_policy
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
@@ -27,8 +28,10 @@ PERMANENT_IDS = {
 class PeerWebhooks:
     """An admission plugin; `trimtab up` has it, a bare `trimtab apiserver` does not."""
 
-    def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
+    def __init__(self, new_id: Callable[[], str] = random_uid, *, allow_no_execute_taints: bool = False) -> None:
+        """`allow_no_execute_taints`: ClusterTaintPolicies may add taints that evict workloads."""
         self._new_id = new_id
+        self._allow_no_execute_taints = allow_no_execute_taints
 
     def handles(self, kind: Kind, operation: str) -> bool:
         has_rules = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
@@ -63,7 +66,10 @@ class PeerWebhooks:
             return
         causes: list[Cause] = []
         for check in served.kind.admission_validators:
-            causes += check(obj, old)
+            if check is check_taint_policy:
+                causes += check_taint_policy(obj, old, allow_no_execute=self._allow_no_execute_taints)
+            else:
+                causes += check(obj, old)
         if causes:
             raise webhook_denial(served.kind.singular, served.group, causes)
 

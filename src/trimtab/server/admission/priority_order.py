@@ -11,9 +11,11 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
-_CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/trimtab.dev/priorityorders/default"
+_CLASSES = resource_prefix("scheduling.k8s.io", "priorityclasses")
+_ORDER = object_key("trimtab.dev", "priorityorders", "default")
 _PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorders.trimtab.dev"
 
 

@@ -13,11 +13,12 @@ from trimtab.decide.pods.budgets.priority_quota import quota_applies_to, quota_e
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import StagedObjects
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 from trimtab.store.txn import Draft, Operation, Proposal
 
-_QUOTAS, _PODS = "/registry/core/resourcequotas/", "/registry/core/pods/"
-_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_QUOTAS, _PODS = resource_prefix("", "resourcequotas"), resource_prefix("", "pods")
+_POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
 
 
 class PriorityQuotaCheck:

@@ -22,14 +22,17 @@ from trimtab.server.admission.admission_reviews import (
     review_version,
 )
 from trimtab.server.admission.chain import Attributes
+from trimtab.server.admission.match_conditions import ConditionEvaluator, should_call
 from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
 from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.keys import group_prefix, object_key
 from trimtab.store.store import Store
 
-_PREFIX = "/registry/admissionregistration.k8s.io/"
+_PREFIX = group_prefix("admissionregistration.k8s.io")
 _MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"
 _VALIDATING = f"{_PREFIX}validatingwebhookconfigurations/"
 GROUP = "admissionregistration.k8s.io"
+MUTATING_HOOKS, VALIDATING_HOOKS = f"mutatingwebhookconfigurations.{GROUP}", f"validatingwebhookconfigurations.{GROUP}"
 
 AcceptChanges = Callable[[Attributes, Raw, Raw, Raw | None], Raw]
 """Checks what a webhook made of an object: (attributes, before, patched, stored object) -> the object to write."""
@@ -45,7 +48,7 @@ class RegisteredWebhook(NamedTuple):
         served, sub = attributes.where.served, attributes.where.subresource
         resource = f"{served.resource}/{sub}" if sub else served.resource
         return any(
-            _rule_matches(rule, attributes.operation, served.group, served.version, resource)
+            rule_matches(rule, attributes.operation, served.group, served.version, resource)
             for rule in self._rules_in_scope(attributes)
         )
 
@@ -56,7 +59,7 @@ class RegisteredWebhook(NamedTuple):
                 yield rule
 
 
-def _rule_matches(rule: Raw, operation: str, group: str, version: str, resource: str) -> bool:
+def rule_matches(rule: Raw, operation: str, group: str, version: str, resource: str) -> bool:
     resources = rule.get("resources") or ()
     parent, _, sub = resource.partition("/")
     patterns = {resource, "*/*", f"{parent}/*", f"*/{sub}"} if sub else {resource, "*", "*/*"}
@@ -68,7 +71,7 @@ def _rule_matches(rule: Raw, operation: str, group: str, version: str, resource:
     )
 
 
-def _selector_matches(selector: Raw | None, labels: Raw) -> bool:
+def selector_matches(selector: Raw | None, labels: Raw) -> bool:
     if not selector:
         return True
     rules = tuple(
@@ -81,9 +84,10 @@ def _selector_matches(selector: Raw | None, labels: Raw) -> bool:
 class WebhookAdmission:
     """An admission plugin that calls every matching webhook."""
 
-    def __init__(self, store: Store, accept_changes: AcceptChanges) -> None:
+    def __init__(self, store: Store, accept_changes: AcceptChanges, conditions: ConditionEvaluator) -> None:
         self._store = store
         self._accept_changes = accept_changes
+        self._conditions = conditions
 
     def handles(self, kind: Kind, operation: str) -> bool:
         """Nothing while no webhook is configured, and never the configurations, so that each can be deleted."""
@@ -93,31 +97,38 @@ class WebhookAdmission:
     def is_configured(self) -> bool:
         return bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
 
-    def _matching_webhooks(
-        self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None
-    ) -> Iterator[RegisteredWebhook]:
+    def _webhooks(self, prefix: str, attributes: Attributes) -> Iterator[RegisteredWebhook]:
+        """The webhooks whose rules match the request."""
         for entry in self._store.list(prefix).entries:
             for spec in orjson.loads(entry.value).get("webhooks") or ():
                 hook = RegisteredWebhook(spec.get("name", ""), spec)
-                if hook.matches_rules(attributes) and self._is_in_scope(hook, attributes, obj or old or {}):
+                if hook.matches_rules(attributes):
                     yield hook
+
+    def _should_call(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw | None, old: Raw | None) -> bool:
+        """Whether the selectors and conditions of a webhook match the object as it is now."""
+        return self._is_in_scope(hook, attributes, obj or old or {}) and should_call(
+            self._conditions, hook.spec, attributes, obj, old
+        )
 
     def _is_in_scope(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw) -> bool:
         labels = (obj.get("metadata") or {}).get("labels") or {}
-        if not _selector_matches(hook.spec.get("objectSelector"), labels):
+        if not selector_matches(hook.spec.get("objectSelector"), labels):
             return False
         where = attributes.where
         if not hook.spec.get("namespaceSelector"):
             return True
         if where.served.storage == "namespaces":
-            return _selector_matches(hook.spec["namespaceSelector"], labels)
+            return selector_matches(hook.spec["namespaceSelector"], labels)
         if not where.namespace:
             return True
-        entry = self._store.get(f"/registry/core/namespaces/{where.namespace}")
-        return _selector_matches(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
+        entry = self._store.get(object_key("", "namespaces", where.namespace))
+        return selector_matches(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for hook in self._matching_webhooks(_MUTATING, attributes, obj, old):
+        for hook in self._webhooks(_MUTATING, attributes):
+            if not self._should_call(hook, attributes, obj, old):
+                continue
             answer = await self._admit(hook, attributes, obj, old, mutating=True)
             if answer is not None and answer.patch:
                 patched = _apply_patch(hook, obj, answer)
@@ -127,13 +138,17 @@ class WebhookAdmission:
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if obj is None:
             await self._admit_deletion(attributes, old)
-        hooks = list(self._matching_webhooks(_VALIDATING, attributes, obj, old))
+        hooks = [
+            hook for hook in self._webhooks(_VALIDATING, attributes) if self._should_call(hook, attributes, obj, old)
+        ]
         if hooks:
             await asyncio.gather(*(self._admit(hook, attributes, obj, old, mutating=False) for hook in hooks))
 
     async def _admit_deletion(self, attributes: Attributes, old: Raw | None) -> None:
         """Mutating webhooks may refuse a deletion, but there is no object for them to change."""
-        for hook in self._matching_webhooks(_MUTATING, attributes, None, old):
+        for hook in self._webhooks(_MUTATING, attributes):
+            if not self._should_call(hook, attributes, None, old):
+                continue
             answer = await self._admit(hook, attributes, None, old, mutating=True)
             if answer is not None and answer.patch:
                 raise api_errors.internal_error(
@@ -177,7 +192,7 @@ class WebhookAdmission:
         if client.get("url"):
             return str(client["url"])
         service = client.get("service") or {}
-        entry = self._store.get(f"/registry/core/services/{service.get('namespace')}/{service.get('name')}")
+        entry = self._store.get(object_key("", "services", service.get("namespace") or "", service.get("name") or ""))
         if entry is None:
             raise CallFailed(f'failed to call webhook: service "{service.get("name")}" not found')
         spec = orjson.loads(entry.value).get("spec") or {}

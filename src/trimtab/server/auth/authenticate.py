@@ -14,6 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from trimtab.store.keys import object_key
 from trimtab.store.records import StoredEntry
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -105,7 +106,7 @@ class ServiceAccountTokens:
         wanted += [(f"{kind}s", namespace, claims[kind]) for kind in ("pod", "secret") if kind in claims]
         wanted += [("nodes", "", claims["node"])] if "node" in claims and "pod" not in claims else []
         return all(
-            self._exists("/".join(filter(None, ("/registry/core", resource, place, reference["name"]))), reference, now)
+            self._exists(object_key("", resource, place, reference["name"]), reference, now)
             for resource, place, reference in wanted
         )
 

@@ -9,10 +9,11 @@ from trimtab.api.value import Raw
 from trimtab.server.auth.decision_cache import DecisionCache
 from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
+from trimtab.store.keys import group_prefix
 from trimtab.store.store import Store
 
 GROUP = "rbac.authorization.k8s.io"
-RBAC_PREFIX = f"/registry/{GROUP}/"
+RBAC_PREFIX = group_prefix(GROUP)
 
 
 class Action(NamedTuple):

@@ -45,6 +45,8 @@ class Caller(msgspec.Struct):
     """What the response says; clients cannot read headers of any length, so the total is bounded."""
     verb: str = ""
     """The verb that RBAC allowed; empty for callers in this process, which RBAC does not restrict."""
+    sends_large_object: bool = False
+    """Whether the body of the request takes long to process."""
     _characters: int = 0
     _shortens: bool = False
 

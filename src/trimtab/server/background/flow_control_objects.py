@@ -1,7 +1,7 @@
 """Creates the FlowSchemas and PriorityLevelConfigurations, restores the mandatory ones, and reports missing levels."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import orjson
 
@@ -15,8 +15,9 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions
 from trimtab.server.resources import ObjectPath, ServedResource
+from trimtab.store.keys import group_prefix
 
-_PREFIX = f"/registry/{GROUP}/"
+_PREFIX = group_prefix(GROUP)
 _SCHEMAS, _LEVELS = f"{_PREFIX}flowschemas/", f"{_PREFIX}prioritylevelconfigurations/"
 _CALLER = Caller(user_agent="api-priority-and-fairness-config-producer-v1")
 
@@ -24,8 +25,9 @@ _CALLER = Caller(user_agent="api-priority-and-fairness-config-producer-v1")
 class FlowControlObjects:
     """The stored objects that configure flow control."""
 
-    def __init__(self, resource_store: ResourceStore) -> None:
+    def __init__(self, resource_store: ResourceStore, on_change: Callable[[], None]) -> None:
         self._resource_store = resource_store
+        self._on_change = on_change
         self._store = resource_store.store
 
     def read(self) -> tuple[list[Raw], list[Raw]]:
@@ -50,8 +52,7 @@ class FlowControlObjects:
     async def _restore(self) -> None:
         try:
             await self._resource_store.create_missing(mandatory_objects(), _CALLER)
-            if callback := self._resource_store.on_group_write.get(GROUP):
-                callback()
+            self._on_change()
             await self._report_dangling()
         except ApiError:  # the next change, or the next start, tries again
             await asyncio.sleep(1)

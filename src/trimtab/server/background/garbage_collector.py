@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -15,12 +16,12 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
+from trimtab.store.keys import ROOT, resource_prefix
 from trimtab.store.records import StoreEvent
 
 log = logging.getLogger("trimtab.garbage_collector")
 
-ROOT = "/registry/"
-_NAMESPACES = "/registry/core/namespaces/"
+_NAMESPACES = resource_prefix("", "namespaces")
 _RETRY_SECONDS = 1.0
 _PARALLEL_TASKS = 32
 ChangeObject = Callable[[Raw], Raw]
@@ -66,8 +67,12 @@ class CollectorTask(NamedTuple):
 class GarbageCollector:
     """Watches all changes; tasks that cannot be done yet are retried."""
 
-    def __init__(self, resource_store: ResourceStore) -> None:
+    def __init__(self, resource_store: ResourceStore, namespace_grace_seconds: float = 0.0) -> None:
+        """`namespace_grace_seconds` pass before a deleted namespace is emptied, and between two failed attempts."""
         self._resource_store = resource_store
+        self._namespace_grace = timedelta(seconds=namespace_grace_seconds)
+        self._next_attempts: dict[str, datetime] = {}
+        """When to try again to empty a namespace."""
         self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._dependents: dict[str, set[str]] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
@@ -157,12 +162,12 @@ class GarbageCollector:
         meta = _decode_metadata(before)
         for owner in meta.owner_references or ():
             found = self._find_owner(owner, meta.namespace)
-            if found is not None and b'"deletionTimestamp":' in found[1]:
+            if found is not None and _is_in_deletion(found[1]):
                 yield CollectorTask("owner", found[0].key)
 
     def _namespace_tasks(self, namespace: str) -> Iterator[CollectorTask]:
         entry = self._resource_store.store.get(f"{_NAMESPACES}{namespace}")
-        if entry is not None and b'"deletionTimestamp":' in entry.value:
+        if entry is not None and _is_in_deletion(entry.value):
             yield CollectorTask("namespace", entry.key)
 
     def _find_owner(self, owner: _Owner, namespace: str) -> tuple[ObjectPath, bytes] | None:
@@ -287,15 +292,19 @@ class GarbageCollector:
 
     def _has_undeleted(self, prefix: str) -> bool:
         """Whether an object there is not in deletion yet; checked whenever an object of the namespace is deleted."""
-        return any(
-            b'"deletionTimestamp":' not in entry.value for entry in self._resource_store.store.list(prefix).entries
-        )
+        return any(not _is_in_deletion(entry.value) for entry in self._resource_store.store.list(prefix).entries)
 
     async def _empty_namespace(self, key: str) -> bool:
         """Delete the contents of a terminating namespace, then finalize it."""
         entry, where = self._resource_store.store.get(key), self._path_of(key)
         if entry is None or where is None or not _decode_metadata(entry.value).deletion_timestamp:
+            self._next_attempts.pop(key, None)
             return True
+        if self._namespace_grace:
+            now = self._resource_store.clock.now()
+            if now < self._next_attempts.setdefault(key, now + self._namespace_grace):
+                return False
+            del self._next_attempts[key]  # another attempt begins a new wait
         name = where.name
         remaining = 0
         for served in self._catalogue.stored_resources():
@@ -307,6 +316,7 @@ class GarbageCollector:
                     )
                 remaining += self._resource_store.store.count(served.collection_prefix(name))
         if remaining:
+            self._next_attempts[key] = self._resource_store.clock.now()  # no further wait when the last object is gone
             return True  # deletion of the last object triggers this again
         await self._change(replace(where, subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})
         return True
@@ -318,3 +328,8 @@ def _without_owner(old: Raw, uid: str) -> Raw:
     if not owners:
         del metadata["ownerReferences"]
     return {**old, "metadata": metadata}
+
+
+def _is_in_deletion(value: bytes) -> bool:
+    """Whether the stored object is in deletion; for most a look at the bytes says no."""
+    return b'"deletionTimestamp":' in value and _decode_metadata(value).deletion_timestamp is not None

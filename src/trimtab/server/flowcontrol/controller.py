@@ -100,7 +100,14 @@ class Admission:
         if self.ticket is not None:
             await self._controller.pace()
 
-    def paced(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def wait_for_turn(self) -> None:
+        """Wait for the next turn of the event loop; a request that is not exempt waits for one of its own."""
+        if self.ticket is None:
+            await asyncio.sleep(0)
+        else:
+            await self._controller.wait_for_turn()
+
+    def in_turns(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The chunks of a stream, each after it waited for its turn; those of exempt requests do not wait."""
         return chunks if self.ticket is None else self._take_turns(chunks)
 
@@ -202,7 +209,7 @@ class FlowController:
 
     def admit_exempt(self, flow: Flow) -> Admission:
         """Admit a request of an exempt flow, which never waits."""
-        self.metrics.started(flow, None)
+        self.metrics.count_start(flow, None)
         self.note_exempt()
         return Admission(self, flow, None, self._headers_of(flow))
 
@@ -213,14 +220,14 @@ class FlowController:
         if not self._turn_scheduled and self.queues.start_alone(ticket):
             self._turn_used = True
             self._schedule_turn()
-            self.metrics.started(flow, 0.0)
+            self.metrics.count_start(flow, 0.0)
             return Admission(self, flow, ticket, self._headers_of(flow))
         verdict = self.queues.arrive(ticket) or await self._wait(ticket, loop)
         if verdict:
-            self.metrics.rejected(flow, verdict, loop.time() - ticket.arrived)
+            self.metrics.count_rejection(flow, verdict, loop.time() - ticket.arrived)
             await self.pace()
             raise Rejected(verdict, self._headers_of(flow))
-        self.metrics.started(flow, loop.time() - ticket.arrived)
+        self.metrics.count_start(flow, loop.time() - ticket.arrived)
         return Admission(self, flow, ticket, self._headers_of(flow))
 
     async def _wait(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> Verdict:
@@ -233,7 +240,7 @@ class FlowController:
         try:
             return await waiting
         except asyncio.CancelledError:
-            self.metrics.rejected(ticket.flow, "cancelled", loop.time() - ticket.arrived)
+            self.metrics.count_rejection(ticket.flow, "cancelled", loop.time() - ticket.arrived)
             self.queues.end(ticket)
             self._schedule_turn()
             raise
@@ -246,6 +253,13 @@ class FlowController:
             self._answered += part
             self._schedule_turn()
             return
+        await self._queue_for_turn(part)
+
+    async def wait_for_turn(self) -> None:
+        """Wait for a whole turn, in which no other answer is sent."""
+        await self._queue_for_turn(ANSWERS_PER_TURN)
+
+    async def _queue_for_turn(self, part: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answers.append((part, turn))
         self._schedule_turn()
@@ -260,7 +274,7 @@ class FlowController:
         self._schedule_turn()
 
     def end(self, admission: Admission) -> None:
-        self.metrics.ended(admission.flow)
+        self.metrics.count_end(admission.flow)
         if admission.ticket is not None:
             self.queues.end(admission.ticket)
             if self.queues.waiting:

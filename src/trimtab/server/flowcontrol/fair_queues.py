@@ -87,7 +87,7 @@ class PriorityLevel:
         return max(0, self.nominal_seats - max(self.seats_in_use, self.protected_seats))
 
     @property
-    def borrowed(self) -> int:
+    def borrowed_seats(self) -> int:
         return max(0, self.seats_in_use - self.nominal_seats)
 
     @property
@@ -247,7 +247,7 @@ class FairQueues:
         if not level.limits.queues or level.seats_in_use + seats > level.most_seats:
             return False
         lendable = sum(other.lendable_now for other in self.levels.values() if other is not level)
-        borrowed = sum(other.borrowed for other in self.levels.values() if other is not level)
+        borrowed = sum(other.borrowed_seats for other in self.levels.values() if other is not level)
         return level.seats_in_use + seats - level.nominal_seats + borrowed <= lendable
 
     def hand_over(self, ticket: Ticket) -> None:

@@ -26,7 +26,7 @@ class FlowMetrics:
         self._rejected: Counter[tuple[_Key, Verdict]] = Counter()
         self._waits: dict[tuple[_Key, bool], Histogram] = {}
 
-    def started(self, flow: Flow, waited: float | None) -> None:
+    def count_start(self, flow: Flow, waited: float | None) -> None:
         """Count a request that runs; an exempt one did not wait."""
         key = (flow.level, flow.schema)
         self._started[key] += 1
@@ -34,12 +34,12 @@ class FlowMetrics:
         if waited is not None:
             self._observe_wait(key, True, waited)
 
-    def rejected(self, flow: Flow, verdict: Verdict, waited: float) -> None:
+    def count_rejection(self, flow: Flow, verdict: Verdict, waited: float) -> None:
         key = (flow.level, flow.schema)
         self._rejected[key, verdict] += 1
         self._observe_wait(key, False, waited)
 
-    def ended(self, flow: Flow) -> None:
+    def count_end(self, flow: Flow) -> None:
         self._executing[flow.level, flow.schema] -= 1
 
     def _observe_wait(self, key: _Key, execute: bool, waited: float) -> None:

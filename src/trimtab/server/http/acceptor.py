@@ -1,8 +1,8 @@
 """Accepts connections, not faster than the event loop can handle them and not more than the process can hold.
 
 The problem: connections cost memory, file descriptors and, with TLS, a handshake of about a millisecond before the server
-knows its caller. 500 connections that are opened together would stop the event loop for as long as their handshakes take,
-and one caller that keeps enough idle connections would keep everybody else out.
+knows its caller (`tls` runs them in a thread). 500 connections that are opened together would use the processor for as long as
+their handshakes take, and one caller that keeps enough idle connections would keep everybody else out.
 
 Therefore one connection is accepted per turn of the loop, and only so many per second. A connection that does not finish its handshake in time is
 closed, and the oldest of these as soon as there are too many. When the process has as many connections as it may have, the
@@ -16,7 +16,10 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
+
+from trimtab.server.http.tls import TlsLayer
 
 MAX_CONNECTIONS = 4096
 _RESERVED_FILES = 256
@@ -25,7 +28,7 @@ MAX_HANDSHAKES = 256
 _HANDSHAKE_SECONDS = 10.0
 _RETRY_SECONDS = 0.1
 _PER_SECOND, _BURST = 50.0, 64
-"""Connections per second after a burst; a handshake takes one to two milliseconds."""
+"""Connections per second after a burst: handshakes run in a thread, but a connection also costs half a millisecond here."""
 
 
 class OpenConnection(Protocol):
@@ -76,6 +79,7 @@ class Acceptor:
         self._limit = most_connections() if limit is None else limit
         self._handshakes: dict[asyncio.Task[None], None] = {}
         self._next_at = 0.0
+        self._handshake_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="TLS handshakes")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -86,6 +90,7 @@ class Acceptor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._handshake_thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -130,8 +135,18 @@ class Acceptor:
         return True
 
     async def _connect(self, accepted: socket.socket) -> None:
-        timeout = _HANDSHAKE_SECONDS if self._tls is not None else None
-        with contextlib.suppress(OSError):  # a failed handshake concerns the client only
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._new_protocol, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
-            )
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(self._new_protocol, accepted)
+            return
+        layer = TlsLayer(self._tls, self._new_protocol, self._handshake_thread)
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                await loop.connect_accepted_socket(lambda: layer, accepted)
+                await layer.established
+        except OSError:  # also a timeout; a failed handshake concerns the client only
+            layer.give_up()
+        except asyncio.CancelledError:
+            layer.abort()
+            raise

@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 from msgspec.structs import replace
 
-from trimtab.api.json_bounds import has_more_values
-from trimtab.api.limits import MAX_QUERY_PARAMETERS, MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_QUERY_PARAMETERS
 from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
@@ -29,33 +28,36 @@ from trimtab.server.http.exchange import (
     Send,
 )
 from trimtab.server.http.metrics import RequestMetrics
-from trimtab.server.request.body_worker import json_to_yaml
-from trimtab.server.request.messages import Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import JSON, YAML, accept_error, parse_accept, wants_pretty
+from trimtab.server.http.response_sending import (
+    TO_YAML,
+    common_headers,
+    conversion_task,
+    is_large,
+    send_response,
+)
+from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
+from trimtab.server.request.negotiation import JSON, YAML, accept_error
 from trimtab.server.request.protobuf_responses import protobuf_response
-from trimtab.server.storage.uids import random_uid
 
 log = logging.getLogger("trimtab.server")
 
 
-_GZIP_MIN_BYTES = 128 * 1024
 _PATH_LIMIT = 8 * 1024
 _ADDRESS_LIMIT = 64 * 1024
 """Bytes of path and query together: label selectors may be long."""
 _HEADERS_LIMIT = 64 * 1024
 _HEADER_COUNT_LIMIT = 1000
 _EXTRA_PREFIX = "impersonate-extra-"
-_NO_CACHE = (b"cache-control", b"no-cache, private")
 
 
 class AsgiApplication:
     """The ASGI application of one API server."""
 
-    def __init__(self, handler: RequestHandler) -> None:
+    def __init__(self, handler: RequestHandler, flow_control: FlowController | None = None) -> None:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
-        self.flow_control: FlowController | None = None
+        self.flow_control = flow_control
         """Limits the requests of all callers; None in servers that only this process uses."""
 
     def end_streams(self) -> None:
@@ -73,17 +75,16 @@ class AsgiApplication:
         try:
             response = await self._respond(request, refusal, exchange, connection)
             if isinstance(response, StreamingResponse):
-                response.chunks = exchange.paced(response.chunks)
+                response.chunks = exchange.in_turns(response.chunks)
                 exchange.end()
                 self.request_metrics.observe(scope["method"], 200, None)
                 await self._send_stream(response, request, scope, receive, send)
             else:
                 self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
-                if wants_yaml(request) and _is_large_json(response):
-                    response = await self._as_yaml(response, request)
+                response = await self._convert(response, request, exchange)
                 if request.method != "GET" and exchange.admission is not None:
                     await exchange.admission.wait_to_answer()
-                await _send_response(response, request, send)
+                await send_response(response, request, exchange, connection, send)
                 if connection.is_congested():
                     await exchange.wait_until_sent(connection)
         except ClientDisconnected:
@@ -93,7 +94,7 @@ class AsgiApplication:
 
     async def _respond(
         self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
-    ) -> Response | StreamingResponse:
+    ) -> AnyResponse:
         """The response to a request, also to one that fails."""
         try:
             complete = await exchange.read_body(BODY_WITHOUT_SEAT)
@@ -144,20 +145,29 @@ class AsgiApplication:
         request.flow_headers = admission.headers
         return action
 
-    async def _as_yaml(self, response: Response, request: Request) -> Response:
-        """A large response as YAML, which takes too long to write here."""
+    async def _convert(
+        self, response: Response | PartedResponse, request: Request, exchange: Exchange
+    ) -> Response | PartedResponse:
+        """A large response as YAML or indented JSON if the client wants that, which takes too long to do here."""
+        task = conversion_task(response, request)
+        if not task:
+            return response
+        if isinstance(response, PartedResponse):
+            response = await response.join(exchange.pause)
+        if not is_large(response.body):
+            return response
         try:
-            body = await self._handler.body_worker.convert(response.body, "to-yaml")
+            body = await self._handler.body_worker.convert(response.body, task)
         except ApiError as error:
             return error_response(error, protobuf=request.protobuf_errors)
-        return replace(response, body=body, media_type=YAML)
+        return replace(response, body=body, media_type=YAML if task == TO_YAML else JSON, verbatim=True)
 
     async def _send_stream(
         self, streaming_response: StreamingResponse, request: Request, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Send chunks until the stream ends, the client disconnects or stops reading."""
         await send(
-            {"type": "http.response.start", "status": 200, "headers": _common_headers(streaming_response, request)}
+            {"type": "http.response.start", "status": 200, "headers": common_headers(streaming_response, request)}
         )
         if request.without_body:
             await send({"type": "http.response.body", "body": b""})
@@ -276,63 +286,10 @@ def error_response(error: ApiError, *, protobuf: bool = False) -> Response:
     return response
 
 
-def _common_headers(response: Response | StreamingResponse, request: Request) -> list[tuple[bytes, bytes]]:
-    headers = [(b"audit-id", random_uid().encode()), *request.flow_headers, *response.headers]
-    if not any(name == b"cache-control" for name, _ in response.headers):
-        headers.append(_NO_CACHE)
-    if response.media_type:
-        headers.append((b"content-type", response.media_type.encode()))
-    headers += [
-        (b"warning", f'299 - "{_escape_header_text(text)}"'.encode("utf-8", "replace"))
-        for text in request.caller.warnings
-    ]
-    return headers
-
-
-def _escape_header_text(text: str) -> str:
-    printable = "".join(char if char.isprintable() else " " for char in text)
-    return printable.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _render_body(response: Response, request: Request) -> bytes:
-    """The body as YAML, indented JSON or compact JSON, as the client requests."""
-    if response.media_type != JSON or response.verbatim:
-        return response.body
-    if wants_yaml(request):
-        response.media_type = YAML
-        return json_to_yaml(response.body)
-    if wants_pretty(request.query.get("pretty"), request.headers.get("user-agent", "")):
-        return orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
-    return response.body + b"\n"
-
-
-def _is_large_json(response: Response) -> bool:
-    large = len(response.body) > MAX_YAML_BYTES_IN_LOOP or has_more_values(response.body, MAX_YAML_VALUES_IN_LOOP)
-    return large and response.media_type == JSON and not response.verbatim
-
-
-def wants_yaml(request: Request) -> bool:
-    accept = request.headers.get("accept", "")
-    return YAML in accept and parse_accept(accept)[0].media_type == YAML
-
-
-async def _send_response(response: Response, request: Request, send: Send) -> None:
-    body = b"" if response.code in {204, 304} else _render_body(response, request)
-    headers = _common_headers(response, request)
-    if len(body) > _GZIP_MIN_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
-        import zlib  # noqa: PLC0415
-
-        compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
-        body = compressor.compress(body) + compressor.flush()
-        headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
-    if response.code not in {204, 304}:
-        headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.without_body else body})
-
-
 async def _send_chunks(response: StreamingResponse, send: Send, is_congested: Callable[[], bool]) -> None:
     async for chunk in response.chunks:
+        if not chunk:  # the stream only let others have a turn
+            continue
         async with asyncio.timeout(SEND_TIMEOUT_SECONDS if is_congested() else None):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})

@@ -1,7 +1,9 @@
 """Authenticates and authorizes a request and dispatches it to the module that handles it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 
 from trimtab.api.value import Raw
 from trimtab.errors import Forbidden
@@ -21,13 +23,15 @@ from trimtab.server.printers.responses import (
     watch_response,
 )
 from trimtab.server.registry.deletion import RETURNS_OBJECT
+from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import Patcher
-from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
+from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.registry.selector_matching import required_name
-from trimtab.server.request.body_decoding import DecodedBody, decode_body
+from trimtab.server.request import large_objects
+from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.body_worker import BodyWorker
-from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
@@ -72,7 +76,8 @@ class RequestHandler:
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
         """Answer a request of this process, or one that was forwarded; these need no seat."""
-        return await self.answer(request, self.identify(request))
+        response = await self.answer(request, self.identify(request))
+        return await response.join(partial(asyncio.sleep, 0)) if isinstance(response, PartedResponse) else response
 
     def identify(self, request: Request) -> Action:
         """Set the caller of the request, who may be impersonated; returns what it wants to do."""
@@ -104,7 +109,7 @@ class RequestHandler:
             count = min(count, int(limit))
         return max(1, min(MOST_SEATS, count // OBJECTS_PER_SEAT))
 
-    async def answer(self, request: Request, action: Action) -> Response | StreamingResponse:
+    async def answer(self, request: Request, action: Action) -> AnyResponse:
         """Answer an identified request."""
         target = request.target
         if target is None or not target.resource:
@@ -126,9 +131,7 @@ class RequestHandler:
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
 
-    def _handle_nonresource(
-        self, request: Request, target: RequestInfo | None, action: Action
-    ) -> Response | StreamingResponse:
+    def _handle_nonresource(self, request: Request, target: RequestInfo | None, action: Action) -> AnyResponse:
         page_action = self._nonresource_paths.page_action(request)
         if not any(
             self._authorizer.allows(request.caller.user, candidate)
@@ -138,9 +141,7 @@ class RequestHandler:
             raise Forbidden(f"forbidden: {denial_message(request.caller.user, page_action or action)}", details=True)
         return self._nonresource_paths.handle(request, target)
 
-    async def _handle_resource(
-        self, request: Request, target: RequestInfo, action: Action
-    ) -> Response | StreamingResponse:
+    async def _handle_resource(self, request: Request, target: RequestInfo, action: Action) -> AnyResponse:
         served = self._resource_store.catalogue.find(target.group, target.version, target.resource)
         request.protobuf_errors = (
             served is not None and not served.json_only and prefers_protobuf(request.headers.get("accept", ""))
@@ -156,12 +157,17 @@ class RequestHandler:
         self._check_scope(served, target, verb)
         if verb not in served.verbs:
             raise api_errors.no_such_method()
-        await self.body_worker.prepare(request, served.api_version, served.kind.name)
+        await self._prepare_body(request, served)
         if served.kind.id == "bindings":
             return await self._subresources.bind(request, target.namespace)
         if "list" not in served.verbs:
             return await self._access_reviews.handle(request, ObjectPath(served, target.namespace))
         return await self._handle_verb(request, target, served, verb)
+
+    async def _prepare_body(self, request: Request, served: ServedResource) -> None:
+        """Convert a body that takes long to decode, and note one that takes long to process."""
+        await self.body_worker.prepare(request, served.api_version, served.kind.name)
+        request.caller.sends_large_object = large_objects.is_large(request.body)
 
     def _check_scope(self, served: ServedResource, target: RequestInfo, verb: str) -> None:
         if bool(target.name) == (verb == "create") and verb in {"create", "update", "patch"}:
@@ -175,7 +181,7 @@ class RequestHandler:
 
     async def _handle_subresource(
         self, request: Request, target: RequestInfo, served: ServedResource, verb: str
-    ) -> Response | StreamingResponse:
+    ) -> AnyResponse:
         name = target.subresource.partition("/")[0]
         subresource = served.subresources.get(name)
         if subresource is None or served.kind.namespaced != bool(target.namespace):
@@ -186,13 +192,13 @@ class RequestHandler:
             raise api_errors.no_such_method()
         if external_handler := self.external_subresources.get(f"{served.kind.id}/{name}"):
             return await external_handler(request, target.name)
-        await self.body_worker.prepare(request, served.api_version, served.kind.name)
+        await self._prepare_body(request, served)
         where = ObjectPath(served, target.namespace, target.name, target.subresource)
         return await self._subresources.handle(request, where, verb)
 
     async def _handle_verb(
         self, request: Request, target: RequestInfo, served: ServedResource, verb: str
-    ) -> Response | StreamingResponse:
+    ) -> AnyResponse:
         resource_store, where = self._resource_store, ObjectPath(served, target.namespace, target.name)
         if verb != "watch":
             check_response_format(request, served, single=verb not in {"list", "deletecollection"})
@@ -200,7 +206,8 @@ class RequestHandler:
             found = resource_store.get(where, request.query.get("resourceVersion", ""))
             return object_response(request, found, 200, self._now())
         if verb == "list":
-            return list_response(request, resource_store.list(where, parse_list_options(request.query)), self._now())
+            found_list = await resource_store.select(where, parse_list_options(request.query))
+            return list_response(request, found_list, self._now())
         if verb == "watch":
             options = parse_list_options(request.query)
             if target.name:
@@ -216,16 +223,16 @@ class RequestHandler:
 
     async def _write(self, request: Request, where: ObjectPath, verb: str) -> WriteOutcome:
         options = parse_write_options("CreateOptions" if verb == "create" else "UpdateOptions", request.query)
-        obj = self._resource_store.object_schema.decode(
-            where.served, self._decode_body(request, where.served), options.validation, request.caller
+        obj = await large_objects.run(
+            request.caller.sends_large_object,
+            self._resource_store.object_schema.decode_request,
+            request,
+            where.served,
+            options.validation,
         )
         if verb == "create":
             return await self._resource_store.create(where, DesiredObject(obj), options, request.caller)
         return await self._resource_store.update(where, obj, options, request.caller)
-
-    def _decode_body(self, request: Request, served: ServedResource) -> DecodedBody:
-        media = media_type_of(request.headers.get("content-type", ""))
-        return decode_body(media, request.body, served.api_version, served.kind.name)
 
     def _write_response(self, request: Request, outcome: WriteOutcome) -> Response:
         return object_response(request, outcome.stored, 201 if outcome.created else 200, self._now())
@@ -250,7 +257,7 @@ class RequestHandler:
             return raw_response(200, status, response_format(request, where.served, single=True)._replace(transform=""))
         return object_response(request, outcome.stored, 200, self._now())
 
-    async def _delete_collection(self, request: Request, where: ObjectPath) -> Response:
+    async def _delete_collection(self, request: Request, where: ObjectPath) -> Response | PartedResponse:
         options = parse_delete_options(self._delete_options_body(request), request.query)
         chosen = parse_list_options(request.query)
         return list_response(

@@ -112,9 +112,16 @@ class Exchange:
         except TimeoutError:
             connection.abort()
 
-    def paced(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def pause(self) -> None:
+        """Let others have a turn before the work for this request goes on."""
+        if self.admission is None:
+            await asyncio.sleep(0)
+        else:
+            await self.admission.wait_for_turn()
+
+    def in_turns(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Let the events for many watchers take turns."""
-        return chunks if self.admission is None else self.admission.paced(chunks)
+        return chunks if self.admission is None else self.admission.in_turns(chunks)
 
     def end(self) -> None:
         if self.admission is not None:

@@ -172,7 +172,7 @@ class Listener:
         try:
             self._socket = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
-            why = error.strerror or str(error)
+            why = (error.strerror or str(error)).partition(" (while")[0]
             raise InputError(
                 f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {option_names}"
             ) from None

@@ -1,7 +1,7 @@
 """Responses with objects, lists and watch events in the negotiated format: JSON, protobuf, `Table` or metadata only."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import lru_cache
 
@@ -10,19 +10,22 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.server.printers.table import TablePrinter, make_table, partial_metadata, validate_include_object
 from trimtab.server.registry.watch import ResourceWatch, WatchFormat, bookmark_object, plain_format
-from trimtab.server.request.messages import Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, negotiate_format
+from trimtab.server.request.messages import PartedResponse, Request, Response, StreamingResponse
+from trimtab.server.request.negotiation import JSON, PROTOBUF, ResponseFormat, negotiate_format
 from trimtab.server.request.options import ListOptions
+from trimtab.server.request.parts import PART_BYTES, join_items
 from trimtab.server.request.protobuf_responses import (
     encode_object,
     encode_watch_event,
-    protobuf_list_response,
+    protobuf_list_parts,
     protobuf_response,
 )
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
 from trimtab.store.store import Store
 
+_MAX_SMALL_LIST = 20
+"""A list of so many small objects is encoded at once; a larger one in parts."""
 _MAX_WATCH_SECONDS = 3600
 """Upper limit in seconds for a watch without `timeoutSeconds`; a random part spreads the reconnects."""
 Now = Callable[[], datetime]
@@ -65,24 +68,37 @@ def object_response(request: Request, found: StoredObject, code: int, now: datet
     return Response(code, found.body())
 
 
-def list_response(request: Request, batch: ObjectList, now: datetime) -> Response:
-    served = batch.served
-    form = response_format(request, served, single=False)
+def list_response(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
+    form = response_format(request, batch.served, single=False)
+    include = validate_include_object(request.query.get("includeObject", "")) if form.transform == "Table" else ""
+    parts = _list_parts(batch, form, include, now)
+    is_protobuf = form.media_type == PROTOBUF and form.transform != "Table"
+    media = PROTOBUF if is_protobuf else JSON
+    if len(batch.entries) <= _MAX_SMALL_LIST and sum(len(entry.value) for entry in batch.entries) <= PART_BYTES:
+        return Response(200, b"".join(parts), media, verbatim=is_protobuf)
+    return PartedResponse(parts, media, verbatim=is_protobuf)
+
+
+def _list_parts(batch: ObjectList, form: ResponseFormat, include: str, now: datetime) -> Iterator[bytes]:
+    """The parts of a list in the negotiated format."""
+    served, version = batch.served, form.version
     if form.transform == "Table":
-        include = validate_include_object(request.query.get("includeObject", ""))
         printer = printer_for(served)
-        rows = [printer.row(e.value, e.mod_revision, now, include, form.version) for e in batch.entries]
-        return raw_response(200, make_table(form.version, batch.metadata(), printer.column_definitions(), rows))
+        rows = (printer.row(entry.value, entry.mod_revision, now, include, version) for entry in batch.entries)
+        table = make_table(version, batch.metadata(), printer.column_definitions(), [])
+        return join_items(orjson.dumps(table).removesuffix(b"]}"), map(orjson.dumps, rows), b"]}")
     if form.transform:
-        items = [partial_metadata(raw, form.version) for raw in batch.raw_items()]
-        body: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{form.version}"}
+        items = (partial_metadata(raw, version) for raw in batch.raw_items())
+        head: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{version}"}
         if form.media_type == PROTOBUF:
-            return protobuf_list_response(body, batch.metadata(), items)
-        return raw_response(200, {**body, "metadata": batch.metadata(), "items": items})
+            return protobuf_list_parts(head, batch.metadata(), items)
+        frame = orjson.dumps({**head, "metadata": batch.metadata(), "items": []})
+        return join_items(frame.removesuffix(b"]}"), map(orjson.dumps, items), b"]}")
     if form.media_type == PROTOBUF:
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
-        return protobuf_list_response(head, batch.metadata(), batch.raw_items())
-    return Response(200, batch.body())
+        return protobuf_list_parts(head, batch.metadata(), batch.raw_items())
+    before, after = batch.frame()
+    return join_items(before, batch.encoded_items(), after)
 
 
 def watch_response(

@@ -2,13 +2,14 @@
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
 from trimtab.api.schema.structural import CelError
 from trimtab.api.value import Raw
 
+_NOT_INSTALLED = 'CEL expressions are not supported by this installation: install Trimtab with the extra "cel"'
 _CACHE_SIZE = 2048
 _COST_LIMIT = 1_000_000
 _MISSING_KEY = re.compile(r'Key not found in map : "([^"]*)"')
@@ -38,22 +39,23 @@ def _kubernetes_message(fault: str) -> str:
     return f"no such key: {missing[1]}" if missing else _STATUS_PREFIX.sub("", fault)
 
 
-class CelRuleEvaluator:
-    """Evaluates CEL rules; each expression is compiled once."""
+class CelExpressions:
+    """Evaluates CEL expressions over some variables of any type; each expression is compiled once."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Iterable[str]) -> None:
+        self._variables = dict.fromkeys(variables, "dyn")
         self._environment: Any = None
         self._compile_error: type[Exception] = RuntimeError
-        self._cost: Callable[[str, Raw], int] = lambda *_: 0
+        self._cost: Callable[[str, Mapping[str, Any]], int] = lambda *_: 0
         self._compiled: dict[str, Any] = {}
 
-    def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
+    def evaluate(self, expression: str, variables: Mapping[str, Any]) -> Any:
+        """The value of an expression; raises `CelError`."""
         program = self._program(expression)
-        variables = {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)}
         if self._cost(expression, variables) > _COST_LIMIT:
             raise CelError("operation cancelled: actual cost limit exceeded")
         try:
-            result = program.eval(data=variables)
+            result = program.eval(data=dict(variables))
         except RuntimeError as error:
             raise CelError(_kubernetes_message(str(error))) from error
         if str(result.type()) == "ERROR":
@@ -78,7 +80,7 @@ class CelRuleEvaluator:
             if self._environment is None:
                 # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
-                self._environment = evaluator.ExpressionEnvironment([], {"self": "dyn", "oldSelf": "dyn"})
+                self._environment = evaluator.ExpressionEnvironment([], self._variables)
                 self._cost, self._compile_error = evaluator.estimate_cost, evaluator.ExpressionError
             try:
                 program = self._compiled[expression] = self._environment.compile(expression)
@@ -87,6 +89,35 @@ class CelRuleEvaluator:
         return program
 
 
+class CelRuleEvaluator(CelExpressions):
+    """Evaluates the CEL rules of schemas."""
+
+    def __init__(self) -> None:
+        super().__init__(("self", "oldSelf"))
+
+    def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
+        return self.evaluate(expression, {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)})
+
+
+class NoExpressions:
+    """Refuses every expression: stands for the evaluator where the extra `cel` is not installed."""
+
+    def evaluate(self, expression: str, variables: Mapping[str, Any]) -> Any:
+        raise CelError(_NOT_INSTALLED)
+
+    def compile_error(self, expression: str, is_condition: bool) -> str:
+        return _NOT_INSTALLED
+
+
+def _is_installed() -> bool:
+    return find_spec("cel_expr_python") is not None
+
+
 def new_rule_evaluator() -> CelRuleEvaluator | None:
-    """The evaluator, or None if the extra `cel` is not installed."""
-    return CelRuleEvaluator() if find_spec("cel_expr_python") else None
+    """The evaluator of rules, or None if the extra `cel` is not installed."""
+    return CelRuleEvaluator() if _is_installed() else None
+
+
+def new_condition_evaluator(variables: Iterable[str]) -> CelExpressions | NoExpressions:
+    """An evaluator of expressions over these variables."""
+    return CelExpressions(variables) if _is_installed() else NoExpressions()

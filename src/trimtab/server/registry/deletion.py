@@ -8,6 +8,8 @@ from trimtab.server import api_errors
 from trimtab.server.request.options import DeleteOptions
 from trimtab.server.resources import ServedResource
 
+_ORPHANS_BY_DEFAULT = {"replicationcontrollers"}
+"""Kinds whose dependents stay when a client does not say what to do with them."""
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _CRD = "customresourcedefinitions.apiextensions.k8s.io"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -45,7 +47,8 @@ def plan_deletion(served: ServedResource, old: Raw, options: DeleteOptions, now:
         return _plan_namespace(old, now)
     metadata: Raw = {**old["metadata"]}
     obj = {**old, "metadata": metadata}
-    _set_finalizers(served, metadata, options.propagation_policy)
+    default = "Orphan" if served.kind.id in _ORPHANS_BY_DEFAULT else ""
+    _set_finalizers(served, metadata, options.propagation_policy or default)
     if served.storage == "pods" and (plan := _plan_pod(obj, options, now)):
         return plan
     if not metadata.get("finalizers"):

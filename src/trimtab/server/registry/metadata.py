@@ -10,6 +10,7 @@ from trimtab.server.api_errors import quote_value
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 _PATH_SEGMENT_NAMED = {
+    "apiservices.apiregistration.k8s.io",
     "roles.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",

@@ -17,7 +17,9 @@ from trimtab.api.value import Raw
 from trimtab.errors import ApiError, BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.request.body_decoding import DecodedBody
+from trimtab.server.request.body_decoding import DecodedBody, decode_body
+from trimtab.server.request.messages import Request
+from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.resources import ObjectPath, ServedResource
 
 _WITHOUT_KIND_VALIDATION = {"binding", "ephemeralcontainers", "resize", "finalize"}
@@ -77,6 +79,12 @@ class ObjectSchema:
             for problem in problems:
                 caller.warn(problem)
         return read.obj
+
+    def decode_request(self, request: Request, served: ServedResource, validation: str) -> Raw:
+        """The object in the body of a request."""
+        media = media_type_of(request.headers.get("content-type", ""))
+        body = decode_body(media, request.body, served.api_version, served.kind.name)
+        return self.decode(served, body, validation, request.caller)
 
     def _cannot_handle(self, served: ServedResource, obj: Raw, reason: str) -> ApiError:
         kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]

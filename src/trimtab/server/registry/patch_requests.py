@@ -16,8 +16,10 @@ from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
+from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
-from trimtab.server.registry.resource_store import ResourceStore, WriteOutcome
+from trimtab.server.registry.resource_store import ResourceStore
+from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import load_json, load_yaml
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import APPLY, media_type_of
@@ -76,7 +78,8 @@ class Patcher:
         media = self.check_media(request, where.served)
         options = parse_write_options("PatchOptions", request.query, apply=media == APPLY)
         if media == APPLY:
-            return await self.apply(where, decode_apply_body(request.body), options, request.caller)
+            config = await large_objects.run(request.caller.sends_large_object, decode_apply_body, request.body)
+            return await self.apply(where, config, options, request.caller)
         return await self.change(where, self.decode_patch(media, request.body, where.served), options, request.caller)
 
     async def change(
@@ -131,26 +134,28 @@ class Patcher:
 
     async def apply(self, where: ObjectPath, config: Raw, options: WriteOptions, caller: Caller) -> WriteOutcome:
         """Server-side apply: create the object, or update the fields that this manager owns."""
-        config = _with_path_metadata(where, config)
+        config, now = _with_path_metadata(where, config), timestamp(self._resource_store.clock.now())
         if self._resource_store.store.get(where.key) is None and not where.subresource:
             if config["metadata"].get("uid"):
                 raise _uid_without_object(where, config["metadata"]["uid"])
-            new = self._merge_applied(where, None, config, options)
+            new = await large_objects.run(
+                caller.sends_large_object, self._merge_applied, where, None, config, options, now
+            )
             return await self._resource_store.create(where, DesiredObject(new, applied=True), options, caller)
 
         def merge(old: Raw) -> DesiredObject:
-            return DesiredObject(self._merge_applied(where, old, config, options), applied=True)
+            return DesiredObject(self._merge_applied(where, old, config, options, now), applied=True)
 
         return await self._resource_store.change(where, merge, options, caller)
 
-    def _merge_applied(self, where: ObjectPath, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
+    def _merge_applied(self, where: ObjectPath, live: Raw | None, config: Raw, options: WriteOptions, now: str) -> Raw:
         served = where.served
         merged = apply(
             live,
             config,
             self._object_schema.shape(served),
             options.field_manager,
-            timestamp(self._resource_store.clock.now()),
+            now,
             api_version=served.api_version,
             kind=served.kind.name,
             force=options.force,

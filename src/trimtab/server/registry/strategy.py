@@ -17,6 +17,8 @@ _HAS_GENERATION = {
     "networkpolicies.networking.k8s.io",
     "poddisruptionbudgets.policy",
     "customresourcedefinitions.apiextensions.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "priorityclasses.scheduling.k8s.io",
@@ -30,6 +32,8 @@ _LIFECYCLE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _TYPE = ("apiVersion", "kind", "metadata")
 _STATUS_ON_CREATE = {"nodes", "persistentvolumes", "services"}
 """Built-in kinds that keep their status on creation, because the component that creates them also reports it."""
+_STATUS_KEEPS_LABELS = {"deployments.apps"}
+"""Built-in kinds whose labels a write through the status does not change."""
 _ANNOTATIONS_BUMP_GENERATION = {"deployments.apps"}
 
 
@@ -56,10 +60,17 @@ def set_server_fields(served: ServedResource, obj: Raw) -> None:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         obj["spec"] = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
         obj["status"] = {"phase": "Active"}
+    if served.kind.id == "apiservices.apiregistration.k8s.io" and not obj.get("spec", {}).get("service"):
+        obj["status"] = {"conditions": [_local_api_service_condition(obj["metadata"]["creationTimestamp"])]}
     if served.kind.id == "customresourcedefinitions.apiextensions.k8s.io":
         versions = obj.get("spec", {}).get("versions") or ()
         stored = [version.get("name", "") for version in versions if version.get("storage")]
         obj["status"] = {**obj.get("status", {}), "storedVersions": stored}
+
+
+def _local_api_service_condition(now: str) -> Raw:
+    message = "Local APIServices are always available"
+    return {"type": "Available", "status": "True", "lastTransitionTime": now, "reason": "Local", "message": message}
 
 
 def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
@@ -69,6 +80,8 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
         updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
             for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+                if key == "labels" and served.kind.id in _STATUS_KEEPS_LABELS:
+                    continue
                 copy_member(updated["metadata"], after, key)
         copy_member(updated, new, "status")
         return updated

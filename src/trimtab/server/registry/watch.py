@@ -1,7 +1,7 @@
 """Watch requests: one line per event, encoded once for all watchers with the same format."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Literal, NamedTuple
 
 import orjson
@@ -11,12 +11,15 @@ from trimtab.api.value import Raw
 from trimtab.errors import Expired, Unavailable
 from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
 from trimtab.server.request.options import ListOptions, validate_watch_options
+from trimtab.server.request.parts import PART_BYTES, Pacer
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import encode_object
-from trimtab.store.records import StoreEvent
+from trimtab.store.records import EntryPage, StoreEvent
 from trimtab.store.store import Store
 
 BOOKMARK_SECONDS = 60.0
+_EVENTS_AT_A_TIME = 100
+"""Events that are encoded before others have a turn."""
 _LAST_BOOKMARK_SECONDS = 2.0
 """How long before its timeout a watch sends a last bookmark."""
 
@@ -109,17 +112,19 @@ class ResourceWatch:
             return self._options.initial_events
         return not self._options.version
 
-    def _initial_lines(self) -> tuple[list[bytes], int]:
-        page = self._store.list(self._prefix)
-        matching: Iterable[bytes] = (
-            self._encode_line("ADDED", self._format.encode(entry.value, entry.mod_revision))
-            for entry in page.entries
-            if self._selector.matches(entry.value)
-        )
-        lines = list(matching)
+    def _initial_lines(self, page: EntryPage) -> Iterator[bytes]:
+        """The current objects as events, in parts that take about a millisecond."""
+        part, size, pacer = list[bytes](), 0, Pacer()
+        for entry in page.entries:
+            if self._selector.matches(entry.value):
+                part.append(self._encode_line("ADDED", self._format.encode(entry.value, entry.mod_revision)))
+                size += len(part[-1])
+            if size >= PART_BYTES or pacer.is_due():
+                yield b"".join(part)
+                part, size, pacer = [], 0, Pacer()
         if self._options.bookmarks and (self._options.initial_events or self._options.version == 0):
-            lines.append(self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(page.revision, True))))
-        return lines, page.revision
+            part.append(self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(page.revision, True))))
+        yield b"".join(part)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Complete lines, as many at a time as there are; ends at the timeout or with an ERROR line."""
@@ -127,9 +132,11 @@ class ResourceWatch:
         ends = None if self._options.timeout is None else loop.time() + self._options.timeout
         revision = self._options.version or 0
         if self._sends_initial_events():
-            first, revision = self._initial_lines()
-            if first:
-                yield b"".join(first)
+            page = self._store.list(self._prefix)
+            revision = page.revision
+            for part in self._initial_lines(page):
+                yield part
+                await asyncio.sleep(0)
         elif self._options.initial_events is False and not revision:
             revision = self._store.revision
         try:
@@ -141,7 +148,7 @@ class ResourceWatch:
 
     async def _stream_events(self, revision: int, ends: float | None) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        watch = self._store.watch(self._prefix, revision)
+        watch = self._store.watch(self._prefix, revision, limit=_EVENTS_AT_A_TIME)
         bookmark_at = self._next_bookmark(loop.time(), ends)
         while ends is None or loop.time() < ends:
             deadlines = [time for time in (bookmark_at, ends) if time is not None]
@@ -151,6 +158,8 @@ class ResourceWatch:
                 [_encode_event(event, self._selector, self._format, self._encode_line) for event in events]
             ):
                 yield joined
+            if len(events) >= _EVENTS_AT_A_TIME:
+                await asyncio.sleep(0)
             if bookmark_at is not None and loop.time() >= bookmark_at:
                 self._bookmark_sent = True
                 yield self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(watch.revision, False)))

@@ -141,10 +141,15 @@ def json_to_yaml(body: bytes) -> bytes:
     return text.encode()
 
 
+def _indent_json(body: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+
+
 _TASKS: dict[str, Callable[..., bytes]] = {
     "yaml": _yaml_to_json,
     "protobuf": _protobuf_to_json,
     "to-yaml": json_to_yaml,
+    "to-indented-json": _indent_json,
 }
 
 

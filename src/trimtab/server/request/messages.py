@@ -1,6 +1,6 @@
 """Requests and responses as the server's modules exchange them, independent of ASGI."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import msgspec
 
@@ -45,9 +45,33 @@ class Response(msgspec.Struct):
     """Send the body unchanged: no YAML, no indentation, no trailing newline."""
 
 
+class PartedResponse(msgspec.Struct):
+    """A large response whose body is made in parts while it is sent.
+
+    Each part takes about a millisecond to make. An empty part sends nothing: the work goes on after others had a turn.
+    """
+
+    parts: Iterator[bytes]
+    media_type: str = JSON
+    headers: list[tuple[bytes, bytes]] = []
+    verbatim: bool = False
+    code: int = 200
+
+    async def join(self, pause: Callable[[], Awaitable[None]]) -> Response:
+        """The response with its whole body."""
+        made = []
+        for part in self.parts:
+            made.append(part)
+            await pause()
+        return Response(self.code, b"".join(made), self.media_type, self.headers, self.verbatim)
+
+
 class StreamingResponse(msgspec.Struct):
     """A response whose body is sent in chunks until the watch ends."""
 
     chunks: AsyncIterator[bytes]
     media_type: str = JSON
     headers: list[tuple[bytes, bytes]] = []
+
+
+AnyResponse = Response | PartedResponse | StreamingResponse

@@ -1,11 +1,13 @@
 """Protobuf responses: objects, lists, watch frames and aggregated discovery."""
 
 import struct
+from collections.abc import Iterable, Iterator
 
 from trimtab.api import protobuf
 from trimtab.api.value import Raw
 from trimtab.server.request.messages import Response
 from trimtab.server.request.negotiation import PROTOBUF
+from trimtab.server.request.parts import Pacer, split_bytes
 
 
 def _varint(value: int) -> bytes:
@@ -38,16 +40,18 @@ def protobuf_response(code: int, raw: Raw) -> Response:
     return Response(code, encode_object(raw), PROTOBUF, verbatim=True)
 
 
-def protobuf_list_response(head: Raw, metadata: Raw, items: list[Raw]) -> Response:
-    """A list response; every list message has its metadata in field 1 and its items in field 2."""
+def protobuf_list_parts(head: Raw, metadata: Raw, items: Iterable[Raw]) -> Iterator[bytes]:
+    """The parts of a list; every list message has its metadata in field 1 and its items in field 2."""
     meta = _bytes_field(2, metadata["resourceVersion"].encode())
     meta += _bytes_field(3, metadata.get("continue", "").encode())
     if "remainingItemCount" in metadata:
         meta += _varint(4 << 3) + _varint(metadata["remainingItemCount"])
-    body = _bytes_field(1, meta) + b"".join(
-        _bytes_field(2, protobuf.decode_envelope(encode_object(item)).raw) for item in items
-    )
-    return Response(200, _wrap_envelope(head, body), PROTOBUF, verbatim=True)
+    encoded, pacer = [_bytes_field(1, meta)], Pacer()
+    for item in items:
+        encoded.append(_bytes_field(2, protobuf.decode_envelope(encode_object(item)).raw))
+        if pacer.is_due():
+            yield b""  # the length of the whole comes first
+    yield from split_bytes(_wrap_envelope(head, b"".join(encoded)))
 
 
 def encode_watch_event(type_: str, body: bytes) -> bytes:

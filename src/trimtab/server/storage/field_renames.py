@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
+from trimtab.store.keys import resource_prefix
 
 Renames = Mapping[tuple[str, ...], str]
 
@@ -25,10 +26,10 @@ _BINDING: Renames = {
     ("status", "decision", "refused"): "rejected",
 }
 RENAMED: Mapping[str, Renames] = {
-    "/registry/work.karmada.io/resourcebindings/": _BINDING,
-    "/registry/work.karmada.io/clusterresourcebindings/": _BINDING,
-    "/registry/trimtab.dev/disruptionbudgets/": {("status", "down"): "unavailable"},
-    "/registry/trimtab.dev/disruptionpolicies/": {("spec", "storm", "atLeast"): "minUnreadyClusters"},
+    resource_prefix("work.karmada.io", "resourcebindings"): _BINDING,
+    resource_prefix("work.karmada.io", "clusterresourcebindings"): _BINDING,
+    resource_prefix("trimtab.dev", "disruptionbudgets"): {("status", "down"): "unavailable"},
+    resource_prefix("trimtab.dev", "disruptionpolicies"): {("spec", "storm", "atLeast"): "minUnreadyClusters"},
 }
 """Old field paths (lists are passed through) to new names, by the prefix of the stored keys."""
 
@@ -36,13 +37,13 @@ Texts = Mapping[tuple[str, ...], Mapping[str, str]]
 
 _ACCEPTED: Texts = {("status", "conditions", "reason"): {"InForce": "Accepted"}}
 RENAMED_TEXTS: Mapping[str, Texts] = {
-    "/registry/trimtab.dev/disruptionbudgets/": {
+    resource_prefix("trimtab.dev", "disruptionbudgets"): {
         ("status", "conditions", "type"): {"Allowing": "DisruptionsAllowed"},
         ("status", "conditions", "reason"): {"Allowing": "BudgetAvailable", "Counted": "BudgetEvaluated"},
     },
-    "/registry/trimtab.dev/disruptionpolicies/": _ACCEPTED,
-    "/registry/trimtab.dev/priorityorders/": _ACCEPTED,
-    "/registry/cluster.karmada.io/clusters/": {
+    resource_prefix("trimtab.dev", "disruptionpolicies"): _ACCEPTED,
+    resource_prefix("trimtab.dev", "priorityorders"): _ACCEPTED,
+    resource_prefix("cluster.karmada.io", "clusters"): {
         ("metadata", "annotations", "trimtab.dev/drain"): {"closed-before": "cordoned-before"},
     },
 }

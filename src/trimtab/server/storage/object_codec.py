@@ -5,7 +5,7 @@ missing is the same for all objects of a resource, or known to the store, and is
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -177,17 +177,20 @@ class ObjectList(NamedTuple):
             metadata["remainingItemCount"] = self.remaining
         return metadata
 
-    def body(self) -> bytes:
+    def frame(self) -> tuple[bytes, bytes]:
+        """What comes before and after the items in the list's JSON."""
         served = self.served
         name, version = f"{served.kind.name}List", served.api_version
-        items = b",".join([encode_item(served, entry) for entry in self.entries])
-        metadata = orjson.dumps(self.metadata())
         if served.kind.custom:
             metadata = orjson.dumps({"continue": "", **self.metadata()})  # custom resource lists always have it
             head = f'{{"apiVersion":"{version}","items":['.encode()
-            return b'%b%b],"kind":"%b","metadata":%b}' % (head, items, name.encode(), metadata)
+            return head, b'],"kind":"%b","metadata":%b}' % (name.encode(), metadata)
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
-        return b'%b%b,"items":[%b]}' % (head, metadata, items)
+        return b'%b%b,"items":[' % (head, orjson.dumps(self.metadata())), b"]}"
 
-    def raw_items(self) -> list[Raw]:
-        return [unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries]
+    def encoded_items(self) -> Iterator[bytes]:
+        """The JSON of every item."""
+        return (encode_item(self.served, entry) for entry in self.entries)
+
+    def raw_items(self) -> Iterator[Raw]:
+        return (unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries)

@@ -2,25 +2,27 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.errors import BadRequest, Cause, Unavailable
+from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
 from trimtab.server.printers.responses import check_response_format, object_response, raw_response
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
-from trimtab.server.request.body_decoding import decode_body
+from trimtab.server.request import large_objects
 from trimtab.server.request.messages import Request, Response
-from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat, media_type_of
+from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
 from trimtab.server.request.typed_bodies import decode_typed_body
 from trimtab.server.resources import ObjectPath, ResourceCatalogue
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
+from trimtab.server.subresources.pod_runtime import PodRuntime, select_lines
+from trimtab.server.subresources.proxy import ProxySubresource
 from trimtab.server.subresources.scale import ScaleSubresource
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
@@ -29,12 +31,6 @@ _BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 """Subresources that respond with a stream or a text, whatever the client accepts."""
 SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response]]
-
-
-class ContainerLogs(Protocol):
-    """Returns the log of a container."""
-
-    def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
 def success_response(request: Request, code: int, message: str = "") -> Response:
@@ -53,13 +49,14 @@ class Subresources:
         tokens: ServiceAccountTokens,
         *,
         several_budgets: bool,
-        container_logs: ContainerLogs | None = None,
+        runtime: PodRuntime | None = None,
     ) -> None:
         self._resource_store = resource_store
         self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._patcher = patcher
         self._tokens = tokens
-        self._container_logs = container_logs
+        self._runtime = runtime
+        self._proxy = ProxySubresource(resource_store, runtime)
         self._scale = ScaleSubresource(resource_store, patcher)
         self.evictions = EvictionSubresource(resource_store, several_budgets=several_budgets)
         self._bindings = BindingSubresource(resource_store, checks_generation=several_budgets)
@@ -71,7 +68,7 @@ class Subresources:
             "exec": self._connect,
             "attach": self._connect,
             "portforward": self._connect,
-            "proxy": self._proxy,
+            "proxy": self._proxy.handle,
         }
 
     async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
@@ -103,10 +100,13 @@ class Subresources:
             return object_response(request, outcome.stored, 200, now)
         options = parse_write_options("UpdateOptions", request.query)
         served = where.served
-        body = decode_body(
-            media_type_of(request.headers.get("content-type", "")), request.body, served.api_version, served.kind.name
+        obj = await large_objects.run(
+            request.caller.sends_large_object,
+            self._resource_store.object_schema.decode_request,
+            request,
+            served,
+            options.validation,
         )
-        obj = self._resource_store.object_schema.decode(served, body, options.validation, request.caller)
         outcome = await self._resource_store.update(where, obj, options, request.caller)
         return object_response(request, outcome.stored, 200, now)
 
@@ -192,24 +192,21 @@ class Subresources:
         node = pod["spec"].get("nodeName")
         if not node:
             return Response(204, b"", "")
-        if self._container_logs is None:
+        if self._runtime is None:
             raise api_errors.not_found("pods", "", node)
-        text = self._container_logs(
+        lines = self._runtime.read_log(
             pod, container or str(names[0]), previous=is_true(request.query.get("previous", ""))
         )
-        return Response(200, last_lines(text, request.query.get("tailLines", "")).encode(), "text/plain")
+        text = select_lines(lines, dict(request.query), self._resource_store.clock.now())
+        return Response(200, text.encode(), "text/plain")
 
     async def _connect(self, request: Request, where: ObjectPath) -> Response:
         node = self._resource_store.get(where).raw().get("spec", {}).get("nodeName")
         if not node:
             raise BadRequest(f"pod {where.name} does not have a host assigned")
-        if self._container_logs is not None:
+        if self._runtime is not None:
             raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
         raise api_errors.not_found("pods", "", node)
-
-    async def _proxy(self, request: Request, where: ObjectPath) -> Response:
-        self._resource_store.get(where)
-        raise Unavailable(f'no endpoints available for "{where.name}"')
 
 
 def _token_audiences(requested: Any) -> list[str]:
@@ -229,13 +226,3 @@ def _token_seconds(requested: Any) -> int:
     message = f"Invalid value: {api_errors.quote_value(seconds)}: {why}"
     cause = Cause("FieldValueInvalid", message, "spec.expirationSeconds")
     raise api_errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
-
-
-def last_lines(text: str, count: str) -> str:
-    if not count:
-        return text
-    if not count.isdecimal():
-        raise BadRequest(f"tailLines must be a non-negative number, not {api_errors.quote_value(count)}")
-    lines = text.splitlines(keepends=True)
-    number = int(count[:9]) if len(count) < 10 else len(lines)
-    return "".join(lines[-number:]) if number else ""

@@ -16,7 +16,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
-from trimtab.clock import timestamp
+from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods import avoid_list
 from trimtab.decide.pods.budgets import component_quota
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE
@@ -42,13 +42,14 @@ from trimtab.server.resources import ObjectPath
 from trimtab.server.storage.object_codec import unpack
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.server.subresources.eviction_events import EventSubject, build_event, subject_of
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.txn import Draft, Operation, Proposal
 
 _BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
-    (PodDisruptionBudget, "/registry/policy/poddisruptionbudgets/"),
-    (DisruptionBudget, "/registry/trimtab.dev/disruptionbudgets/"),
+    (PodDisruptionBudget, resource_prefix("policy", "poddisruptionbudgets")),
+    (DisruptionBudget, resource_prefix("trimtab.dev", "disruptionbudgets")),
 )
-_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
 _USAGE_WITHOUT_POLICY = "/trimtab/disruptionpolicy"
 """Usage of component quotas while there is no DisruptionPolicy: the default quotas apply anyway."""
 _PREFIX, _SCHEDULED_PREFIX = "trimtab.dev/", "scheduled:"
@@ -108,8 +109,6 @@ class EvictionSubresource:
         self._resource_store = resource_store
         self._several_budgets = several_budgets
         """Check all budgets against the current pods; otherwise at most one budget, by its status."""
-        if several_budgets:
-            resource_store.extra_deletion_writes = self._direct_delete_writes
 
     async def evict(self, where: ObjectPath, body: Raw, caller: Caller, *, dry_run: bool) -> str:
         """Evict or refuse; returns the remaining budgets as text."""
@@ -154,29 +153,10 @@ class EvictionSubresource:
     def _component(self, caller: Caller) -> str:
         """The component as which the policy counts this user; empty if the eviction itself names it."""
         entry = self._resource_store.store.get(_POLICY)
-        if entry is None or b'"users"' not in entry.value:
+        if entry is None:
             return ""
         policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
         return component_quota.component_of(policy, caller.user.name)
-
-    def _direct_delete_writes(self, where: ObjectPath, options: DeleteOptions, caller: Caller) -> Proposal | None:
-        """A direct deletion bypasses the budgets; record an event with what the budgets would have decided."""
-        if where.served.storage != "pods" or caller.user.name.startswith("system:"):
-            return None
-
-        def propose(draft: Draft) -> list[Operation]:
-            simulated, staged = StagedObjects(draft), StagedObjects(draft)
-            now = self._resource_store.clock.now()
-            if simulated.get(where.key) is None:
-                return []  # the deletion itself reports that it does not exist
-            eviction = _PodEviction(
-                simulated, where, EvictionOrder(options, DisruptionCause("", "Delete")), several_budgets=True
-            )
-            if not eviction.ignores_budgets:
-                staged.add_new(*eviction.direct_delete_event(caller.user.name, now))
-            return staged.operations()
-
-        return propose
 
     def must_evict(self, where: ObjectPath, options: DeleteOptions, caller: Caller) -> bool:
         """Whether a deletion must respect budgets: of a pod, by a person, not forced, and the policy requires it."""
@@ -187,7 +167,10 @@ class EvictionSubresource:
         ):
             return False
         entry = self._resource_store.store.get(_POLICY)
-        return entry is not None and b'"deleteMode":"EvictForHumans"' in entry.value
+        if entry is None:
+            return False
+        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
+        return policy.spec.delete_mode == "EvictForHumans"
 
     async def delete(self, where: ObjectPath, options: DeleteOptions, caller: Caller) -> None:
         """Delete a pod as an eviction, which respects the budgets."""
@@ -214,6 +197,31 @@ class EvictionSubresource:
             raise Forbidden("only the scheduler may evict several pods in one step")
         pairs = (pod.partition("/") for pod in text.split(",") if pod)
         return [replace(where, namespace=namespace, name=name) for namespace, _, name in pairs]
+
+
+class DirectDeletionEvents:
+    """Records an event when a pod is deleted directly, which bypasses the budgets: what they would have decided."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(self, where: ObjectPath, options: DeleteOptions, caller: Caller) -> Proposal | None:
+        if where.served.storage != "pods" or caller.user.name.startswith("system:"):
+            return None
+
+        def propose(draft: Draft) -> list[Operation]:
+            simulated, staged = StagedObjects(draft), StagedObjects(draft)
+            now = self._clock.now()
+            if simulated.get(where.key) is None:
+                return []  # the deletion itself reports that it does not exist
+            eviction = _PodEviction(
+                simulated, where, EvictionOrder(options, DisruptionCause("", "Delete")), several_budgets=True
+            )
+            if not eviction.ignores_budgets:
+                staged.add_new(*eviction.direct_delete_event(caller.user.name, now))
+            return staged.operations()
+
+        return propose
 
 
 class _PodEviction:
@@ -368,7 +376,7 @@ class _PodEviction:
         """Add the pod's owner to the avoid list of the node."""
         owner, node = self._pod.controller, self._pod.spec.node_name
         avoidance = self._order.avoidance
-        key = f"/registry/core/nodes/{node}"
+        key = object_key("", "nodes", node)
         if avoidance is None or owner is None or not node or (staged := self._staged.get(key)) is None:
             return
         entry = avoidance.but(
@@ -395,7 +403,7 @@ class _PodEviction:
 
     def _owner_of_replicaset(self, owner: OwnerReference) -> Raw | None:
         """The owner of a ReplicaSet."""
-        staged = self._staged.get(f"/registry/apps/replicasets/{self._pod.namespace}/{owner.name}")
+        staged = self._staged.get(object_key("apps", "replicasets", self._pod.namespace, owner.name))
         owners: Sequence[Raw] = (
             ((staged.obj or {})["metadata"].get("ownerReferences") or ()) if staged is not None else ()
         )

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from trimtab.api.value import Raw
+from trimtab.store.keys import resource_prefix
 
 SOURCE = "trimtab-evictions"
-_EVENTS = "/registry/core/events/"
+_EVENTS = resource_prefix("", "events")
 
 
 class EventSubject(NamedTuple):

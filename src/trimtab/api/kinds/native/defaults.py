@@ -516,6 +516,25 @@ def mutating_webhooks(obj: Raw) -> Raw:
     return _fill_items(obj, "webhooks", lambda webhook: _webhook(webhook, reinvocationPolicy="Never"))
 
 
+def _match_resources(given: Raw) -> Raw:
+    def rule(one: Raw) -> Raw:
+        return _set_missing(one, scope="*")
+
+    given = _set_missing(given, matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
+    return _fill_items(_fill_items(given, "resourceRules", rule), "excludeResourceRules", rule)
+
+
+def validating_admission_policy(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        return _fill_member(_set_missing(spec, failurePolicy="Fail"), "matchConstraints", _match_resources)
+
+    return _fill_member(obj, "spec", fill)
+
+
+def validating_admission_policy_binding(obj: Raw) -> Raw:
+    return _fill_member(obj, "spec", lambda spec: _fill_member(spec, "matchResources", _match_resources))
+
+
 def custom_resource_definition(obj: Raw) -> Raw:
     def fill(spec: Raw) -> Raw:
         spec = _set_missing(spec, conversion={"strategy": "None"})
@@ -545,13 +564,13 @@ def priority_level_configuration(obj: Raw) -> Raw:
         if spec.get("type") == "Exempt":
             spec = _set_missing(spec, exempt={})
         spec = _fill_member(spec, "exempt", lambda e: _set_missing(e, nominalConcurrencyShares=0, lendablePercent=0))
-        return _fill_member(spec, "limited", limited)
+        return _fill_member(spec, "limited", fill_limited)
 
-    def limited(given: Raw) -> Raw:
+    def fill_limited(given: Raw) -> Raw:
         given = _set_missing(given, nominalConcurrencyShares=30, lendablePercent=0)
-        return _fill_member(given, "limitResponse", lambda response: _fill_member(response, "queuing", queuing))
+        return _fill_member(given, "limitResponse", lambda response: _fill_member(response, "queuing", fill_queuing))
 
-    def queuing(given: Raw) -> Raw:
+    def fill_queuing(given: Raw) -> Raw:
         return {key: given.get(key) or number for key, number in _QUEUING_DEFAULTS.items()}
 
     return _fill_member(obj, "spec", fill)

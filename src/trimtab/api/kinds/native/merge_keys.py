@@ -59,6 +59,10 @@ admissionregistration.v1.ValidatingWebhookConfiguration: webhooks=name~name
 admissionregistration.v1.MutatingWebhook: matchConditions=name~name
 admissionregistration.v1.ValidatingWebhook: matchConditions=name~name
 apiextensions.v1.CustomResourceDefinitionStatus: conditions=type
+admissionregistration.v1.ValidatingAdmissionPolicySpec: matchConditions=name~name variables=name~name
+admissionregistration.v1.ValidatingAdmissionPolicyStatus: conditions=type
+certificates.v1.CertificateSigningRequestStatus: conditions=type
+apiregistration.v1.APIServiceStatus: conditions=type~type
 apiextensions.v1.JSONSchemaProps: x-kubernetes-validations=rule~rule
 """
 
@@ -244,6 +248,8 @@ def enum_values() -> dict[str, tuple[str, ...]]:
 
 
 KIND_DESCRIPTIONS = {
+    "APIService": "Names the server of one version of an API group.",
+    "CertificateSigningRequest": "A request for a certificate that somebody approves and a signer issues.",
     "Binding": "Assigns a pod to a node.",
     "ClusterRole": "A set of permissions that can be granted in one namespace or in the whole cluster.",
     "ClusterRoleBinding": "Grants a ClusterRole to subjects in the whole cluster.",
@@ -298,6 +304,8 @@ KIND_DESCRIPTIONS = {
     "SubjectAccessReview": "Checks whether a subject may perform an action.",
     "TokenRequest": "Requests a token for a service account.",
     "TokenReview": "Returns the identity that a token belongs to.",
+    "ValidatingAdmissionPolicy": "Rules in CEL that may reject objects before they are stored.",
+    "ValidatingAdmissionPolicyBinding": "Applies an admission policy to some objects, with parameters.",
     "ValidatingWebhookConfiguration": "Webhooks that may reject objects before they are stored.",
     "VolumeAttachment": "A request to attach a volume to a node.",
 }

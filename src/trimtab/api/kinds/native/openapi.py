@@ -65,6 +65,8 @@ _GROUPS = {
     "node": "node.k8s.io",
     "admissionregistration": "admissionregistration.k8s.io",
     "apiextensions": "apiextensions.k8s.io",
+    "apiregistration": "apiregistration.k8s.io",
+    "certificates": "certificates.k8s.io",
     "authentication": "authentication.k8s.io",
     "authorization": "authorization.k8s.io",
     "metrics": "metrics.k8s.io",

@@ -164,7 +164,7 @@ def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += [
         *_check_not_negative(spec, "replicas", "minReadySeconds"),
         *_check_selector(spec, "statefulset"),
-        *_check_template(spec),
+        *_check_template(_with_claim_volumes(spec)),
     ]
     found += _check_restart_policy(spec)
     if old is not None:
@@ -173,6 +173,19 @@ def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
         if fixed[0] != fixed[1]:
             found.append(forbidden("spec", _STATEFUL_TEXT))
     return found
+
+
+def _with_claim_volumes(spec: Raw) -> Raw:
+    """The spec with a volume in its pod template for every claim template, which containers may mount."""
+    names = [object_at(one, "metadata").get("name", "") for one in spec.get("volumeClaimTemplates") or ()]
+    if not names:
+        return spec
+    template = object_at(spec, "template")
+    pod = object_at(template, "spec")
+    present = pod.get("volumes") or []
+    taken = {one.get("name") for one in present}
+    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names if name not in taken]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": [*present, *added]}}}
 
 
 def _check_stateful_strategy(strategy: Raw) -> Iterator[Cause]:

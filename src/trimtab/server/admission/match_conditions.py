@@ -1,0 +1,91 @@
+"""`matchConditions` of webhooks: CEL expressions that say for which requests a webhook is called.
+
+As in Kubernetes: a webhook is skipped when one of its conditions is false. When none is false and one cannot be evaluated, its
+failurePolicy decides: `Fail` refuses the request without a call, `Ignore` skips the webhook. The variables are `object`, `oldObject`
+and `request`; `authorizer` is not supported, and an expression with it is refused.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from trimtab.api.field_errors import duplicate, invalid, required, too_many
+from trimtab.api.schema.structural import CelError
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+from trimtab.server import api_errors
+from trimtab.server.admission.admission_reviews import VERSIONS, admission_review
+from trimtab.server.admission.chain import Attributes
+
+MAX_CONDITIONS = 64
+"""Conditions of one webhook, as in Kubernetes."""
+VARIABLES = ("object", "oldObject", "request")
+
+
+class ConditionEvaluator(Protocol):
+    """Evaluates expressions over `VARIABLES`."""
+
+    def evaluate(self, expression: str, variables: Mapping[str, Any]) -> Any:
+        """The value of an expression; raises `CelError`."""
+        ...
+
+    def compile_error(self, expression: str, is_condition: bool) -> str:
+        """Why an expression cannot be used; empty when it can."""
+        ...
+
+
+def condition_validator(compile_error: Callable[[str, bool], str]) -> Callable[[Raw, Raw | None], list[Cause]]:
+    """A function that tells what is wrong with the conditions of a webhook configuration."""
+
+    def condition_causes(obj: Raw, old: Raw | None) -> list[Cause]:
+        if old is not None and old.get("webhooks") == obj.get("webhooks"):
+            return []
+        return [
+            cause
+            for index, hook in enumerate(obj.get("webhooks") or ())
+            for cause in _hook_causes(hook, f"webhooks[{index}].matchConditions", compile_error)
+        ]
+
+    return condition_causes
+
+
+def _hook_causes(hook: Raw, field: str, compile_error: Callable[[str, bool], str]) -> Iterator[Cause]:
+    conditions = hook.get("matchConditions") or ()
+    if len(conditions) > MAX_CONDITIONS:
+        yield too_many(field, len(conditions), MAX_CONDITIONS)
+        return
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        name, expression = condition.get("name") or "", condition.get("expression") or ""
+        if not name:
+            yield required(f"{field}[{index}].name")
+        elif name in names:
+            yield duplicate(f"{field}[{index}].name", name)
+        names.add(name)
+        if not expression.strip():
+            yield required(f"{field}[{index}].expression")
+        elif why := compile_error(expression, True):
+            yield invalid(f"{field}[{index}].expression", expression, why)
+
+
+def should_call(
+    evaluator: ConditionEvaluator, spec: Raw, attributes: Attributes, obj: Raw | None, old: Raw | None
+) -> bool:
+    """Whether the conditions of a webhook hold for a request; raises Forbidden when that cannot be told."""
+    conditions = spec.get("matchConditions")
+    if not conditions:
+        return True
+    request = admission_review(attributes, None, None, VERSIONS[0])["request"]
+    variables = {"object": obj, "oldObject": old, "request": request}
+    errors: list[str] = []
+    for condition in conditions:
+        try:
+            if evaluator.evaluate(condition["expression"], variables) is False:
+                return False
+        except CelError as error:
+            errors.append(f"expression '{condition['expression']}' resulted in error: {error}")
+    if not errors:
+        return True
+    if spec.get("failurePolicy", "Fail") == "Ignore":
+        return False
+    where = attributes.where
+    raise api_errors.forbidden(where.served.resource, where.served.group, where.name, "; ".join(errors))

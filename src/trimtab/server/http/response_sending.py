@@ -1,0 +1,152 @@
+"""Sends a response in the form that the client requests, a large one in parts that take turns with other requests."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+
+from trimtab.api.json_bounds import has_more_values
+from trimtab.api.limits import MAX_YAML_BYTES_IN_LOOP, MAX_YAML_VALUES_IN_LOOP
+from trimtab.server.http.exchange import ClientDisconnected, Connection, Exchange, Send
+from trimtab.server.request.body_worker import json_to_yaml
+from trimtab.server.request.messages import PartedResponse, Request, Response, StreamingResponse
+from trimtab.server.request.negotiation import JSON, YAML, parse_accept, wants_pretty
+from trimtab.server.request.parts import split_bytes
+from trimtab.server.storage.uids import random_uid
+
+TO_YAML, TO_INDENTED_JSON = "to-yaml", "to-indented-json"
+_GZIP_MIN_BYTES = 128 * 1024
+_NO_CACHE = (b"cache-control", b"no-cache, private")
+_GZIP_HEADERS = [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+
+
+def common_headers(
+    response: Response | PartedResponse | StreamingResponse, request: Request
+) -> list[tuple[bytes, bytes]]:
+    headers = [(b"audit-id", random_uid().encode()), *request.flow_headers, *response.headers]
+    if not any(name == b"cache-control" for name, _ in response.headers):
+        headers.append(_NO_CACHE)
+    if response.media_type:
+        headers.append((b"content-type", response.media_type.encode()))
+    headers += [
+        (b"warning", f'299 - "{_escape_header_text(text)}"'.encode("utf-8", "replace"))
+        for text in request.caller.warnings
+    ]
+    return headers
+
+
+def _escape_header_text(text: str) -> str:
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def conversion_task(response: Response | PartedResponse, request: Request) -> str:
+    """The conversion that the client requests of a JSON response: to YAML, to indented JSON or none."""
+    if response.media_type != JSON or response.verbatim:
+        return ""
+    if _wants_yaml(request):
+        return TO_YAML
+    is_pretty = wants_pretty(request.query.get("pretty"), request.headers.get("user-agent", ""))
+    return TO_INDENTED_JSON if is_pretty else ""
+
+
+def is_large(body: bytes) -> bool:
+    """Whether converting the body would take longer than a request may use the event loop."""
+    return len(body) > MAX_YAML_BYTES_IN_LOOP or has_more_values(body, MAX_YAML_VALUES_IN_LOOP)
+
+
+def _wants_yaml(request: Request) -> bool:
+    accept = request.headers.get("accept", "")
+    return YAML in accept and parse_accept(accept)[0].media_type == YAML
+
+
+def _render_body(response: Response, request: Request) -> bytes:
+    """The body of a small response as YAML, indented JSON or compact JSON, as the client requests."""
+    task = conversion_task(response, request)
+    if task == TO_YAML:
+        response.media_type = YAML
+        return json_to_yaml(response.body)
+    if task:
+        return orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
+    return response.body if response.verbatim or response.media_type != JSON else response.body + b"\n"
+
+
+def _accepts_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def _new_compressor() -> Any:
+    return zlib.compressobj(1, zlib.DEFLATED, 31)
+
+
+def _compress(body: bytes) -> bytes:
+    compressor = _new_compressor()
+    return bytes(compressor.compress(body) + compressor.flush())
+
+
+async def send_response(
+    response: Response | PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
+) -> None:
+    if isinstance(response, PartedResponse):
+        await _send_parted(response, request, exchange, connection, send)
+        return
+    body = b"" if response.code in {204, 304} else _render_body(response, request)
+    headers = common_headers(response, request)
+    if len(body) > _GZIP_MIN_BYTES and _accepts_gzip(request):
+        body = await asyncio.to_thread(_compress, body)  # zlib does not hold Python's lock
+        headers += _GZIP_HEADERS
+    if response.code not in {204, 304}:
+        headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    if request.without_body:
+        body = b""
+    parts = list(split_bytes(body))
+    for part in parts[:-1]:
+        await _send_part(part, exchange, connection, send)
+    await send({"type": "http.response.body", "body": parts[-1]})
+
+
+async def _send_parted(
+    response: PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
+) -> None:
+    headers = common_headers(response, request)
+    is_compressed = _accepts_gzip(request)
+    if is_compressed:
+        headers += _GZIP_HEADERS
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    if not request.without_body:
+        parts = _with_line_end(response)
+        async for part in _compress_parts(parts) if is_compressed else _as_async(parts):
+            await _send_part(part, exchange, connection, send)
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _with_line_end(response: PartedResponse) -> Iterator[bytes]:
+    yield from response.parts
+    if not response.verbatim:
+        yield b"\n"
+
+
+async def _as_async(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def _compress_parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    compressor = _new_compressor()
+    for part in parts:
+        yield await asyncio.to_thread(compressor.compress, part) if part else b""
+    yield compressor.flush()
+
+
+async def _send_part(part: bytes, exchange: Exchange, connection: Connection, send: Send) -> None:
+    """Send a part, then let others have a turn, or wait for a client that reads slowly."""
+    if connection.is_lost:
+        raise ClientDisconnected
+    if part:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    if connection.is_congested():
+        await exchange.wait_until_sent(connection)
+    await exchange.pause()

@@ -1,0 +1,33 @@
+"""Does the work for large objects in a thread, so that the event loop goes on meanwhile.
+
+Decoding, defaults, managed fields, patches and validation of an object take some microseconds per value, together up to a
+second for the largest objects. They are functions of their arguments, so they can run anywhere. One thread does them all: a
+second one would only take more of the processor from the event loop.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from trimtab.api.json_bounds import has_more_values
+from trimtab.api.limits import MAX_VALUES_IN_LOOP
+
+_SWITCH_SECONDS = 0.001
+"""How long the thread keeps Python's lock when the event loop wants it."""
+_thread = ThreadPoolExecutor(1, "large objects", initializer=partial(sys.setswitchinterval, _SWITCH_SECONDS))
+Result = TypeVar("Result")
+
+
+def is_large(text: bytes) -> bool:
+    """Whether an object with this JSON has too many values to be processed in the event loop."""
+    return has_more_values(text, MAX_VALUES_IN_LOOP)
+
+
+async def run(large: bool, function: Callable[..., Result], *arguments: object) -> Result:
+    """The result of the function, which runs in the thread if the object is large."""
+    if not large:
+        return function(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(_thread, function, *arguments)

@@ -1,0 +1,50 @@
+"""Splits long work into parts of about a millisecond, so that the event loop does other work between them."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+PART_BYTES = 64 * 1024
+PART_SECONDS = 0.001
+"""A part ends when it has so many bytes or took so long, whichever comes first."""
+
+
+class Pacer:
+    """Says when the current part took long enough."""
+
+    __slots__ = ("_began", "_seconds")
+
+    def __init__(self, seconds: float = PART_SECONDS) -> None:
+        self._seconds = seconds
+        self._began = time.perf_counter()
+
+    def is_due(self) -> bool:
+        """Whether the part should end; the next one then begins when it is asked again."""
+        now = time.perf_counter()
+        if now - self._began < self._seconds:
+            return False
+        self._began = now
+        return True
+
+
+def join_items(head: bytes, items: Iterable[bytes], tail: bytes) -> Iterator[bytes]:
+    """The parts of a JSON document with a long list: head, items with commas between them, tail."""
+    part, size, pacer, is_first = [head], len(head), Pacer(), True
+    for item in items:
+        if not is_first:
+            part.append(b",")
+        is_first = False
+        part.append(item)
+        size += len(item) + 1
+        if size >= PART_BYTES or pacer.is_due():
+            yield b"".join(part)
+            part, size, pacer = [], 0, Pacer()
+    yield b"".join([*part, tail])
+
+
+def split_bytes(body: bytes) -> Iterator[bytes]:
+    """A body in parts."""
+    if len(body) <= PART_BYTES:
+        yield body
+        return
+    for start in range(0, len(body), PART_BYTES):
+        yield body[start : start + PART_BYTES]

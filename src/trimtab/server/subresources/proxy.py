@@ -1,0 +1,75 @@
+"""The subresource `proxy` of pods, services and nodes: forwards a request to a container or a kubelet."""
+
+from urllib.parse import unquote
+
+import orjson
+
+from trimtab.api.value import Raw
+from trimtab.errors import Unavailable
+from trimtab.server import api_errors
+from trimtab.server.registry.resource_store import ResourceStore
+from trimtab.server.request.messages import Request, Response
+from trimtab.server.resources import ObjectPath
+from trimtab.server.subresources.pod_runtime import PodRuntime
+from trimtab.store.keys import resource_prefix
+
+_PODS = resource_prefix("", "pods")
+_ENDPOINTS = resource_prefix("", "endpoints")
+_PLAIN_TEXT = "text/plain; charset=utf-8"
+
+
+class ProxySubresource:
+    """Without a runtime nothing can be reached."""
+
+    def __init__(self, resource_store: ResourceStore, runtime: PodRuntime | None) -> None:
+        self._resource_store = resource_store
+        self._store = resource_store.store
+        self._runtime = runtime
+
+    async def handle(self, request: Request, where: ObjectPath) -> Response:
+        name, port = split_port(where.name)
+        target = ObjectPath(where.served, where.namespace, name)
+        found = self._resource_store.get(target).raw()
+        path = "/" + where.subresource.partition("/")[2]
+        kind = where.served.kind.id
+        if kind == "nodes":
+            return self._node_response(found, path)
+        pod = found if kind == "pods" else self._pod_of_service(target)
+        answer = self._runtime.respond(pod, port, unquote(path)) if self._runtime is not None and pod else None
+        if answer is None:
+            subject = "service" if kind == "services" else "pod"
+            raise Unavailable(f'no endpoints available for {subject} "{name}"')
+        status, body = answer
+        return Response(status, body.encode(), _PLAIN_TEXT)
+
+    def _pod_of_service(self, where: ObjectPath) -> Raw | None:
+        entry = self._store.get(f"{_ENDPOINTS}{where.namespace}/{where.name}")
+        for subset in (orjson.loads(entry.value).get("subsets") or ()) if entry is not None else ():
+            for address in subset.get("addresses") or ():
+                reference = address.get("targetRef") or {}
+                pod = self._store.get(f"{_PODS}{where.namespace}/{reference.get('name')}")
+                if pod is not None:
+                    return orjson.loads(pod.value)  # type: ignore[no-any-return]
+        return None
+
+    def _node_response(self, node: Raw, path: str) -> Response:
+        """The pages of a kubelet that clients commonly read."""
+        if self._runtime is None:
+            raise Unavailable(f'no endpoints available for node "{node["metadata"]["name"]}"')
+        if path.strip("/") == "healthz":
+            return Response(200, b"ok", _PLAIN_TEXT)
+        if path.strip("/") == "pods":
+            pods = [orjson.loads(entry.value) for entry in self._store.list(_PODS).entries]
+            here = [one for one in pods if one["spec"].get("nodeName") == node["metadata"]["name"]]
+            return Response(200, orjson.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": here}))
+        raise api_errors.no_such_path()
+
+
+def split_port(name: str) -> tuple[str, str]:
+    """Name and port of `name`, `name:port` or `scheme:name:port`."""
+    parts = name.split(":")
+    if len(parts) == 3:
+        return parts[1], parts[2]
+    if len(parts) == 2 and parts[0] in ("http", "https"):
+        return parts[1], ""
+    return parts[0], parts[1] if len(parts) == 2 else ""

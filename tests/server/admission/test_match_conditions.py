@@ -1,0 +1,126 @@
+"""`matchConditions` decide whether a webhook is called."""
+
+import pytest
+
+from server.asgi import AsgiClient, with_asgi_client
+from trimtab.server.registry import cel_rules
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
+RULE = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+
+
+def configuration(*expressions: str, **more: object) -> dict[str, object]:
+    """A webhook that cannot be reached, so that every call fails the request with 500."""
+    conditions = [{"name": f"c{index}", "expression": text} for index, text in enumerate(expressions)]
+    hook = {
+        "name": "hook.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/x"},
+        "rules": [RULE],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": conditions,
+        **more,
+    }
+    return {"metadata": {"name": "hook"}, "webhooks": [hook]}
+
+
+CALLED, SKIPPED, REFUSED = 500, 201, 403
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+@pytest.mark.parametrize(
+    ("expressions", "policy", "status"),
+    [
+        (["object.metadata.name == 'x'"], "Fail", CALLED),
+        (["object.metadata.name != 'x'"], "Fail", SKIPPED),
+        (["true", "request.operation == 'CREATE'", "oldObject == null"], "Fail", CALLED),
+        (["true", "request.operation == 'DELETE'"], "Fail", SKIPPED),
+        (["request.userInfo.username == 'nobody'"], "Fail", SKIPPED),
+        (["object.data.missing == 'x'"], "Fail", REFUSED),
+        (["object.data.missing == 'x'"], "Ignore", SKIPPED),
+        (["object.data.missing == 'x'", "false"], "Fail", SKIPPED),
+    ],
+)
+def test_conditions_decide_whether_a_webhook_is_called(
+    kind: str, expressions: list[str], policy: str, status: int
+) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        body = configuration(*expressions, failurePolicy=policy)
+        assert (await client("POST", HOOKS.format(kind), body)).status == 201
+        response = await client("POST", CONFIG_MAPS, {"metadata": {"name": "x"}, "data": {"a": "b"}})
+        assert response.status == status
+        if status == REFUSED:
+            assert "resulted in error: no such key: missing" in response.json()["message"]
+
+    with_asgi_client(scenario)
+
+
+def test_conditions_of_a_deletion_see_the_old_object() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})).status == 201
+        assert (await client("POST", CONFIG_MAPS, {"metadata": {"name": "y"}})).status == 201
+        body = configuration("object == null && oldObject.metadata.name == 'x'")
+        assert (await client("POST", HOOKS.format("validating"), body)).status == 201
+        assert (await client("DELETE", f"{CONFIG_MAPS}/x")).status == CALLED
+        assert (await client("DELETE", f"{CONFIG_MAPS}/y")).status == 200
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("object.", "compilation failed"),
+        ("'text'", "must evaluate to a bool"),
+        ("unknown == 1", "undeclared reference to 'unknown'"),
+        ("authorizer.path('/x').check('get').allowed()", "undeclared reference to 'authorizer'"),
+        ("", "Required value"),
+    ],
+)
+def test_condition_that_cannot_be_evaluated_is_refused(expression: str, message: str) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        refused = await client("POST", HOOKS.format("validating"), configuration(expression))
+        assert refused.status == 422
+        (cause,) = refused.json()["details"]["causes"]
+        assert cause["field"] == "webhooks[0].matchConditions[0].expression"
+        assert message in cause["message"]
+
+    with_asgi_client(scenario)
+
+
+def test_number_and_names_of_conditions_are_checked() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        many = await client("POST", HOOKS.format("validating"), configuration(*["true"] * 65))
+        assert "must have at most 64 items" in many.json()["message"]
+        body = configuration("true", "false")
+        body["webhooks"][0]["matchConditions"][1]["name"] = "c0"  # type: ignore[index]
+        twice = await client("POST", HOOKS.format("mutating"), body)
+        assert "matchConditions[1].name: Duplicate value" in twice.json()["message"]
+
+    with_asgi_client(scenario)
+
+
+def test_expressions_are_refused_where_cel_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cel_rules, "find_spec", lambda _: None)
+    rules = [{"rule": "self.a == 1"}]
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": rules}}}
+    definition = {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+    async def scenario(client: AsgiClient) -> None:
+        own = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await client("GET", f"{own}/disruptionbudgets.trimtab.dev")).status == 200
+        for path, body in ((own, definition), (HOOKS.format("validating"), configuration("true"))):
+            refused = await client("POST", path, body)
+            assert refused.status == 422
+            assert 'install Trimtab with the extra "cel"' in refused.json()["message"].replace("\\", "")
+
+    with_asgi_client(scenario)

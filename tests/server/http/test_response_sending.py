@@ -1,0 +1,144 @@
+"""Large responses are sent in parts, and others have turns between them."""
+
+import asyncio
+import gzip
+from typing import Any
+
+import orjson
+import pytest
+
+from server.asgi import AsgiClient, with_asgi_client
+from server.http.test_asgi import CONFIG_MAPS, scope_of
+from server.http.test_exchange import SlowClient
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.request.body_worker import BodyWorker
+
+ADMIN = User("admin", (MASTERS, AUTHENTICATED))
+OBJECTS = 300
+
+
+async def fill(client: AsgiClient) -> None:
+    for number in range(OBJECTS):
+        body = {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * 1000}}
+        assert (await client("POST", CONFIG_MAPS, body)).status == 201
+
+
+async def turns_during_list(client: AsgiClient, accept: str, query: str = "") -> tuple[int, list[bytes]]:
+    """How often other work ran between the parts of a list, and the parts."""
+    other, connection = [0], SlowClient(b"")
+    sent_at: list[int] = []
+    scope = {**scope_of(CONFIG_MAPS, query), "certificate_user": ADMIN, "connection": connection}
+    scope["headers"] = [(b"accept", accept.encode())]
+
+    async def send(message: dict[str, Any]) -> None:
+        sent_at.append(other[0])
+        await connection.send(message)
+
+    async def count() -> None:
+        for _ in range(5000):  # then virtual time goes on, so that a watch ends
+            other[0] += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    await client.server.app(scope, connection.receive, send)
+    counting.cancel()
+    bodies = [message["body"] for message in connection.sent[1:] if message.get("body")]
+    return sent_at[-1] - sent_at[0], bodies
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf",
+    ],
+)
+def test_others_have_turns_between_the_parts_of_a_large_list(accept: str) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        turns, bodies = await turns_during_list(client, accept)
+        assert turns >= 3
+        if "protobuf" not in accept:
+            document = orjson.loads(b"".join(bodies))
+            assert len(document.get("items") or document["rows"]) >= OBJECTS
+
+    with_asgi_client(scenario)
+
+
+def test_large_list_equals_its_pages() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        whole = (await client("GET", CONFIG_MAPS)).json()
+        page, items = (await client("GET", f"{CONFIG_MAPS}?limit=10")).json(), []
+        while True:
+            items += page["items"]
+            if not (token := page["metadata"].get("continue")):
+                break
+            page = (await client("GET", f"{CONFIG_MAPS}?limit=10&continue={token}")).json()
+        assert items == whole["items"]
+        assert list(whole) == list(page)
+
+    with_asgi_client(scenario)
+
+
+def test_large_list_is_compressed_for_clients_that_accept_it() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        connection = SlowClient(b"")
+        scope = {**scope_of(CONFIG_MAPS), "certificate_user": ADMIN, "connection": connection}
+        scope["headers"] = [(b"accept-encoding", b"gzip")]
+        await client.server.app(scope, connection.receive, connection.send)
+        assert (b"content-encoding", b"gzip") in connection.sent[0]["headers"]
+        body = b"".join(message["body"] for message in connection.sent[1:])
+        assert len(orjson.loads(gzip.decompress(body))["items"]) >= OBJECTS
+
+    with_asgi_client(scenario)
+
+
+def test_list_for_a_client_that_has_gone_ends_early() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        connection = SlowClient(b"")
+        scope = {**scope_of(CONFIG_MAPS), "certificate_user": ADMIN, "connection": connection}
+
+        async def send(message: dict[str, Any]) -> None:
+            await connection.send(message)
+            connection.is_lost = message["type"] == "http.response.body"
+
+        await client.server.app(scope, connection.receive, send)
+        assert sum(len(message.get("body", b"")) for message in connection.sent) < OBJECTS * 1000 / 2
+
+    with_asgi_client(scenario)
+
+
+def test_large_list_for_a_person_is_indented_in_a_worker_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[str] = []
+    convert = BodyWorker.convert
+
+    async def noted(worker: BodyWorker, body: bytes, task: str, *arguments: str) -> bytes:
+        tasks.append(task)
+        return await convert(worker, body, task, *arguments)
+
+    monkeypatch.setattr(BodyWorker, "convert", noted)
+
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        response = await client("GET", f"{CONFIG_MAPS}?pretty=true")
+        assert response.body.startswith(b'{\n  "kind"')
+        assert len(response.json()["items"]) >= OBJECTS
+
+    with_asgi_client(scenario)
+    assert tasks == ["to-indented-json"]
+
+
+def test_watch_sends_its_first_events_in_parts() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        turns, bodies = await turns_during_list(client, "application/json", "watch=1&timeoutSeconds=1")
+        assert turns >= 3
+        assert max(map(len, bodies)) < 200_000
+        assert b"".join(bodies).count(b'"type":"ADDED"') >= OBJECTS
+
+    with_asgi_client(scenario)

@@ -1,0 +1,105 @@
+"""Large objects are processed in a thread, while the event loop goes on."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from server.asgi import AsgiClient, with_asgi_client
+from trimtab.api.kinds.native import codec
+from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.server.registry import object_schema, patch_requests
+from trimtab.server.request import large_objects
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DATA = {f"k{number}": "v" for number in range(MAX_VALUES_IN_LOOP + 10)}
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": DATA}
+FUNCTIONS = [
+    (codec, "read"),
+    (object_schema, "track_update"),
+    (patch_requests, "apply"),
+    (patch_requests, "apply_merge_patch"),
+    (patch_requests, "apply_json_patch"),
+    (patch_requests, "apply_strategic_patch"),
+]
+
+
+@pytest.fixture
+def slow_in_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions that processed something large in the event loop."""
+    found: list[str] = []
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            is_large = any(isinstance(one, dict) and len(one.get("data") or ()) > 8000 for one in arguments)
+            if is_large and threading.current_thread() is threading.main_thread():
+                found.append(name)
+            return function(*arguments, **options)
+
+        return call
+
+    for module, name in FUNCTIONS:
+        monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("application/merge-patch+json", {"data": {"one": "more"}}),
+        ("application/strategic-merge-patch+json", {"data": {"one": "more"}}),
+        ("application/json-patch+json", [{"op": "add", "path": "/data/one", "value": "more"}]),
+        ("application/apply-patch+yaml", {**OBJECT, "data": {"one": "more"}}),
+    ],
+)
+def test_create_and_change_of_a_large_object_run_outside_of_the_event_loop(
+    slow_in_loop: list[str], media: str, body: Any
+) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("POST", CONFIG_MAPS, OBJECT)).status == 201
+        path = f"{CONFIG_MAPS}/big?fieldManager=m&force=true" if "apply" in media else f"{CONFIG_MAPS}/big"
+        changed = await client("PATCH", path, body, content_type=media)
+        assert changed.status == 200
+        assert changed.json()["data"]["one"] == "more"
+        replaced = await client("PUT", f"{CONFIG_MAPS}/big", {**OBJECT, "data": {**DATA, "two": "x"}})
+        assert replaced.json()["data"]["two"] == "x"
+
+    with_asgi_client(scenario)
+    assert slow_in_loop == []
+
+
+def test_applied_large_object_is_created_outside_of_the_event_loop(slow_in_loop: list[str]) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        path = f"{CONFIG_MAPS}/big?fieldManager=m"
+        assert (await client("PATCH", path, OBJECT, content_type="application/apply-patch+yaml")).status == 201
+
+    with_asgi_client(scenario)
+    assert slow_in_loop == []
+
+
+def test_refusal_of_a_large_object_is_the_same() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        refused = await client("POST", CONFIG_MAPS, {**OBJECT, "data": {**DATA, "not allowed!": "x"}})
+        assert refused.status == 422
+        assert "not allowed!" in refused.json()["message"]
+        wrong = await client("POST", CONFIG_MAPS, {**OBJECT, "data": {**DATA, "k": 1}})
+        assert wrong.status == 400
+
+    with_asgi_client(scenario)
+
+
+def test_small_work_runs_in_the_event_loop() -> None:
+    async def scenario() -> tuple[str, str]:
+        small = await large_objects.run(False, lambda: threading.current_thread().name)
+        return small, await large_objects.run(True, lambda: threading.current_thread().name)
+
+    small, large = asyncio.run(scenario())
+    assert small == threading.main_thread().name
+    assert large != small
+
+
+def test_number_of_values_decides() -> None:
+    assert not large_objects.is_large(b'{"text": "' + b"," * 100_000 + b'"}')
+    assert large_objects.is_large(b"[" + b"1," * 9000 + b"1]")
