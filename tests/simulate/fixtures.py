@@ -32,11 +32,13 @@ def fleet(*, nodes: int = 3, cpu: str = "8", pace: Any = "instant", **more: Any)
     return FleetPlan(members=(MemberPlan(name="one", nodes=nodes, cpu=cpu),), pace=pace, **more)
 
 
-def run_in_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, seed: int = 0) -> Any:
+def run_in_world(
+    plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, seed: int = 0, whole_clusters: bool = False
+) -> Any:
     """Run the scenario in its own world, on the virtual clock."""
 
     async def run() -> Any:
-        world = World(plan, seed=seed)
+        world = World(plan, seed=seed, whole_clusters=whole_clusters)
         await world.start()
         try:
             return await scenario(world)
@@ -48,6 +50,11 @@ def run_in_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *
 
 def run_in_member(scenario: Callable[[SimulatedMember], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
     return run_in_world(plan or fleet(), lambda world: scenario(next(iter(world))))
+
+
+def run_in_whole_cluster(scenario: Callable[[SimulatedMember], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
+    """Run the scenario in a member that has what every cluster has, as those of `trimtab up`."""
+    return run_in_world(plan or fleet(), lambda world: scenario(next(iter(world))), whole_clusters=True)
 
 
 def template(app: str, *, image: str = "app:1", cpu: str = "100m", **spec: Any) -> Raw:

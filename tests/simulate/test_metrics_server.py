@@ -1,6 +1,7 @@
 import asyncio
 
 import orjson
+import pytest
 
 from simulate.fixtures import DEPLOYMENTS, NODES, deployment, run_in_member
 from trimtab.api.selectors import LabelSelector
@@ -28,6 +29,8 @@ def test_member_serves_metrics_of_nodes_and_pods() -> None:
         assert sorted(nodes.values()) == ["0", "250m", "250m"]
         busy = next(name for name, cpu in nodes.items() if cpu == "250m")
         assert (await member.client.get(NODE_METRICS, "", busy))["usage"]["cpu"] == "250m"
+        with pytest.raises(NotFound, match=r'^pods "none" not found$'):
+            await member.client.get(POD_METRICS, "default", "none")
         found = await member.client.fetch("/apis/metrics.k8s.io/v1beta1")
         assert {one["name"] for one in orjson.loads(found.body)["resources"]} == {"nodes", "pods"}
 

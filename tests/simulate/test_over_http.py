@@ -14,9 +14,9 @@ from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.fleet import PACES, MemberPlan
-from trimtab.simulate.kubelet import Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
 from trimtab.simulate.member import NoMemberClients
-from trimtab.simulate.pod_scheduler import PodScheduler
+from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 from trimtab.simulate.workloads.registry import workloads
 
 

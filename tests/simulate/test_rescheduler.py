@@ -19,8 +19,8 @@ from trimtab.decide.rescheduling.history import MoveRecord
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.errors import NotFound, TooManyRequests
 from trimtab.rescheduling.rescheduler import Rescheduler, read_config
-from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, BehaviourOverride
 from trimtab.simulate.fleet import FleetPlan
+from trimtab.simulate.kubelets.behaviour import CRASH, OUT_OF_MEMORY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.usage import PodLoad
 

@@ -82,6 +82,7 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     zones: tuple[str, ...] = ()
     provider: str = ""
     labels: dict[str, str] = {}
+    pull: Annotated[bool, Field("Join the member in Pull mode, with an agent of its own.")] = False
     pace: Annotated[
         str | Pace | None, Field("How fast pods start: a name, or durations. Default: the pace of the fleet.")
     ] = None
@@ -171,6 +172,15 @@ def uniform_fleet(clusters: int, nodes: int) -> FleetPlan:
             for number in range(1, clusters + 1)
         )
     )
+
+
+def pull_last_members(plan: FleetPlan, count: int) -> FleetPlan:
+    """The plan with its last members in Pull mode."""
+    if count > len(plan.members):
+        raise InputError(f"the fleet has {len(plan.members)} members, so {count} of them cannot be in Pull mode")
+    first = len(plan.members) - count
+    members = (member.but(pull=number >= first) for number, member in enumerate(plan.members))
+    return plan.but(members=tuple(members))
 
 
 def read_fleet(path: Path) -> FleetPlan:

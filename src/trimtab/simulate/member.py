@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -12,6 +12,9 @@ from uuid import UUID
 
 from trimtab.api.kind import Kind
 from trimtab.api.kinds.disruption import PriorityOrder
+from trimtab.api.kinds.native.admission_policy import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from trimtab.api.kinds.native.api_registration import ApiService
+from trimtab.api.kinds.native.certificates import CertificateSigningRequest
 from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.pod import Pod
@@ -20,7 +23,7 @@ from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.profile import Profile
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
-from trimtab.client.client import Client
+from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import member_controllers
@@ -31,23 +34,34 @@ from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.view import ControlPlaneState
+from trimtab.server.admission.chain import AdmissionPlugin
+from trimtab.server.admission.default_storage_class import DefaultStorageClass
 from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
 from trimtab.server.admission.priority_quota import PriorityQuotaCheck
+from trimtab.server.admission.service_accounts import ServiceAccountAdmission
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.auth.authenticate import ISSUER, TokenClaims
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.local import LocalClient
-from trimtab.server.registry.resource_store import ComputedObjects
+from trimtab.server.registry.object_reader import ComputedObjects
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.storage.formats import open_store
+from trimtab.server.subresources.pod_runtime import LogLine, PodRuntime
+from trimtab.simulate import components as component_modules
 from trimtab.simulate import workloads as workload_modules
-from trimtab.simulate.behaviour import BehaviourOverride
-from trimtab.simulate.container_logs import format_container_log
+from trimtab.simulate.components.cluster_objects import ApiServerAddress, cluster_objects
+from trimtab.simulate.components.legacy_tokens import LegacyTokens
+from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
+from trimtab.simulate.components.registry import components
 from trimtab.simulate.faulty_client import FaultyMemberClient
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
-from trimtab.simulate.kubelet import NODES, PODS, Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.behaviour import BehaviourOverride
+from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.node_status import NODES
+from trimtab.simulate.kubelets.pod_reports import PODS
 from trimtab.simulate.metrics_server import MetricsServer
-from trimtab.simulate.pod_scheduler import PodScheduler
 from trimtab.simulate.scalable_kinds import watch_scalable_kinds
+from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 from trimtab.simulate.usage import SimulatedUsage
 from trimtab.simulate.workloads.nodes import LEASE_NAMESPACE, LEASE_RENEWAL
 from trimtab.simulate.workloads.registry import workloads
@@ -60,6 +74,14 @@ PRELOADED_TYPES = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, Prior
 """Types that controllers read without being triggered by them: their tables are filled before controllers start."""
 KUBELET_HEAD_START_SECONDS = 0.1
 PLACEHOLDER_LABEL = "simulate.trimtab.dev/placeholder"
+FIELD_MANAGER = "kube-controller-manager"
+KINDS_OF_WHOLE_CLUSTERS = (
+    ApiService,
+    CertificateSigningRequest,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+LEGACY_TOKEN_SECONDS = 10 * 365 * 86400
 METRICS_RESOURCES = ("nodes.metrics.k8s.io", "pods.metrics.k8s.io")
 
 
@@ -79,6 +101,8 @@ class MemberEnvironment(NamedTuple):
     """One generator per member."""
     directory: Path | None = None
     """Directory of the members' data; None keeps it in memory."""
+    whole_clusters: bool = False
+    """Whether members have what every cluster has besides workloads: accounts, tokens, endpoints, volumes."""
 
 
 class SimulatedMember:
@@ -87,6 +111,7 @@ class SimulatedMember:
     def __init__(self, plan: MemberPlan, fleet: FleetPlan, environment: MemberEnvironment) -> None:
         discover(workload_modules)
         discover(inside_modules)
+        discover(component_modules)
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
@@ -95,9 +120,9 @@ class SimulatedMember:
         self.usage = SimulatedUsage()
         computed = {id_: partial(self._metrics_objects, id_) for id_ in METRICS_RESOURCES}
         self.server = (
-            _disk_server(environment, plan.name, computed)
+            _disk_server(environment, plan.name, computed, self)
             if environment.directory
-            else _memory_server(environment, computed)
+            else _memory_server(environment, computed, self)
         )
         local = LocalClient(self.server)
         self._internal = FaultyMemberClient(local, plan.name, omit_managed_fields=True)
@@ -110,6 +135,9 @@ class SimulatedMember:
         self.kubelets: Kubelets
         self.metrics_server: MetricsServer | None = None
         self.rescheduler: Rescheduler
+        self.address = ApiServerAddress("127.0.0.1", 6443, "")
+        """Where clients outside of this process reach the API server."""
+        self._legacy_tokens: LegacyTokens | None = None
 
     @property
     def client(self) -> Client:
@@ -128,11 +156,18 @@ class SimulatedMember:
         for type_ in PRELOADED_TYPES:
             self.cache.table_of(type_)
         state = ControlPlaneState(
-            cache=self.cache, clock=environment.clock, profile=environment.profile, members=NoMemberClients()
+            cache=self.cache,
+            clock=environment.clock,
+            profile=environment.profile,
+            members=NoMemberClients(),
+            settings={ROOT_CA_SETTING: self.address.certificate},
         )
         watch_scalable_kinds(state)
         self.cache.table_of(Lease).add_listener(partial(_record_renewal, state))
-        self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values()])
+        further = components.values() if environment.whole_clusters else ()
+        self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values(), *further])
+        if environment.whole_clusters:
+            await self._create_cluster_objects()
         shape = KubeletSettings(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,
@@ -143,7 +178,11 @@ class SimulatedMember:
             client=self._kubelet_client,
         )
         self.pod_scheduler = PodScheduler(
-            self.cache, clock=environment.clock, profile=environment.profile, first_fit=fleet.scheduler == "first-fit"
+            self.cache,
+            clock=environment.clock,
+            profile=environment.profile,
+            first_fit=fleet.scheduler == "first-fit",
+            recorder=state.recorder if environment.whole_clusters else None,
         )
         self.rescheduler = Rescheduler(
             self._internal,
@@ -159,7 +198,36 @@ class SimulatedMember:
         await self.pod_scheduler.start()
         await self.rescheduler.start()
 
+    async def _create_cluster_objects(self) -> None:
+        """Create what every cluster has; the endpoint of the API server follows its address."""
+        for wanted in cluster_objects(self.address):
+            group, _, version = wanted["apiVersion"].rpartition("/")
+            served = self.server.catalogue.find_kind(wanted["apiVersion"], wanted["kind"])
+            if served is None:
+                continue
+            resource = Resource(group, version, served.resource, wanted["kind"], served.kind.namespaced)
+            metadata = wanted["metadata"]
+            try:
+                await self._internal.create(resource, wanted, manager=FIELD_MANAGER)
+            except AlreadyExists:
+                change = {key: value for key, value in wanted.items() if key in ("subsets", "endpoints", "ports")}
+                if change:
+                    place = metadata.get("namespace", "")
+                    await self._internal.patch(resource, place, metadata["name"], change, manager=FIELD_MANAGER)
+        tokens = LegacyTokens(self.cache, self._internal, self._issue_token, self.address.certificate)
+        await tokens.start()
+        self._legacy_tokens = tokens
+
+    def _issue_token(self, namespace: str, account: Raw, secret: Raw) -> str:
+        issued = int(self._environment.clock.now().timestamp())
+        bound = {"kind": "Secret", "name": secret["name"], "uid": secret["uid"]}
+        expires = issued + LEGACY_TOKEN_SECONDS
+        claims = TokenClaims(namespace, account["name"], account["uid"], (ISSUER,), issued, expires, bound)
+        return self.server.tokens.issue(claims)
+
     async def stop(self) -> None:
+        if self._legacy_tokens is not None:
+            self._legacy_tokens.stop()
         await self.rescheduler.stop()
         await self.pod_scheduler.stop()
         if self.metrics_server is not None:
@@ -257,7 +325,7 @@ class SimulatedMember:
     # pods
 
     def override_behaviour(self, override: BehaviourOverride) -> None:
-        """Change the behaviour of some pods (see `simulate.behaviour`), until `remove_override`."""
+        """Change the behaviour of some pods (see `simulate.kubelets.behaviour`), until `remove_override`."""
         self.kubelets.override_behaviour(override)
 
     def remove_override(self, name: str) -> None:
@@ -269,6 +337,14 @@ class SimulatedMember:
         table = self.cache.table(PODS)
         return [table.entries[name].typed for name in table.names()]  # type: ignore[misc]
 
+    # what clients of the API read from containers
+
+    def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]:
+        return self.kubelets.read_log(pod, container, previous=previous)
+
+    def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
+        return self.kubelets.respond(pod, port, path)
+
     def _metrics_objects(self, id_: str) -> Iterable[Raw]:
         """The objects of `metrics.k8s.io`; none before the cluster has started."""
         return self.metrics_server.sources()[id_]() if self.metrics_server is not None else ()
@@ -279,23 +355,34 @@ class SimulatedMember:
         return self.manager.is_idle and self.pod_scheduler.is_idle and self.kubelets.is_idle
 
 
-def _memory_server(environment: MemberEnvironment, computed: Mapping[str, ComputedObjects]) -> ApiServer:
+def _memory_server(
+    environment: MemberEnvironment, computed: Mapping[str, ComputedObjects], runtime: PodRuntime
+) -> ApiServer:
     """An API server without persistence; uids and keys come from the seed, so runs are repeatable."""
     settings = ApiServerSettings(
         clock=environment.clock,
         new_uid=seeded_uids(environment.rng),
         token_key=environment.rng.randbytes(32),
-        serves=is_served_by_member,
+        serves=is_served_by_whole_cluster if environment.whole_clusters else is_served_by_member,
         check_all_budgets=environment.profile.all_budgets_must_allow,
-        container_logs=format_container_log,
+        runtime=runtime,
+        api_services=environment.whole_clusters,
         plugins=(MemberBudgetDefaults(),),
-        store_plugins=(PriorityQuotaCheck,),
+        store_plugins=_store_plugins(environment),
         computed=computed,
     )
     return ApiServer(Store(RETENTION), settings)
 
 
-def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[str, ComputedObjects]) -> ApiServer:
+def _store_plugins(environment: MemberEnvironment) -> tuple[Callable[[Store], AdmissionPlugin], ...]:
+    if environment.whole_clusters:
+        return (ServiceAccountAdmission, DefaultStorageClass, PriorityQuotaCheck)
+    return (PriorityQuotaCheck,)
+
+
+def _disk_server(
+    environment: MemberEnvironment, name: str, computed: Mapping[str, ComputedObjects], runtime: PodRuntime
+) -> ApiServer:
     """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
     directory = cast("Path", environment.directory) / name
     store = open_store(directory)
@@ -307,11 +394,12 @@ def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[st
         ApiServerSettings(
             clock=environment.clock,
             token_key=key.read_bytes(),
-            serves=is_served_by_member,
+            serves=is_served_by_whole_cluster if environment.whole_clusters else is_served_by_member,
             check_all_budgets=environment.profile.all_budgets_must_allow,
-            container_logs=format_container_log,
+            runtime=runtime,
+            api_services=environment.whole_clusters,
             plugins=(MemberBudgetDefaults(),),
-            store_plugins=(PriorityQuotaCheck,),
+            store_plugins=_store_plugins(environment),
             computed=computed,
         ),
     )
@@ -320,12 +408,17 @@ def _disk_server(environment: MemberEnvironment, name: str, computed: Mapping[st
 def _record_renewal(state: ControlPlaneState, old: CacheEntry | None, new: CacheEntry | None) -> None:
     """Record when the lease of a node changed, on the clock for durations."""
     if new is not None and new.name[0] == LEASE_NAMESPACE:
-        state.memory[LEASE_RENEWAL, new.name[1]] = state.steady_clock.now()
+        state.memory.remember(LEASE_RENEWAL, new.name[1], state.steady_clock.now())
+
+
+def is_served_by_whole_cluster(kind: Kind) -> bool:
+    """Whether a member cluster serves this kind: those of Kubernetes, and ours that apply inside one cluster."""
+    return kind.type.__module__.startswith("trimtab.api.kinds.native.") or kind.group == "trimtab.dev"
 
 
 def is_served_by_member(kind: Kind) -> bool:
-    """Whether a member cluster serves this kind: those of Kubernetes, and ours that apply inside one cluster."""
-    return kind.type.__module__.startswith("trimtab.api.kinds.native.") or kind.group == "trimtab.dev"
+    """The same for a member without the further parts of a whole cluster."""
+    return is_served_by_whole_cluster(kind) and kind.type not in KINDS_OF_WHOLE_CLUSTERS
 
 
 def seeded_uids(rng: random.Random) -> Callable[[], str]:

@@ -10,8 +10,8 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.fit.requests import Amounts
 from trimtab.errors import ApiError
-from trimtab.server.registry.resource_store import ComputedObjects
-from trimtab.simulate.kubelet import Kubelets
+from trimtab.server.registry.object_reader import ComputedObjects
+from trimtab.simulate.kubelets.kubelets import Kubelets
 from trimtab.simulate.usage import SimulatedUsage
 
 CHECK_INTERVAL_SECONDS = 10.0

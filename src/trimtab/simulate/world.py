@@ -22,19 +22,22 @@ class World:
         clock: Clock | None = None,
         profile: Profile = TRIMTAB,
         directory: Path | None = None,
+        whole_clusters: bool = False,
     ) -> None:
         self.fleet = fleet
         self._seed = seed
         self._clock = clock or LoopClock()
         self._profile = profile
         self._directory = directory
+        self._whole_clusters = whole_clusters
         self.members: dict[str, SimulatedMember] = {}
+        self._started: set[str] = set()
         for plan in fleet.members:
             self._create_member(plan)
 
     def _create_member(self, plan: MemberPlan) -> SimulatedMember:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
-        environment = MemberEnvironment(self._clock, self._profile, rng, self._directory)
+        environment = MemberEnvironment(self._clock, self._profile, rng, self._directory, self._whole_clusters)
         member = SimulatedMember(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member
@@ -50,19 +53,26 @@ class World:
 
     async def start(self) -> None:
         for member in self:
-            await member.start()
+            await self._start_member(member)
+
+    async def _start_member(self, member: SimulatedMember) -> None:
+        await member.start()
+        self._started.add(member.name)
 
     async def stop(self) -> None:
-        await asyncio.gather(*(member.stop() for member in self))
+        """Stop the members that were started: a process may end before, when it cannot serve."""
+        started, self._started = self._started, set()
+        await asyncio.gather(*(member.stop() for member in self if member.name in started))
 
     async def add(self, plan: MemberPlan) -> SimulatedMember:
         """Add a member cluster and start it."""
         if plan.name in self.members:
             raise ValueError(f"member {plan.name} already exists")
         member = self._create_member(plan)
-        await member.start()
+        await self._start_member(member)
         return member
 
     async def remove(self, name: str) -> None:
         """Stop the member cluster and remove it, with everything in it."""
+        self._started.discard(name)
         await self.members.pop(name).stop()

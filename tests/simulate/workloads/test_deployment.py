@@ -12,8 +12,8 @@ from simulate.fixtures import (
     status,
     without_times,
 )
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.fleet import Pace
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
 
 

@@ -12,6 +12,7 @@ from trimtab.simulate.workloads.replicaset import DELETION_COST, pods_to_delete
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 
 
 def pod(name: str, *, node: str = "node-1", ready: bool = True, cost: str = "0", age: float = 60) -> Pod:
@@ -57,5 +58,23 @@ def test_refused_pods_are_reported_as_replica_failure_until_they_are_allowed() -
         await asyncio.sleep(600)
         seen = await status(member.client, REPLICASETS, "web")
         assert (seen["readyReplicas"], seen.get("conditions", [])) == (2, [])
+
+    run_in_member(scenario)
+
+
+def test_a_replication_controller_keeps_its_pods_and_reports_them() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        spec = {"replicas": 2, "selector": {"app": "web"}, "template": template("web")}
+        await member.client.create(CONTROLLERS, workload("ReplicationController", "web", spec, "v1"))
+        await asyncio.sleep(5)
+        seen = await status(member.client, CONTROLLERS, "web")
+        assert {key: seen[key] for key in ("replicas", "readyReplicas", "availableReplicas")} == {
+            "replicas": 2,
+            "readyReplicas": 2,
+            "availableReplicas": 2,
+        }
+        await member.client.patch(CONTROLLERS, "default", "web", {"spec": {"replicas": 1}})
+        await asyncio.sleep(5)
+        assert len(member.pods) == 1
 
     run_in_member(scenario)

@@ -1,9 +1,9 @@
 import asyncio
 
-from simulate.fixtures import STATEFULSETS, fleet, new_image, run_in_member, statefulset, status, without_times
+from simulate.fixtures import PODS, STATEFULSETS, fleet, new_image, run_in_member, statefulset, status, without_times
 from trimtab.client.client import Resource
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.fleet import Pace
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
 
 SLOW = Pace(start=2, ready=1, stop=1)
@@ -114,5 +114,34 @@ def test_every_pod_gets_a_claim_that_outlives_it() -> None:
         names = [one["metadata"]["name"] for one in (await member.client.list(CLAIMS)).items]
         assert names == ["data-db-0", "data-db-1"]
         assert member.pods[0].spec.volumes[0].persistent_volume_claim is not None
+
+    run_in_member(scenario)
+
+
+def test_pods_are_replaced_by_the_new_template_only_when_somebody_deletes_them() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=2, spec={"updateStrategy": {"type": "OnDelete"}}))
+        await asyncio.sleep(20)
+        await member.client.patch(STATEFULSETS, "default", "db", new_image("app:2"))
+        await asyncio.sleep(20)
+        assert {pod.spec.containers[0].image for pod in member.pods} == {"app:1"}
+        await member.client.delete(PODS, "default", "db-0")
+        await asyncio.sleep(20)
+        assert {pod.name: pod.spec.containers[0].image for pod in member.pods} == {"db-0": "app:2", "db-1": "app:1"}
+
+    run_in_member(scenario)
+
+
+def test_containers_may_mount_the_volumes_of_claim_templates() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        made = statefulset(replicas=1, spec={"volumeClaimTemplates": [claim]})
+        made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        await member.client.create(STATEFULSETS, made)
+        await asyncio.sleep(10)
+        assert member.pods[0].is_ready
 
     run_in_member(scenario)

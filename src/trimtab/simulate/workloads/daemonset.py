@@ -10,6 +10,7 @@ from trimtab.api.kinds.native.pod import Pod, PodSpec, Toleration
 from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, Trigger, View
 from trimtab.decide.pods.fit.node_predicates import first_untolerated_taint, required_selector
+from trimtab.simulate.workloads.adoption import ORPHAN_PODS, claim_children, orphan_trigger
 from trimtab.simulate.workloads.owned_pods import (
     PODS_BY_OWNER,
     AlwaysWritten,
@@ -62,12 +63,19 @@ def _daemonsets_for_node(old: Node | None, new: Node | None, view: View) -> Iter
     writes=["Pod", "ControllerRevision", "status"],
     triggers=[
         owner_trigger(DaemonSet, Pod),
+        orphan_trigger(DaemonSet, Pod),
         owner_trigger(DaemonSet, ControllerRevision),
         Trigger(Node, _daemonsets_for_node),
     ],
 )
 def daemonset(wanted: DaemonSet, view: View) -> Iterator[Effect]:
-    state = _observe(wanted, view)
+    claim = claim_children(
+        wanted,
+        view.by_index(PODS_BY_OWNER, wanted.metadata.uid),
+        view.by_index(ORPHAN_PODS, wanted.metadata.namespace),
+    )
+    yield from claim.effects
+    state = _observe(wanted, claim.children, view)
     if wanted.metadata.deletion_timestamp is None:
         yield from state.history.effects
         step = [*_create_missing(state, view), *_delete_surplus(state)]
@@ -77,11 +85,11 @@ def daemonset(wanted: DaemonSet, view: View) -> Iterator[Effect]:
     yield from delete_old_revisions(state.history, in_use, wanted.spec.revision_history_limit)
 
 
-def _observe(wanted: DaemonSet, view: View) -> DaemonSetState:
+def _observe(wanted: DaemonSet, owned: Sequence[Pod], view: View) -> DaemonSetState:
     spec = wanted.spec.template.spec
     nodes = [node for node in view.all(Node) if _should_run(spec, node)]
     pods: dict[str, list[Pod]] = {}
-    for pod in view.by_index(PODS_BY_OWNER, wanted.metadata.uid):
+    for pod in owned:
         pods.setdefault(pod.spec.node_name or _target_node(pod), []).append(pod)
     return DaemonSetState(wanted, raw_of(wanted, view), revision_history(wanted, view), nodes, pods)
 

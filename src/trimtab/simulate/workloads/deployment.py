@@ -9,6 +9,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, RecordEvent, RequeueAfter, Trigger, View
+from trimtab.simulate.workloads.adoption import claim_children, orphan_trigger, orphans_by_namespace
 from trimtab.simulate.workloads.owned_pods import (
     PODS_BY_OWNER,
     AlwaysWritten,
@@ -40,6 +41,7 @@ NOT_COPIED = frozenset(
     )
 )
 REPLICASETS_BY_OWNER = children_by_owner(ReplicaSet)
+ORPHAN_REPLICASETS = orphans_by_namespace(ReplicaSet)
 NO_DEADLINE = 2**31 - 1
 
 
@@ -95,12 +97,24 @@ def _deployment_of_deleted_pod(old: Pod | None, new: Pod | None, view: View) -> 
 @workload(
     Deployment,
     writes=["ReplicaSet", "status", "metadata.annotations"],
-    triggers=[owner_trigger(Deployment, ReplicaSet), Trigger(Pod, _deployment_of_deleted_pod)],
+    triggers=[
+        owner_trigger(Deployment, ReplicaSet),
+        orphan_trigger(Deployment, ReplicaSet),
+        Trigger(Pod, _deployment_of_deleted_pod),
+    ],
 )
 def deployment(wanted: Deployment, view: View) -> Iterator[Effect]:
     if wanted.metadata.deletion_timestamp is not None:
         return
-    state = _observe(wanted, view)
+    claim = claim_children(
+        wanted,
+        view.by_index(REPLICASETS_BY_OWNER, wanted.metadata.uid),
+        view.by_index(ORPHAN_REPLICASETS, wanted.metadata.namespace),
+    )
+    if claim.effects:
+        yield from claim.effects  # the change of ownership triggers the next reconcile
+        return
+    state = _observe(wanted, claim.children, view)
     if wanted.spec.paused or _is_scaling_event(state):
         yield from _scale(state)
         yield from _update_status(state, view, progress=False)
@@ -120,9 +134,9 @@ def deployment(wanted: Deployment, view: View) -> Iterator[Effect]:
     yield from _update_status(state, view)
 
 
-def _observe(wanted: Deployment, view: View) -> DeploymentState:
+def _observe(wanted: Deployment, owned: Sequence[ReplicaSet], view: View) -> DeploymentState:
     raw = raw_of(wanted, view)
-    replicasets = sort_oldest_first(view.by_index(REPLICASETS_BY_OWNER, wanted.metadata.uid))
+    replicasets = sort_oldest_first(owned)
     template = _without_hash(raw["spec"]["template"])
     new = next((one for one in replicasets if _without_hash(raw_of(one, view)["spec"]["template"]) == template), None)
     return DeploymentState(wanted, raw, new, tuple(one for one in replicasets if one is not new))

@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.node import Node, Taint
 from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Delete, Effect, Ensure, RememberInProcess, RequeueAfter, Trigger, View
+from trimtab.controllers.contract import Delete, Effect, Ensure, RememberInProcess, RequeueAfter, Topic, Trigger, View
 from trimtab.simulate.workloads.owned_pods import PODS_BY_NODE, raw_of
 from trimtab.simulate.workloads.registry import workload
 
@@ -22,7 +22,8 @@ PRESSURE_TAINTS = {
 }
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MANAGED_TAINTS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSURE_TAINTS.values()))
-LEASE_RENEWAL = "lease renewal"
+LEASE_RENEWAL: Topic[str, datetime] = Topic("lease renewal")
+TAINT_START: Topic[tuple[str, str, datetime | None], datetime] = Topic("taint start")
 """Topic of what the shell remembers: when the lease of a node last changed, on the clock for durations."""
 SILENT_MESSAGE = "Kubelet stopped posting node status."
 
@@ -81,7 +82,7 @@ def _lease_expiry(node: Node, view: View) -> datetime | None:
     lease = view.get(Lease, LEASE_NAMESPACE, node.name)
     if lease is None or lease.spec.renew_time is None or not lease.spec.lease_duration_seconds:
         return None
-    renewed: datetime = view.recall(LEASE_RENEWAL, node.name) or lease.spec.renew_time
+    renewed = view.recall(LEASE_RENEWAL, node.name) or lease.spec.renew_time
     return renewed + timedelta(seconds=lease.spec.lease_duration_seconds)
 
 
@@ -143,15 +144,15 @@ def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
             yield Delete(pod)
 
 
-def _taint_start(node: Node, taint: Taint, view: View) -> tuple[datetime, tuple[RememberInProcess, ...]]:
+def _taint_start(node: Node, taint: Taint, view: View) -> tuple[datetime, tuple[Effect, ...]]:
     """When the taint began, on the clock for durations; its `timeAdded` counts only when it is first seen."""
     key = (node.name, taint.key, taint.time_added)
-    known: datetime | None = view.recall("taint start", key)
+    known = view.recall(TAINT_START, key)
     if known is not None:
         return known, ()
     age = view.now - taint.time_added if taint.time_added is not None else timedelta()
     start = view.steady_now - max(timedelta(), age)
-    return start, (RememberInProcess("taint start", key, start),)
+    return start, (RememberInProcess(TAINT_START, key, start),)
 
 
 def _seconds_until_eviction(pod: Pod, taints: list[tuple[Taint, datetime]], now: datetime) -> float | None:

@@ -1,13 +1,14 @@
-"""The ReplicaSet controller: keeps the wanted number of pods of one template."""
+"""The controllers of ReplicaSets and ReplicationControllers: they keep the wanted number of pods of one template."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from trimtab.api.kinds.native.apps import ReplicaSet
+from trimtab.api.kinds.native.apps import ReplicaSet, ReplicationController
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
+from trimtab.simulate.workloads.adoption import ORPHAN_PODS, claim_children, orphan_trigger
 from trimtab.simulate.workloads.owned_pods import (
     PODS_BY_OWNER,
     AlwaysWritten,
@@ -28,11 +29,34 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 BURST_REPLICAS = 500
+ReplicaController = ReplicaSet | ReplicationController
 
 
-@workload(ReplicaSet, writes=["Pod", "status"], triggers=[owner_trigger(ReplicaSet, Pod)])
+@workload(
+    ReplicaSet,
+    writes=["Pod", "status"],
+    triggers=[owner_trigger(ReplicaSet, Pod), orphan_trigger(ReplicaSet, Pod)],
+)
 def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Effect]:
-    pods = view.by_index(PODS_BY_OWNER, wanted.metadata.uid)
+    yield from _reconcile(wanted, view)
+
+
+@workload(
+    ReplicationController,
+    writes=["Pod", "status"],
+    triggers=[owner_trigger(ReplicationController, Pod), orphan_trigger(ReplicationController, Pod)],
+)
+def replicationcontroller(wanted: ReplicationController, view: View) -> Iterator[Effect]:
+    if wanted.spec.template is not None:
+        yield from _reconcile(wanted, view)
+
+
+def _reconcile(wanted: ReplicaController, view: View) -> Iterator[Effect]:
+    owned = view.by_index(PODS_BY_OWNER, wanted.metadata.uid)
+    orphans = view.by_index(ORPHAN_PODS, wanted.metadata.namespace)
+    claim = claim_children(wanted, owned, active_pods(orphans))
+    yield from claim.effects
+    pods = claim.children
     active = active_pods(pods)
     surplus = len(active) - _replicas(wanted)
     refused = view.fault is not None and view.fault.code == 403
@@ -48,11 +72,11 @@ def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Effect]:
         yield from _update_status(wanted, pods, active, view, refused=False)
 
 
-def _replicas(wanted: ReplicaSet) -> int:
+def _replicas(wanted: ReplicaController) -> int:
     return 1 if wanted.spec.replicas is None else wanted.spec.replicas
 
 
-def _create_pods(wanted: ReplicaSet, view: View, count: int) -> Iterator[Ensure]:
+def _create_pods(wanted: ReplicaController, view: View, count: int) -> Iterator[Ensure]:
     template = raw_of(wanted, view)["spec"]["template"]
     for name in new_child_names(wanted, view, count):
         yield Ensure(pod_from(template, wanted, PodIdentity(name)))
@@ -91,10 +115,10 @@ def _deletion_cost(pod: Pod) -> int:
 
 
 def _update_status(
-    wanted: ReplicaSet, pods: Sequence[Pod], active: Sequence[Pod], view: View, *, refused: bool
+    wanted: ReplicaController, pods: Sequence[Pod], active: Sequence[Pod], view: View, *, refused: bool
 ) -> Iterator[Effect]:
     raw = raw_of(wanted, view)
-    labels = wanted.spec.template.metadata.labels
+    labels = wanted.spec.template.metadata.labels if wanted.spec.template is not None else {}
     count = count_pods(active, wanted.spec.min_ready_seconds, view.now)
     yield from update_status(
         raw,
@@ -103,13 +127,20 @@ def _update_status(
             "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in active),
             "readyReplicas": count.ready,
             "availableReplicas": count.available,
-            "terminatingReplicas": AlwaysWritten(len(terminating_pods(pods))),
+            **_terminating_field(wanted, pods),
             "observedGeneration": wanted.metadata.generation,
             "conditions": _conditions(raw, view, refused=refused),
         },
     )
     if count.seconds_until_next is not None:
         yield RequeueAfter(count.seconds_until_next)
+
+
+def _terminating_field(wanted: ReplicaController, pods: Sequence[Pod]) -> dict[str, AlwaysWritten]:
+    """The count of terminating pods, a field that ReplicationControllers do not have."""
+    if isinstance(wanted, ReplicationController):
+        return {}
+    return {"terminatingReplicas": AlwaysWritten(len(terminating_pods(pods)))}
 
 
 def _conditions(raw: Raw, view: View, *, refused: bool) -> list[Raw]:

@@ -1,6 +1,6 @@
 """The StatefulSet controller: pods with stable names, created, updated and deleted in order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.apps import ControllerRevision, StatefulSet
@@ -8,6 +8,8 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Raw
 from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
+from trimtab.simulate.workloads.adoption import ORPHAN_PODS, claim_children, orphan_trigger
+from trimtab.simulate.workloads.claim_retention import claim_name, update_claim_owners
 from trimtab.simulate.workloads.owned_pods import (
     PODS_BY_OWNER,
     AlwaysWritten,
@@ -66,13 +68,24 @@ class StatefulSetState(NamedTuple):
 @workload(
     StatefulSet,
     writes=["Pod", "ControllerRevision", "PersistentVolumeClaim", "status"],
-    triggers=[owner_trigger(StatefulSet, Pod), owner_trigger(StatefulSet, ControllerRevision)],
+    triggers=[
+        owner_trigger(StatefulSet, Pod),
+        orphan_trigger(StatefulSet, Pod),
+        owner_trigger(StatefulSet, ControllerRevision),
+    ],
 )
 def statefulset(wanted: StatefulSet, view: View) -> Iterator[Effect]:
-    state = _observe(wanted, view)
+    claim = claim_children(
+        wanted,
+        view.by_index(PODS_BY_OWNER, wanted.metadata.uid),
+        [pod for pod in view.by_index(ORPHAN_PODS, wanted.metadata.namespace) if _ordinal(wanted, pod) is not None],
+    )
+    yield from claim.effects
+    state = _observe(wanted, claim.children, view)
     if wanted.metadata.deletion_timestamp is None:
         yield from state.history.effects
         yield from _create_claims(state, view)
+        yield from update_claim_owners(wanted, state.raw, state.pods, state.ordinals, view)
         step = (
             list(_create_missing(state, view))
             or list(_delete_surplus(state, view))
@@ -85,15 +98,16 @@ def statefulset(wanted: StatefulSet, view: View) -> Iterator[Effect]:
         yield from delete_old_revisions(state.history, in_use, wanted.spec.revision_history_limit)
 
 
-def _observe(wanted: StatefulSet, view: View) -> StatefulSetState:
+def _ordinal(wanted: StatefulSet, pod: Pod) -> int | None:
+    """The ordinal in the name of the pod; None if it is not the name of a pod of this StatefulSet."""
+    stem, _, tail = pod.name.rpartition("-")
+    return int(tail) if stem == wanted.name and tail.isdigit() else None
+
+
+def _observe(wanted: StatefulSet, owned: Sequence[Pod], view: View) -> StatefulSetState:
     raw = raw_of(wanted, view)
     revisions = revision_history(wanted, view)
-    stem = f"{wanted.name}-"
-    pods = {}
-    for pod in view.by_index(PODS_BY_OWNER, wanted.metadata.uid):
-        tail = pod.name.removeprefix(stem)
-        if pod.name.startswith(stem) and tail.isdigit():
-            pods[int(tail)] = pod
+    pods = {ordinal: pod for pod in owned if (ordinal := _ordinal(wanted, pod)) is not None}
     first = int((raw["spec"].get("ordinals") or {}).get("start") or 0)
     return StatefulSetState(wanted, raw, first, pods, revisions, wanted.status.current_revision or revisions.name)
 
@@ -167,7 +181,7 @@ def _delete_outdated(state: StatefulSetState, view: View) -> Iterator[Effect]:
 def _template_for(state: StatefulSetState, ordinal: int, view: View) -> tuple[Raw, str]:
     """The template and revision of a pod; below the partition, and before the update reached it, the old ones."""
     updating = state.current_revision != state.history.name
-    if not updating or (not state.updates_on_delete and ordinal - state.first_ordinal >= state.partition):
+    if not updating or state.updates_on_delete or ordinal - state.first_ordinal >= state.partition:
         return state.raw["spec"]["template"], state.history.name
     for revision in view.by_index(REVISIONS_BY_OWNER, state.wanted.metadata.uid):
         if revision.name == state.current_revision:
@@ -191,7 +205,7 @@ def _new_pod(state: StatefulSetState, ordinal: int, view: View) -> Raw:
         PodIdentity(name, labels, hostname=name, subdomain=state.wanted.spec.service_name),
     )
     volumes = [
-        {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": _claim_name(claim, name)}}
+        {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name(claim, name)}}
         for claim in state.raw["spec"].get("volumeClaimTemplates") or ()
     ]
     taken = {volume["name"] for volume in volumes}
@@ -199,14 +213,10 @@ def _new_pod(state: StatefulSetState, ordinal: int, view: View) -> Raw:
     return {**pod, "spec": {**pod["spec"], "volumes": others + volumes}} if volumes else pod
 
 
-def _claim_name(claim: Raw, pod: str) -> str:
-    return f"{claim['metadata']['name']}-{pod}"
-
-
 def _create_claims(state: StatefulSetState, view: View) -> Iterator[Effect]:
     for claim in state.raw["spec"].get("volumeClaimTemplates") or ():
         for ordinal in state.ordinals:
-            name = _claim_name(claim, f"{state.wanted.name}-{ordinal}")
+            name = claim_name(claim, f"{state.wanted.name}-{ordinal}")
             if view.get(PersistentVolumeClaim, state.wanted.namespace, name) is None:
                 labels = (state.raw["spec"]["selector"] or {}).get("matchLabels") or {}
                 yield Ensure(

@@ -1,0 +1,167 @@
+"""The environment variables of a simulated container: of the pod spec, of ConfigMaps and Secrets, of Services."""
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from trimtab.api.value import Raw
+
+_REFERENCE = re.compile(r"\$\$|\$\((\w[\w.-]*)\)")
+_KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
+
+
+class ConfigReference(NamedTuple):
+    """A ConfigMap or Secret that a pod uses."""
+
+    kind: str
+    name: str
+
+
+class MissingConfig(Exception):
+    """A ConfigMap, a Secret or a key of one does not exist."""
+
+
+class PodConfig(NamedTuple):
+    """What was read for a pod."""
+
+    objects: Mapping[ConfigReference, Raw | None]
+    services: tuple[Raw, ...] = ()
+
+
+def data_of(obj: Raw, kind: str) -> dict[str, str]:
+    """The entries of a ConfigMap or Secret as text."""
+    data = obj.get("data") or {}
+    if kind == "ConfigMap":
+        return dict(data)
+    return {key: base64.b64decode(value).decode("utf-8", "replace") for key, value in data.items()}
+
+
+def config_references(spec: Raw) -> set[ConfigReference]:
+    """The ConfigMaps and Secrets that the containers and volumes of a pod need."""
+    found: set[ConfigReference] = set()
+    for container in _containers(spec):
+        for source in container.get("envFrom") or ():
+            found |= _references(source, "configMapRef", "secretRef", "name")
+        for variable in container.get("env") or ():
+            found |= _references(variable.get("valueFrom") or {}, "configMapKeyRef", "secretKeyRef", "name")
+    for volume in spec.get("volumes") or ():
+        found |= _references(volume, "configMap", "", "name") | _references(volume, "", "secret", "secretName")
+    return found
+
+
+def _containers(spec: Raw) -> Iterator[Raw]:
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(part) or ()
+
+
+def _references(source: Raw, config_map: str, secret: str, name: str) -> set[ConfigReference]:
+    found = set()
+    for field, kind in ((config_map, "ConfigMap"), (secret, "Secret")):
+        if field and source.get(field) and source[field].get(name):
+            found.add(ConfigReference(kind, source[field][name]))
+    return found
+
+
+def environment_of(container: Raw, pod: Raw, config: PodConfig) -> dict[str, str]:
+    """All variables of the container; raises `MissingConfig`."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    variables = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    variables["HOSTNAME"] = spec.get("hostname") or metadata["name"]
+    variables |= service_variables(
+        config.services, metadata["namespace"], links=spec.get("enableServiceLinks") is not False
+    )
+    for source in container.get("envFrom") or ():
+        prefix = source.get("prefix") or ""
+        for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+            if reference := source.get(field):
+                found = _read(config, kind, reference)
+                variables |= {f"{prefix}{key}": value for key, value in found.items()}
+    for variable in container.get("env") or ():
+        value = _value_of(variable, container, pod, config)
+        if value is not None:
+            variables[variable["name"]] = _REFERENCE.sub(
+                lambda match: "$" if match[0] == "$$" else variables.get(match[1], match[0]), value
+            )
+    return variables
+
+
+def _read(config: PodConfig, kind: str, reference: Raw) -> dict[str, str]:
+    found = config.objects.get(ConfigReference(kind, reference.get("name") or ""))
+    if found is not None:
+        return data_of(found, kind)
+    if reference.get("optional"):
+        return {}
+    raise MissingConfig(f'{kind.lower()} "{reference.get("name")}" not found')
+
+
+def _value_of(variable: Raw, container: Raw, pod: Raw, config: PodConfig) -> str | None:
+    source = variable.get("valueFrom")
+    if not source:
+        return variable.get("value") or ""
+    if field := source.get("fieldRef"):
+        return field_value(pod, field.get("fieldPath") or "")
+    if resource := source.get("resourceFieldRef"):
+        return resource_value(container, resource.get("resource") or "")
+    for part, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if reference := source.get(part):
+            value = _read(config, kind, reference).get(reference.get("key") or "")
+            if value is None and not reference.get("optional"):
+                raise MissingConfig(f"couldn't find key {reference.get('key')} in {kind} {reference.get('name')}")
+            return value
+    return ""
+
+
+def field_value(pod: Raw, path: str) -> str:
+    """A field of the pod that the downward API offers."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    if match := _KEYED_FIELD.match(path):
+        return str((metadata.get(match[1]) or {}).get(match[2], ""))
+    found = {
+        "metadata.name": metadata.get("name"),
+        "metadata.namespace": metadata.get("namespace"),
+        "metadata.uid": metadata.get("uid"),
+        "spec.nodeName": spec.get("nodeName"),
+        "spec.serviceAccountName": spec.get("serviceAccountName") or "default",
+        "status.podIP": status.get("podIP"),
+        "status.hostIP": status.get("hostIP"),
+    }
+    return str(found.get(path) or "")
+
+
+def resource_value(container: Raw, resource: str) -> str:
+    part, _, name = resource.partition(".")
+    return str(((container.get("resources") or {}).get(part) or {}).get(name, ""))
+
+
+def service_variables(services: Iterable[Raw], namespace: str, *, links: bool) -> dict[str, str]:
+    """Host and port of the Services of the namespace, and always of the API server."""
+    variables: dict[str, str] = {}
+    for service in services:
+        metadata, spec = service["metadata"], service.get("spec") or {}
+        is_api_server = (metadata["namespace"], metadata["name"]) == ("default", "kubernetes")
+        address, ports = spec.get("clusterIP"), spec.get("ports") or ()
+        if (
+            not ports
+            or address in (None, "", "None")
+            or not (is_api_server or (links and metadata["namespace"] == namespace))
+        ):
+            continue
+        name = metadata["name"].upper().replace("-", "_")
+        variables[f"{name}_SERVICE_HOST"] = address
+        variables[f"{name}_SERVICE_PORT"] = str(ports[0]["port"])
+        for port in ports:
+            if port.get("name"):
+                variables[f"{name}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = str(port["port"])
+            protocol = port.get("protocol") or "TCP"
+            stem = f"{name}_PORT_{port['port']}_{protocol}"
+            url = f"{protocol.lower()}://{address}:{port['port']}"
+            variables |= {
+                stem: url,
+                f"{stem}_PROTO": protocol.lower(),
+                f"{stem}_PORT": str(port["port"]),
+                f"{stem}_ADDR": address,
+            }
+        first = ports[0]
+        variables[f"{name}_PORT"] = f"{(first.get('protocol') or 'TCP').lower()}://{address}:{first['port']}"
+    return variables

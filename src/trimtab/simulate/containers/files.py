@@ -1,0 +1,64 @@
+"""The files that a simulated container sees: its own, and those of its volumes."""
+
+from collections.abc import Mapping, MutableMapping
+
+MAX_FILES = 1_000
+MAX_FILE_CHARACTERS = 64 * 1024
+
+Directory = MutableMapping[str, str]
+"""The content of files by their path below the directory, without a leading slash."""
+
+
+class Files:
+    """A file tree with volumes mounted into it."""
+
+    def __init__(self, mounts: Mapping[str, Directory] | None = None, own: Directory | None = None) -> None:
+        self._own: Directory = {} if own is None else own
+        self._mounts = {_normalized(path): directory for path, directory in (mounts or {}).items()}
+
+    def _locate(self, path: str) -> tuple[Directory, str]:
+        path = _normalized(path)
+        for mount in sorted(self._mounts, key=len, reverse=True):
+            if path == mount or path.startswith(f"{mount}/"):
+                return self._mounts[mount], path[len(mount) + 1 :]
+        return self._own, path.lstrip("/")
+
+    def read(self, path: str) -> str | None:
+        """The content of a file; None if it does not exist."""
+        directory, name = self._locate(path)
+        return directory.get(name)
+
+    def write(self, path: str, content: str, *, append: bool = False) -> bool:
+        """Write a file; false when the container has too many files."""
+        directory, name = self._locate(path)
+        if name not in directory and len(directory) >= MAX_FILES:
+            return False
+        before = directory.get(name, "") if append else ""
+        directory[name] = (before + content)[-MAX_FILE_CHARACTERS:]
+        return True
+
+    def remove(self, path: str) -> bool:
+        """Delete a file; false if it does not exist."""
+        directory, name = self._locate(path)
+        return directory.pop(name, None) is not None
+
+    def is_directory(self, path: str) -> bool:
+        """Whether it is a mount point or has files below it."""
+        directory, name = self._locate(path)
+        if _normalized(path) in self._mounts or _normalized(path) in ("", "/", "/tmp"):  # noqa: S108 - a simulated path
+            return True
+        return any(one.startswith(f"{name}/") for one in directory)
+
+    def exists(self, path: str) -> bool:
+        return self.read(path) is not None or self.is_directory(path)
+
+    def names(self, path: str) -> list[str]:
+        """The names of the entries of a directory."""
+        directory, name = self._locate(path)
+        prefix = f"{name}/" if name else ""
+        return sorted({one[len(prefix) :].split("/")[0] for one in directory if one.startswith(prefix)})
+
+
+def _normalized(path: str) -> str:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return "/" + "/".join(parts)

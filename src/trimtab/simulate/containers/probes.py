@@ -1,0 +1,99 @@
+"""Readiness, liveness and startup probes of a simulated container, evaluated at their period."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trimtab.api.value import Raw
+from trimtab.simulate.containers.programs import ContainerContext, Launch
+from trimtab.simulate.containers.shell import Exit, Shell
+from trimtab.simulate.containers.shell_syntax import UnsupportedScript
+
+NEVER = float("inf")
+
+
+class ProbeTimes(NamedTuple):
+    initial_delay: float
+    period: float
+    success_threshold: int
+    failure_threshold: int
+
+
+def times_of(probe: Raw) -> ProbeTimes:
+    return ProbeTimes(
+        float(probe.get("initialDelaySeconds") or 0),
+        float(probe.get("periodSeconds") or 10),
+        int(probe.get("successThreshold") or 1),
+        int(probe.get("failureThreshold") or 3),
+    )
+
+
+def check_once(probe: Raw, container: Raw, launch: Launch | None, context: ContainerContext) -> bool:
+    """The result of one check. What is not simulated succeeds, because nothing is known about it."""
+    if probe.get("exec") is not None:
+        return _run_command(probe["exec"].get("command") or [], context)
+    if launch is None:
+        return True
+    if launch.server is None:
+        return False  # the program listens on no port
+    if (request := probe.get("httpGet")) is not None:
+        status, _ = launch.server.respond((request.get("path") or "/").partition("?")[0])
+        return 200 <= status < 400
+    return True
+
+
+def _run_command(command: list[str], context: ContainerContext) -> bool:
+    """Whether the command exits with 0; time that it sleeps is ignored."""
+    if not command:
+        return True
+    shell = Shell(dict(context.environment), context.files, context.rng, lambda _: None)
+    run = shell.call(command, lambda _: None)
+    try:
+        while True:
+            next(run)
+    except StopIteration as end:
+        return bool(end.value == 0)
+    except Exit as end:
+        return end.code == 0
+    except UnsupportedScript:
+        return True
+
+
+def can_change(probe: Raw, launch: Launch | None) -> bool:
+    """Whether later checks may give another result than the first one."""
+    return probe.get("exec") is not None or (launch is not None and launch.server is not None)
+
+
+class ProbeState:
+    """The result of one probe so far, from the start of its container."""
+
+    def __init__(
+        self, probe: Raw, began: float, check: Callable[[Raw], bool], *, initially: bool, constant: bool = False
+    ) -> None:
+        self._probe, self._check, self._constant = probe, check, constant
+        self._times = times_of(probe)
+        self.next_at = began + self._times.initial_delay
+        self.holds = initially
+        self.has_failed = False
+        """Whether it failed as often in a row as its threshold."""
+        self._streak: tuple[bool, int] = (initially, 0)
+
+    def advance(self, now: float) -> bool:
+        """Check as often as is due; returns whether it holds."""
+        while self.next_at <= now:
+            result = self._check(self._probe)
+            before, count = self._streak
+            self._streak = (result, count + 1 if before == result else 1)
+            if result and self._streak[1] >= self._times.success_threshold:
+                self.holds, self.has_failed = True, False
+            elif not result and self._streak[1] >= self._times.failure_threshold:
+                self.holds, self.has_failed = False, True
+            if self._constant and self._is_decided(result):
+                self.next_at = NEVER
+                break
+            periods = max(1, int((now - self.next_at) // self._times.period) - self._times.failure_threshold)
+            self.next_at += periods * self._times.period
+        return self.holds
+
+    def _is_decided(self, result: bool) -> bool:
+        limit = self._times.success_threshold if result else self._times.failure_threshold
+        return self._streak[1] >= limit

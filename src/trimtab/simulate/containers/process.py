@@ -1,0 +1,83 @@
+"""A simulated process: a generator that yields the seconds it sleeps, driven on the clock of its kubelet."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trimtab.simulate.containers.shell import Exit, Run
+from trimtab.simulate.containers.shell_syntax import UnsupportedScript
+
+MAX_LOG_LINES = 2_000
+MAX_LINE_CHARACTERS = 16_384
+MAX_STEPS_PER_LOOK = 10_000
+EXACT_LOOKS = 30
+"""A script that sleeps often is followed exactly for so many sleeps, then only now and then."""
+MAX_SECONDS_BETWEEN_LOOKS = 30.0
+FOREVER_SECONDS = 1e8
+"""A process that sleeps beyond this never ends by itself."""
+
+
+class LogLine(NamedTuple):
+    at: float
+    text: str
+
+
+class ContainerLog:
+    """The output of one run of a container, in lines."""
+
+    def __init__(self) -> None:
+        self.lines: deque[LogLine] = deque(maxlen=MAX_LOG_LINES)
+        self._partial = ""
+
+    def write(self, at: float, text: str) -> None:
+        *complete, self._partial = (self._partial + text).split("\n")
+        self.lines.extend(LogLine(at, line[:MAX_LINE_CHARACTERS]) for line in complete)
+        self._partial = self._partial[:MAX_LINE_CHARACTERS]
+
+    def finish(self, at: float) -> None:
+        """Complete the last line."""
+        if self._partial:
+            self.write(at, "\n")
+
+
+class Process:
+    """One run of a program. Times are those of the kubelet's loop."""
+
+    def __init__(self, run: Callable[[Callable[[str], None]], Run], began: float) -> None:
+        self.log = ContainerLog()
+        self.exit_code: int | None = None
+        self.ended_at = began
+        self._moment = began
+        self._looks = 0
+        self._run = run(lambda text: self.log.write(self._moment, text))
+
+    def advance(self, now: float) -> float | None:
+        """Run until `now`; returns when to look again, or None when it has ended or never ends by itself."""
+        for _ in range(MAX_STEPS_PER_LOOK):
+            if self.exit_code is not None:
+                return None
+            if self._moment > now:
+                break
+            self._step()
+        if self._moment >= FOREVER_SECONDS:
+            return None
+        self._looks += 1
+        if self._looks <= EXACT_LOOKS:
+            return self._moment
+        age = min(MAX_SECONDS_BETWEEN_LOOKS, self._looks - EXACT_LOOKS)
+        return max(self._moment, now + age)
+
+    def _step(self) -> None:
+        try:
+            self._moment += next(self._run)
+        except StopIteration as end:
+            self._end(int(end.value or 0))
+        except Exit as end:
+            self._end(end.code)
+        except UnsupportedScript as fault:
+            self.log.write(self._moment, f"not simulated: {fault}\n")
+            self._end(127)
+
+    def _end(self, code: int) -> None:
+        self.exit_code, self.ended_at = code, self._moment
+        self.log.finish(self._moment)

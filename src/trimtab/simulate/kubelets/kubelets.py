@@ -1,0 +1,200 @@
+"""Simulated kubelets: clients of any API server that register nodes, renew their leases and run pods."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Client
+from trimtab.clock import Clock
+from trimtab.errors import ApiError, StorageFailed
+from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.server.subresources.pod_runtime import LogLine
+from trimtab.simulate.fleet import NodePlan, Pace
+from trimtab.simulate.kubelets.behaviour import BehaviourOverride, PodBehaviours
+from trimtab.simulate.kubelets.container_logs import format_container_log
+from trimtab.simulate.kubelets.heartbeats import Heartbeats, NodeLeases
+from trimtab.simulate.kubelets.loop_times import LoopTimes
+from trimtab.simulate.kubelets.machine import SimulatedMachine
+from trimtab.simulate.kubelets.node_status import NODES, NodeStatusWriter
+from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
+from trimtab.simulate.kubelets.pod_workers import PodWorkers
+
+REGISTER_RETRY_SECONDS = 10.0
+
+
+class KubeletSettings(NamedTuple):
+    """Settings of all kubelets of a cluster."""
+
+    cluster: str
+    pace: Pace
+    heartbeat: float = 10.0
+    """Seconds between the heartbeats of each node; 0 disables heartbeats."""
+
+
+class Kubelets:
+    """All kubelets of one cluster, and what may happen to their machines."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        plans: Iterable[NodePlan],
+        settings: KubeletSettings,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        client: Client | None = None,
+    ) -> None:
+        client = client or cache.client
+        self._cache = cache
+        self._settings = settings
+        self._rng = rng
+        self.machines = {plan.name: SimulatedMachine(plan, number) for number, plan in enumerate(plans, 1)}
+        self.behaviours = PodBehaviours(settings.pace, rng)
+        self._times = LoopTimes(clock)
+        self._nodes = NodeStatusWriter(cache, client, clock)
+        self._leases = NodeLeases(cache, client, clock, settings.heartbeat)
+        self._pods = PodWorkers(
+            cache,
+            self.machines,
+            PodReports(cache, client),
+            self._times,
+            cluster=settings.cluster,
+            behaviour_of=self.behaviours.of,
+            rng=rng,
+        )
+        self._heartbeats = Heartbeats(
+            self.machines,
+            self._leases,
+            is_reported_ready=self._nodes.is_reported_ready,
+            report=self._report_node_and_pods,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Register every node, then run the pods bound to them."""
+        loop = asyncio.get_running_loop()
+        self._times.synchronize()
+        for machine in self.machines.values():
+            try:
+                await self._register(machine)
+            except StorageFailed:  # the disk is full; the node as stored is served meanwhile
+                self._tasks.append(loop.create_task(self._register_later(machine)))
+        pods, nodes = self._cache.table(PODS), self._cache.table(NODES)
+        await pods.synced.wait()
+        await nodes.synced.wait()
+        nodes.add_listener(self._on_node_change)
+        pods.add_listener(self._pods.on_pod_change)
+        self._tasks.append(loop.create_task(self._pods.run()))
+        if self._settings.heartbeat:
+            self._tasks.append(loop.create_task(self._heartbeats.run(self._settings.heartbeat, self._rng)))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+        self._pods.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod is queued; timers may be pending."""
+        return self._pods.is_idle
+
+    async def _register(self, machine: SimulatedMachine) -> None:
+        await self._nodes.register(machine)
+        await self._leases.create(machine.plan.name, machine.uid)
+
+    async def _register_later(self, machine: SimulatedMachine) -> None:
+        while True:
+            await asyncio.sleep(REGISTER_RETRY_SECONDS)
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                await self._register(machine)
+                return
+
+    async def _report_node_and_pods(self, machine: SimulatedMachine) -> None:
+        """Report the node ready and the status of its pods, after missed heartbeats."""
+        await self._nodes.report(machine)
+        self._pods.sync_all(machine.plan.name)
+
+    # machines
+
+    def fail(self, node: str) -> None:
+        """Power the machine off; the API server is not notified."""
+        self.machines[node].up = False
+
+    async def recover(self, node: str) -> None:
+        """Power the machine on: its pods restart, unless they were evicted meanwhile."""
+        machine = self.machines[node]
+        if machine.up:
+            return
+        machine.up = True
+        self._pods.restart_containers(node)
+        await self._leases.renew(node)
+        await self._report_node_and_pods(machine)
+
+    async def set_pressure(self, node: str, resource: str, *, on: bool = True) -> None:
+        """Set or clear pressure on memory, disk, pid or cpu."""
+        machine = self.machines[node]
+        machine.pressures = machine.pressures | {resource} if on else machine.pressures - {resource}
+        await self._nodes.report(machine)
+
+    async def add(self, plan: NodePlan) -> None:
+        """Add a machine to the cluster."""
+        machine = self.machines[plan.name] = SimulatedMachine(plan, len(self.machines) + 1)
+        await self._register(machine)
+        self._pods.adopt_all(plan.name)
+
+    async def remove(self, node: str) -> None:
+        """Remove the machine from the cluster, with its pods."""
+        await self._nodes.delete(node)
+
+    def _on_node_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        if new is not None or old is None or old.name[1] not in self.machines:
+            return
+        if self.machines[old.name[1]].uid != old.raw["metadata"]["uid"]:
+            return  # a late event of an earlier node with this name
+        del self.machines[old.name[1]]
+        self._pods.end_all(old.name[1])
+
+    async def scale_reported_capacity(self, factor: float) -> None:
+        """Let every node report its capacity multiplied by this factor; 1 is the actual capacity."""
+        for machine in self.machines.values():
+            await self._nodes.report_capacity(machine, factor)
+
+    # what clients of the API read from containers
+
+    def read_log(self, pod: Raw, container: str, *, previous: bool) -> list[LogLine]:
+        """The log of a container: what its program wrote, or, if that is not known, its starts and ends."""
+        lifecycle = self._pods.find_lifecycle(pod)
+        found = lifecycle.container(container) if lifecycle is not None else None
+        if found is not None and found.process is not None:
+            if found.running_since is not None:
+                found.process.advance(self._times.now())
+            log = found.previous_log if previous else found.process.log
+            return [LogLine(self._times.to_wall_time(one.at), one.text) for one in (log.lines if log else ())]
+        return [LogLine(None, one) for one in format_container_log(pod, container, previous=previous).splitlines()]
+
+    def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
+        """The answer of a container to an HTTP request; None when nothing listens there."""
+        lifecycle = self._pods.find_lifecycle(pod)
+        for container in lifecycle.containers if lifecycle is not None else ():
+            server = container.launch.server if container.launch is not None else None
+            if container.running_since is not None and server is not None:
+                return server.respond(path)
+        return None
+
+    # container behaviour
+
+    def override_behaviour(self, override: BehaviourOverride) -> None:
+        """Change the behaviour of some pods, including those already running."""
+        self.behaviours.add_override(override)
+        self._pods.apply_override_change(override)
+
+    def remove_override(self, name: str) -> None:
+        if override := self.behaviours.remove_override(name):
+            self._pods.apply_override_change(override)

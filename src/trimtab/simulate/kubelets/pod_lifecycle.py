@@ -1,0 +1,333 @@
+"""The state of one pod on its node, as a kubelet reports it: its init containers in order, then its containers."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Raw
+from trimtab.clock import timestamp
+from trimtab.simulate.containers.container_lifecycle import TIME_TOLERANCE_SECONDS, ContainerLifecycle
+from trimtab.simulate.containers.programs import ContainerContext
+from trimtab.simulate.kubelets.behaviour import Behaviour
+
+ContextOf = Callable[[Raw], ContainerContext | None]
+"""What the program of a container can see; None for a container whose program is not known."""
+INIT_BEHAVIOUR = Behaviour(start=0.0, ready=0.0, stop=0.0, run=0.0)
+"""An init container whose program is not known succeeds at once."""
+CONFIG_RETRY_SECONDS = 5.0
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+
+
+def _no_context(container: Raw) -> ContainerContext | None:
+    return None
+
+
+class PodLifecycle:
+    """The kubelet's state of one pod. Times are loop seconds; `to_wall_time` converts them to wall-clock times."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        raw: Raw,
+        behaviour: Behaviour,
+        now: float,
+        to_wall_time: Callable[[float], datetime],
+        context_of: ContextOf = _no_context,
+    ) -> None:
+        self.uid = pod.metadata.uid
+        self.node = pod.spec.node_name
+        self._behaviour = behaviour
+        self._to_wall_time = to_wall_time
+        self._context_of = context_of
+        self.start_time = now
+        self.stop_at: float | None = None
+        self.is_admitted = True
+        self.is_failed = False
+        """Whether the kubelet ended the pod: a failed init container, its deadline, its deletion."""
+        self.failure: Raw = {}
+        """Reason and message of a failure of the whole pod."""
+        self.config_errors: dict[str, str] = {}
+        """Why containers cannot start, by name: a missing ConfigMap or Secret."""
+        self._deadline = pod_deadline(raw)
+        self._reported: tuple[str, str] | None = None
+        self._restart_policy = pod.spec.restart_policy or "Always"
+        spec = raw["spec"]
+        self.inits = [self._new_container(one, init=True) for one in spec.get("initContainers") or ()]
+        self.containers = [self._new_container(one) for one in spec.get("containers") or ()]
+        self.ephemerals: list[ContainerLifecycle] = []
+        if pod.status.phase == "Running":  # the pod started before this kubelet did
+            self._resume(pod, now)
+        elif not self.inits:
+            for container in self.containers:
+                container.schedule(now + behaviour.start)
+        self.observe(raw, now)
+
+    def _new_container(self, container: Raw, *, init: bool = False) -> ContainerLifecycle:
+        policy = self._restart_policy
+        behaviour = self._behaviour
+        if init and container.get("restartPolicy") == "Always":
+            policy, behaviour = "Always", self._behaviour._replace(run=None)
+        elif init:
+            policy, behaviour = ("Never" if policy == "Never" else "OnFailure"), INIT_BEHAVIOUR
+        return ContainerLifecycle(container, policy, behaviour, self._to_wall_time, self._context_of)
+
+    def _resume(self, pod: Pod, now: float) -> None:
+        restarts = {one.name: one.restart_count for one in pod.status.container_statuses}
+        for container in self.inits:
+            container.schedule(now)
+            if container.restart_policy == "Always":
+                container.mark_running(now, 0)
+            else:
+                container.termination = {"exitCode": 0, "reason": "Completed"}
+        for container in self.containers:
+            container.mark_running(now - self._behaviour.ready, restarts.get(container.name, 0))
+
+    # what changes from outside
+
+    @property
+    def behaviour(self) -> Behaviour:
+        return self._behaviour
+
+    def change_behaviour(self, behaviour: Behaviour, now: float) -> None:
+        before, self._behaviour = self._behaviour, behaviour
+        for container in self.containers:
+            container.behaviour = behaviour
+            if container.running_since is not None and before.crash != behaviour.crash:
+                container.running_since = now - behaviour.ready  # the time until the crash starts now
+
+    def observe(self, raw: Raw, now: float) -> bool:
+        """Take over changes of the spec that a running pod follows; whether there were any."""
+        changed = False
+        deadline = pod_deadline(raw)
+        if deadline != self._deadline:
+            self._deadline, changed = deadline, True
+        spec = raw["spec"]
+        by_name = {one["name"]: one for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))}
+        for container in (*self.containers, *self.inits):
+            wanted = by_name.get(container.name, container.container)
+            if wanted.get("image") != container.container.get("image"):
+                container.change_image(wanted, now)
+                changed = True
+        known = {one.name for one in self.ephemerals}
+        for added in spec.get("ephemeralContainers") or ():
+            if added["name"] not in known:
+                never_ends = self._behaviour._replace(run=None, crash=None)
+                self.ephemerals.append(
+                    ContainerLifecycle(added, "Never", never_ends, self._to_wall_time, self._context_of)
+                )
+                self.ephemerals[-1].schedule(now)
+                changed = True
+        return changed
+
+    # time
+
+    @property
+    def is_initialized(self) -> bool:
+        return all(self._is_init_done(one) for one in self.inits)
+
+    @staticmethod
+    def _is_init_done(container: ContainerLifecycle) -> bool:
+        return container.is_started if container.restart_policy == "Always" else container.has_succeeded
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the pod has ended for good."""
+        return self.is_failed or (bool(self.containers) and all(one.termination is not None for one in self.containers))
+
+    def _is_running(self) -> bool:
+        return not self.is_finished
+
+    @property
+    def phase(self) -> str:
+        if self.is_failed:
+            return "Failed"
+        if self.is_finished:
+            return "Succeeded" if all(one.has_succeeded for one in self.containers) else "Failed"
+        return "Running" if any(one.has_run for one in self.containers) else "Pending"
+
+    def advance(self, now: float) -> float | None:
+        """Advance to `now`; returns the time of the next change, if any."""
+        if self.is_finished:
+            return None
+        deadline = None if self._deadline is None else self.start_time + self._deadline
+        if deadline is not None and now + TIME_TOLERANCE_SECONDS >= deadline:
+            self.failure = {"reason": "DeadlineExceeded", "message": DEADLINE_MESSAGE}
+            self._end_all(now)
+            return None
+        if self.config_errors:
+            return now + CONFIG_RETRY_SECONDS
+        waits = [deadline, self._advance_inits(now)]
+        waits += [one.advance(now) for one in self.containers]
+        if not self._is_running():
+            for sidecar in self.inits:
+                sidecar.stop(now, 0, "Completed")
+            return None
+        waits += [one.advance(now) for one in self.ephemerals]
+        return min((one for one in waits if one is not None), default=None)
+
+    def _advance_inits(self, now: float) -> float | None:
+        """Run the init containers one after the other, then schedule the containers."""
+        waits: list[float] = []
+        began = self.start_time + self._behaviour.start
+        for container in self.inits:
+            container.schedule(max(began, now) if container is not self.inits[0] else began)
+            wait = container.advance(now)
+            if wait is not None:
+                waits.append(wait)
+            if self._is_init_done(container):
+                continue
+            if container.termination is not None and not container.has_succeeded:
+                self.is_failed = True
+            return min(waits, default=None)
+        if self.inits:
+            for container in self.containers:
+                container.schedule(now)
+        return min(waits, default=None)
+
+    def _end_all(self, now: float) -> None:
+        self.is_failed = True
+        for container in (*self.inits, *self.containers, *self.ephemerals):
+            if container.has_run or container in self.containers:
+                container.stop(now)
+
+    def interrupt(self, now: float) -> None:
+        """Restart the containers, after the machine was down."""
+        for container in (*self.inits, *self.containers):
+            container.interrupt(now)
+
+    def stop(self, now: float) -> None:
+        """Terminate on deletion."""
+        if not self.is_finished:
+            self._end_all(now)
+
+    def termination_seconds(self) -> float:
+        """How long its programs run on after SIGTERM."""
+        return max((one.termination_seconds() for one in self.containers), default=0.0)
+
+    def container(self, name: str) -> ContainerLifecycle | None:
+        return next((one for one in (*self.containers, *self.inits, *self.ephemerals) if one.name == name), None)
+
+    # reports
+
+    def note_report(self, status: Raw) -> None:
+        """Remember what the kubelet reports."""
+        self._reported = _phase_and_readiness(status)
+
+    def is_changed_by_others(self, pod: Raw) -> bool:
+        """Whether somebody else wrote another phase or readiness, such as the controller of a node that seemed silent.
+
+        A write of that controller may arrive after the kubelet has reported again. Nothing else would repair it.
+        """
+        return self._reported is not None and _phase_and_readiness(pod.get("status") or {}) != self._reported
+
+    def is_ready(self, now: float) -> bool:
+        if self.is_finished or not self.containers:
+            return False
+        sidecars = [one for one in self.inits if one.restart_policy == "Always"]
+        return self.is_initialized and all(one.is_ready(now) for one in (*self.containers, *sidecars))
+
+    def status(self, pod: Raw, now: float, address: str) -> Raw:
+        """The part of the pod status that the kubelet owns."""
+        ready = self.is_ready(now) and self._are_readiness_gates_true(pod)
+        phase = self.phase
+        waiting = "PodInitializing" if self.inits else "ContainerCreating"
+        status: Raw = {
+            "phase": phase,
+            "conditions": self._conditions(pod, phase, ready=ready, containers_ready=self.is_ready(now), now=now),
+            "hostIP": address,
+            "hostIPs": [{"ip": address}],
+            "startTime": (pod.get("status") or {}).get("startTime") or timestamp(self._to_wall_time(self.start_time)),
+            "containerStatuses": [self._status_of(one, now, waiting) for one in self.containers],
+            **self.failure,
+        }
+        if self.inits:
+            status["initContainerStatuses"] = [self._init_status(one, now) for one in self.inits]
+        if self.ephemerals:
+            status["ephemeralContainerStatuses"] = [self._status_of(one, now, waiting) for one in self.ephemerals]
+        if any(one.has_run for one in (*self.inits, *self.containers)):
+            own = address if pod["spec"].get("hostNetwork") else pod_address(self.uid)
+            status |= {"podIP": own, "podIPs": [{"ip": own}]}
+        return status
+
+    def _status_of(self, container: ContainerLifecycle, now: float, waiting: str) -> Raw:
+        status = container.status(now, ready=container.is_ready(now), waiting_reason=waiting)
+        if error := self.config_errors.get(container.name):
+            status["state"] = {"waiting": {"reason": "CreateContainerConfigError", "message": error}}
+        return status
+
+    def _init_status(self, container: ContainerLifecycle, now: float) -> Raw:
+        sidecar = container.restart_policy == "Always"
+        ready = container.is_ready(now) if sidecar else container.has_succeeded
+        return container.status(now, ready=ready, waiting_reason="PodInitializing")
+
+    def _are_readiness_gates_true(self, pod: Raw) -> bool:
+        gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()]
+        true = {one["type"] for one in (pod.get("status") or {}).get("conditions") or () if one["status"] == "True"}
+        return true.issuperset(gates)
+
+    def _conditions(self, pod: Raw, phase: str, *, ready: bool, containers_ready: bool, now: float) -> list[Raw]:
+        present = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
+        reason_fields: dict[str, Any] = {}
+        if phase == "Succeeded":
+            reason_fields = {"reason": "PodCompleted"}
+        elif not containers_ready:
+            unready = _names(one for one in self.containers if not one.is_ready(now))
+            reason_fields = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{unready}]"}
+        elif not ready:
+            reason_fields = {"reason": "ReadinessGatesNotReady"}
+        running = phase != "Pending" or any(one.has_run for one in self.inits)
+        conditions = {
+            "PodReadyToStartContainers": (running and not self.is_finished, {}),
+            "Initialized": (self.is_initialized or phase == "Succeeded", self._initialized_reason(phase)),
+            "Ready": (ready, reason_fields),
+            "ContainersReady": (
+                containers_ready,
+                reason_fields if reason_fields.get("reason") != "ReadinessGatesNotReady" else {},
+            ),
+        }
+        reported = []
+        for type_, (holds, reason) in conditions.items():
+            status = "True" if holds else "False"
+            before = present.get(type_)
+            since = (
+                before["lastTransitionTime"]
+                if before and before["status"] == status
+                else timestamp(self._to_wall_time(now))
+            )
+            reported.append(
+                {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason}
+            )
+        return reported + [one for type_, one in present.items() if type_ not in conditions]
+
+    def _initialized_reason(self, phase: str) -> Raw:
+        if phase == "Succeeded":
+            return {"reason": "PodCompleted"}
+        if self.is_initialized:
+            return {}
+        incomplete = _names(one for one in self.inits if not self._is_init_done(one))
+        return {
+            "reason": "ContainersNotInitialized",
+            "message": f"containers with incomplete status: [{incomplete}]",
+        }
+
+
+def _names(containers: Iterable[ContainerLifecycle]) -> str:
+    return " ".join(one.name for one in containers)
+
+
+def pod_deadline(raw: Raw) -> float | None:
+    """The seconds that the pod may be active."""
+    seconds = raw["spec"].get("activeDeadlineSeconds")
+    return None if seconds is None else float(seconds)
+
+
+def _phase_and_readiness(status: Raw) -> tuple[str, str]:
+    ready = next((one["status"] for one in status.get("conditions") or () if one["type"] == "Ready"), "")
+    return status.get("phase", ""), ready
+
+
+def pod_address(uid: str) -> str:
+    """A stable address derived from the uid."""
+    number = sum(uid.encode()) + int(uid.replace("-", "")[:8] or "0", 16)
+    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"

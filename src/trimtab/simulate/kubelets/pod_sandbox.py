@@ -1,0 +1,97 @@
+"""What the containers of one simulated pod share and see: volumes, environment, the names of their node."""
+
+import random
+from collections.abc import MutableMapping
+
+from trimtab.api.value import Raw
+from trimtab.simulate.containers.environment import (
+    ConfigReference,
+    MissingConfig,
+    PodConfig,
+    config_references,
+    data_of,
+    environment_of,
+    field_value,
+)
+from trimtab.simulate.containers.files import Directory, Files
+from trimtab.simulate.containers.programs import ContainerContext, has_conventions
+
+NO_CONFIG = PodConfig({})
+
+
+class PodSandbox:
+    """The volumes of a pod, and the configuration that was read for it."""
+
+    def __init__(self, pod: Raw, host_files: MutableMapping[str, Directory], rng: random.Random) -> None:
+        self._pod = pod
+        self._host_files = host_files
+        self._rng = rng
+        self._shared: dict[str, Directory] = {}
+        self.config = NO_CONFIG
+        spec = pod["spec"]
+        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        self._runs_commands = any(one.get("command") or one.get("args") for one in containers)
+        self.is_loaded = not self._runs_commands
+        """Whether the configuration has been read; only commands read their environment and files."""
+
+    @property
+    def references(self) -> set[ConfigReference]:
+        return config_references(self._pod["spec"])
+
+    def config_error(self, container: Raw) -> str:
+        """Why the container cannot start: a missing ConfigMap or Secret."""
+        if not self._runs_commands:
+            return ""
+        try:
+            environment_of(container, self._pod, self.config)
+            for mount in container.get("volumeMounts") or ():
+                self._volume(mount["name"])
+        except MissingConfig as fault:
+            return str(fault)
+        return ""
+
+    def observe(self, pod: Raw) -> None:
+        self._pod = pod
+
+    def context_of(self, container: Raw) -> ContainerContext | None:
+        """What the program of the container can see; None when its program is not known."""
+        if not has_conventions(container):
+            return None
+        mounts: dict[str, Directory] = {}
+        for mount in container.get("volumeMounts") or ():
+            volume = self._volume(mount["name"])
+            mounts[mount["mountPath"]] = volume
+        environment = environment_of(container, self._pod, self.config)
+        return ContainerContext(environment, Files(mounts), self._rng, self._pod["metadata"]["name"])
+
+    def _volume(self, name: str) -> Directory:
+        if name not in self._shared:
+            volumes = self._pod["spec"].get("volumes") or ()
+            volume: Raw = next((one for one in volumes if one["name"] == name), {})
+            self._shared[name] = self._fill(volume)
+        return self._shared[name]
+
+    def _fill(self, volume: Raw) -> Directory:
+        if host := volume.get("hostPath"):
+            return self._host_files.setdefault(host["path"], {})
+        if source := volume.get("configMap"):
+            return self._config_files("ConfigMap", source.get("name") or "", source)
+        if source := volume.get("secret"):
+            return self._config_files("Secret", source.get("secretName") or "", source)
+        if source := volume.get("downwardAPI"):
+            return {
+                item["path"]: field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
+                for item in source.get("items") or ()
+            }
+        return {}
+
+    def _config_files(self, kind: str, name: str, source: Raw) -> Directory:
+        found = self.config.objects.get(ConfigReference(kind, name))
+        if found is None:
+            if source.get("optional"):
+                return {}
+            raise MissingConfig(f'{kind.lower()} "{name}" not found')
+        data = data_of(found, kind)
+        if items := source.get("items"):
+            return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
+        return dict(data)

@@ -1,0 +1,94 @@
+import random
+
+import pytest
+
+from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.shell import Shell, check_is_simulated
+from trimtab.simulate.containers.shell_syntax import UnsupportedScript, parse_script
+
+
+class Ran:
+    """What a script did."""
+
+    def __init__(self, script: str, environment: dict[str, str] | None = None, files: Files | None = None) -> None:
+        self.files = files or Files()
+        self.output = ""
+        self.slept = 0.0
+        shell = Shell(dict(environment or {}), self.files, random.Random(1), self._write)
+        node = parse_script(script)
+        check_is_simulated(node)
+        run = shell.run(node)
+        while True:
+            try:
+                self.slept += next(run)
+            except StopIteration as end:
+                self.code = end.value
+                return
+
+    def _write(self, text: str) -> None:
+        self.output += text
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("exit 3", 3),
+        ("true && false", 1),
+        ("false || exit 7", 7),
+        ("false; true", 0),
+        ("if [ 1 -eq 1 ]; then exit 4; else exit 5; fi", 4),
+        ("if [ $(expr ${INDEX} % 2) -ne 0 ]; then\n exit 1\nelse\n exit 0\nfi", 1),
+        ("exit $(( 5 / 2 + 1 ))", 3),
+        ("[[ -r /data/missing ]]", 1),
+        ("for x in a b c; do if [ $x = b ]; then exit 9; fi; done", 9),
+        ("until true; do exit 1; done", 0),
+        ("stop() { exit 6; }\nstop", 6),
+        ('[[ "$( cat /empty )" == "" ]]', 0),
+    ],
+)
+def test_exit_codes_are_those_of_a_shell(script: str, code: int) -> None:
+    files = Files()
+    files.write("/empty", "")
+    assert Ran(script, {"INDEX": "3"}, files).code == code
+
+
+def test_sleep_takes_simulated_time() -> None:
+    assert Ran("echo container is alive; sleep 600; sleep 1m").slept == 660
+    assert Ran("i=0; while [ $i -lt 3 ]; do sleep 2; i=$((i+1)); done").slept == 6
+
+
+def test_output_expands_variables_and_respects_quotes() -> None:
+    ran = Ran("echo \"hello $NAME\" '$NAME' ${MISSING:-none}; printf '%s-%s\\n' a b", {"NAME": "web"})
+    assert ran.output == "hello web $NAME none\na-b\n"
+
+
+def test_env_prints_the_environment() -> None:
+    assert Ran("env", {"B": "2", "A": "1"}).output == "A=1\nB=2\n"
+
+
+def test_files_are_shared_between_runs_on_the_same_volume() -> None:
+    volume: dict[str, str] = {}
+    script = "if [[ -r /data/foo ]]\nthen\n exit 0\nelse\n touch /data/foo\n exit 1\nfi"
+    assert Ran(script, files=Files({"/data": volume})).code == 1
+    assert Ran(script, files=Files({"/data": volume})).code == 0
+
+
+def test_redirections_write_files_and_mv_moves_them() -> None:
+    ran = Ran("echo one > /a; echo two >> /a; mv -v /a /tmp/ || true; cat /tmp/a; cat /a 2>/dev/null")
+    assert (ran.code, ran.files.read("/tmp/a")) == (1, "one\ntwo\n")
+    assert "one\ntwo\n" in ran.output
+
+
+def test_an_endless_loop_without_sleep_pauses() -> None:
+    shell = Shell({}, Files(), random.Random(1), lambda _: None)
+    run = shell.run(parse_script("while true; do :; done"))
+    assert next(run) > 0
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["curl http://example.com", "sleep 5 &", "$COMMAND", "'", "echo $((1 + )) $(", "if true; then", "case x in esac"],
+)
+def test_what_is_not_simulated_is_refused(script: str) -> None:
+    with pytest.raises(UnsupportedScript):
+        Ran(script)

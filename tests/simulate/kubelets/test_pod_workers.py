@@ -1,0 +1,45 @@
+import asyncio
+
+from simulate.fixtures import DEPLOYMENTS, PODS, deployment, fleet, run_in_member
+from trimtab.simulate.fleet import Pace
+from trimtab.simulate.member import SimulatedMember
+
+
+def test_pod_starts_and_becomes_ready_at_the_configured_pace() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1))
+        seen = []
+        for _ in range(4):
+            await asyncio.sleep(2)
+            (pod,) = member.pods
+            seen.append((pod.status.phase, pod.is_ready))
+        assert seen == [("Pending", False), ("Running", False), ("Running", False), ("Running", True)]
+
+    run_in_member(scenario, fleet(pace=Pace(start=3, ready=4)))
+
+
+def test_kubelet_rejects_pods_beyond_actual_capacity_when_nodes_report_more() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.scale_reported_capacity(4)
+        await member.client.create(DEPLOYMENTS, deployment(replicas=5, cpu="1"))
+        await asyncio.sleep(30)
+        ready = [pod for pod in member.pods if pod.is_ready]
+        rejected = [pod for pod in member.pods if pod.status.phase == "Failed"]
+        assert len(ready) == 2
+        assert {pod.status.reason for pod in rejected} == {"OutOfcpu"}
+
+    run_in_member(scenario, fleet(nodes=1, cpu="2"))
+
+
+def test_deleted_pod_ends_within_its_grace_period() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1, terminationGracePeriodSeconds=5))
+        await asyncio.sleep(2)
+        name = member.pods[0].name
+        await member.client.delete(PODS, "default", name)
+        await asyncio.sleep(4)
+        assert name in {pod.name for pod in member.pods}
+        await asyncio.sleep(2)
+        assert name not in {pod.name for pod in member.pods}
+
+    run_in_member(scenario, fleet(pace=Pace(stop=60)))

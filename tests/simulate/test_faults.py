@@ -1,0 +1,95 @@
+"""Faults of simulated members by request."""
+
+import asyncio
+
+import msgspec
+import pytest
+from move_helpers import MoveScenario, run_scenario
+
+from trimtab.errors import BadRequest, NotFound
+from trimtab.server.request.messages import Request
+from trimtab.simulate.faults import FaultRequest, action_of, cluster_of_path
+
+
+def test_cluster_goes_down_and_recovers() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults, member = scene.fleet.faults, scene.world["m1"]
+        assert "m1 fails" in faults.inject("m1", FaultRequest(state="down"))
+        assert not member.is_reachable
+        assert faults.inject("m1", FaultRequest(state="recover")) == "m1 recovers"
+        assert member.is_reachable
+        faults.inject("m1", FaultRequest(state="partition"))
+        assert not member.is_reachable
+
+    run_scenario(act, members=1)
+
+
+def test_flapping_cluster_flaps_until_it_recovers() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults, member = scene.fleet.faults, scene.world["m1"]
+        faults.inject("m1", FaultRequest(state="flapping", seconds=10))
+        seen = []
+        for _ in range(4):
+            await asyncio.sleep(10.5 if not seen else 10)
+            seen.append(member.is_reachable)
+        assert seen == [True, False, True, False]
+        faults.inject("m1", FaultRequest(state="recover"))
+        await asyncio.sleep(25)
+        assert member.is_reachable
+
+    run_scenario(act, members=1)
+
+
+def test_node_and_workload_fail_and_recover() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults = scene.fleet.faults
+        assert faults.inject("m1", FaultRequest(state="down", node="m1-node-1")) == "node m1-node-1 of m1 fails"
+        assert "recovers" in faults.inject("m1", FaultRequest(state="recover", node="m1-node-1"))
+        assert faults.inject("m1", FaultRequest(state="crash", workload="default/web")) == (
+            "default/web fails in m1: crash"
+        )
+        assert (
+            faults.inject("m1", FaultRequest(state="recover", workload="default/web")) == "default/web recovers in m1"
+        )
+        await asyncio.sleep(1)
+
+    run_scenario(act, members=1)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fault", "error", "message"),
+    [
+        ("x", FaultRequest(state="down"), NotFound, "cluster x is not simulated"),
+        ("m1", FaultRequest(state="tired"), BadRequest, "it must be one of down, partition"),
+        ("m1", FaultRequest(state="slow", seconds=-1), BadRequest, "seconds is -1"),
+        ("m1", FaultRequest(state="down", node="x"), NotFound, "m1 has no node x; nodes: m1-node-1"),
+        ("m1", FaultRequest(state="slow", node="m1-node-1"), BadRequest, "one of down, recover"),
+        ("m1", FaultRequest(state="down", workload="a/b"), BadRequest, "one of not-ready"),
+    ],
+)
+def test_wrong_faults_are_refused(cluster: str, fault: FaultRequest, error: type[Exception], message: str) -> None:
+    async def act(scene: MoveScenario) -> None:
+        with pytest.raises(error, match=message):
+            scene.fleet.faults.inject(cluster, fault)
+
+    run_scenario(act, members=1)
+
+
+def test_requests_need_the_permission_to_update_the_cluster() -> None:
+    request = Request("POST", "/simulation/faults/m1", {}, {})
+    action = action_of(request)
+    assert action is not None
+    assert (action.verb, action.resource, action.name) == ("update", "clusters", "m1")
+    assert cluster_of_path("/simulation/faults/a/b") == ""
+    assert action_of(Request("POST", "/simulation/other", {}, {})) is None
+
+
+def test_body_that_is_not_a_fault_is_refused() -> None:
+    async def act(scene: MoveScenario) -> None:
+        request = Request("POST", "/simulation/faults/m1", {}, {}, body=b"{}")
+        with pytest.raises(BadRequest, match="the body is not a fault"):
+            scene.fleet.faults.handle(request)
+        request = Request("POST", "/simulation/faults/m1", {}, {}, body=msgspec.json.encode({"state": "recover"}))
+        assert scene.fleet.faults.handle(request).code == 200
+
+    run_scenario(act, members=1)
