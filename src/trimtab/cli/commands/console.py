@@ -1,0 +1,93 @@
+"""`trimtab console`: the web console of a control plane on a real Kubernetes."""
+
+from pathlib import Path
+
+import click
+
+from trimtab.api.profile import PROFILES
+from trimtab.cli.commands.controllers import parse_settings, run_until_signalled
+from trimtab.cli.support.client import kubeconfig_options
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.console.application import Console
+from trimtab.console.page import Services
+from trimtab.console.permissions import RemoteAuthority, UserClients
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.declarations import load_declarations
+from trimtab.server.auth.certificates import ensure_authority, make_private
+from trimtab.server.http.listener import Listener
+from trimtab.server.http.probe_pages import ProbePages
+from trimtab.server.mount import Mount
+from trimtab.telemetry import configure_logging
+
+
+@click.command()
+@kubeconfig_options
+@click.option("--port", type=int, default=7443, show_default=True, help="Port to serve on; 0 selects a free port.")
+@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".trimtab-console"),
+    show_default=True,
+    help="Directory for the certificate and the sessions.",
+)
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@click.option("--read-only", is_flag=True, help="Offer no actions, whatever the rights of a user.")
+@click.option("--no-login-link", is_flag=True, help="Print no link that signs in with the rights of the kubeconfig.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--verbose", "-v", count=True)
+def command(
+    kubeconfig: str,
+    context: str,
+    port: int,
+    bind: str,
+    data_dir: Path,
+    profile: str,
+    settings: tuple[str, ...],
+    read_only: bool,
+    no_login_link: bool,
+    log_format: str,
+    verbose: int,
+) -> None:
+    """Serve the web console for the API server of a kubeconfig.
+
+    The kubeconfig needs to list and watch what the pages show. Users sign in with their own bearer tokens; they see
+    and do what the API server allows them. The link that is printed signs in once, with the rights of the kubeconfig.
+    """
+    configure_logging(verbosity=verbose, as_json=log_format == "json")
+    load_declarations()
+    directory = data_dir.absolute()
+    services = Services(profile=PROFILES[profile], settings=parse_settings(settings), is_read_only=read_only)
+
+    async def serve() -> None:
+        credentials = load(kubeconfig or None, context)
+        client = KubeClient(credentials, agent="trimtab-console")
+        cache = Cache(client)
+        authority = RemoteAuthority(UserClients(lambda: credentials))
+        make_private(directory)
+        console = Console(
+            authority, WallClock().now, services=services, session_file=directory / "console-sessions.json"
+        )
+        console.attach(cache)
+        pages = ProbePages({"/healthz": lambda: (200, "ok\n")})
+        listener = Listener(
+            Mount(pages, {"/console": console}), bind, port, ensure_authority(directory / "pki", [bind])
+        )
+        await listener.start()
+        try:
+            await console.start()
+            host = f"[{bind}]" if ":" in bind else {"0.0.0.0": "127.0.0.1"}.get(bind, bind)  # noqa: S104 - compared
+            path = "/console/" if no_login_link else console.login_path(credentials.context or "kubeconfig", "")
+            click.echo(f"Console: https://{host}:{listener.port}{path}")
+            await console.wait()
+        finally:
+            console.end_streams()
+            await listener.stop()
+            await console.close()
+            await cache.close()
+            await client.close()
+
+    run_until_signalled(serve())

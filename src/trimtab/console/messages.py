@@ -1,0 +1,117 @@
+"""Requests and responses of the console, independent of ASGI, and the headers that every response has."""
+
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from trimtab.console.sessions import COOKIE
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types trimtab"
+)
+SECURITY_HEADERS = (
+    ("content-security-policy", CONTENT_SECURITY_POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "same-origin"),  # without any, browsers would send forms with the origin `null`
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+)
+MAX_FORM_BYTES = 1 << 20
+MAX_FORM_FIELDS = 10_000
+MAX_QUERY_FIELDS = 100
+GZIP_MIN_BYTES = 1024
+HTML = "text/html; charset=utf-8"
+
+
+class ConsoleRequest(NamedTuple):
+    """One request of a browser."""
+
+    method: str
+    segments: tuple[str, ...]
+    """The path below `/console`."""
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @property
+    def cookie(self) -> str:
+        """The session id; empty without one."""
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(self.headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        return cookies[COOKIE].value if COOKIE in cookies else ""
+
+    @property
+    def wants_json(self) -> bool:
+        accept = self.headers.get("accept", "")
+        return "application/json" in accept and "text/html" not in accept
+
+    def form(self) -> list[tuple[str, str]]:
+        return parse_qsl(self.body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
+
+
+class ConsoleResponse(NamedTuple):
+    code: int
+    body: bytes = b""
+    media_type: str = HTML
+    headers: tuple[tuple[str, str], ...] = ()
+    chunks: AsyncIterator[bytes] | None = None
+    """The body of a stream."""
+
+
+def read_request(scope: Mapping[str, Any], body: bytes) -> ConsoleRequest:
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    segments = tuple(unquote(part) for part in path.split("/") if part)
+    return ConsoleRequest(scope["method"], segments, dict(pairs), headers, body)
+
+
+def html(text: str, code: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> ConsoleResponse:
+    return ConsoleResponse(code, text.encode(), HTML, headers)
+
+
+def json(value: Mapping[str, Any], code: int = 200) -> ConsoleResponse:
+    return ConsoleResponse(code, msgspec.json.encode(without_internals(value), enc_hook=str), "application/json")
+
+
+def without_internals(value: Any) -> Any:
+    """A view model without the keys that only templates use."""
+    if isinstance(value, dict):
+        return {name: without_internals(one) for name, one in value.items() if not str(name).startswith("_")}
+    return [without_internals(one) for one in value] if isinstance(value, list) else value
+
+
+def see_other(location: str) -> ConsoleResponse:
+    """Send the browser to a page after a form."""
+    return ConsoleResponse(303, b"", "", (("location", location),))
+
+
+def headers_of(response: ConsoleResponse, body: bytes, *, compressed: bool) -> list[tuple[bytes, bytes]]:
+    headers = [*SECURITY_HEADERS, *response.headers]
+    if not any(name == "cache-control" for name, _ in response.headers):
+        headers.append(("cache-control", "no-store"))
+    if response.media_type:
+        headers.append(("content-type", response.media_type))
+    if compressed:
+        headers += [("content-encoding", "gzip"), ("vary", "accept-encoding, accept")]
+    if response.chunks is None:
+        headers.append(("content-length", str(len(body))))
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def encode_body(response: ConsoleResponse, request: ConsoleRequest) -> tuple[bytes, bool]:
+    """The body, compressed where that helps and the browser can read it."""
+    if len(response.body) < GZIP_MIN_BYTES or "gzip" not in request.headers.get("accept-encoding", ""):
+        return response.body, False
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return compressor.compress(response.body) + compressor.flush(), True

@@ -1,0 +1,141 @@
+"""What a page is: an address, a view model made of plain data, a template, and the parts that are kept current."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from trimtab.api.kinds.work import Binding
+from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.console.model import FleetModel
+from trimtab.console.permissions import EVERYTHING, Visibility
+from trimtab.decide.explain import Explanation
+from trimtab.dryrun.change import Change
+from trimtab.dryrun.plan_result import Plan
+from trimtab.errors import NotFound
+from trimtab.registry import Registry
+from trimtab.server.auth.authorize import Action
+
+View = Mapping[str, Any]
+"""What a page says, as data: the template renders it, and `Accept: application/json` returns it."""
+
+
+class StoryBook(Protocol):
+    """The stories that the server can play."""
+
+    changed: Callable[[], None]
+    """Called when a story goes on."""
+
+    def stories(self) -> "list[StoryFacts]": ...
+
+    def play(self, name: str, user: str) -> None: ...
+
+    def stop(self, name: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class StoryFacts(NamedTuple):
+    """A story, and its last run."""
+
+    name: str
+    title: str
+    description: str = ""
+    state: str = ""
+    """Empty: not played yet; else move, good or none."""
+    verdict: str = ""
+    lived: float = 0.0
+    """Seconds on the clock of the story."""
+    took: float = 0.0
+    progress: float = 0.0
+    lines: tuple[str, ...] = ()
+    by: str = ""
+
+
+class Services(NamedTuple):
+    """What the program that serves the console provides."""
+
+    profile: Profile = TRIMTAB
+    settings: Mapping[str, Any] = {}
+    last_decision: Callable[[Binding], Explanation | None] = lambda _: None
+    """The remembered decision about a binding."""
+    plan: Callable[[Change, datetime], Awaitable[Plan]] | None = None
+    """What a change would do."""
+    known_plan: Callable[[str], Plan | None] | None = None
+    """A plan that was made before, by its hash."""
+    stories: StoryBook | None = None
+    inject_fault: Callable[[str, bool], Awaitable[None]] | None = None
+    """Take a simulated member down, or bring it back."""
+    simulated: Callable[[], frozenset[str]] = frozenset
+    """The members that are simulated."""
+    failed: Callable[[], frozenset[str]] = frozenset
+    """The simulated members that were taken down."""
+    is_read_only: bool = False
+
+
+class PageContext(NamedTuple):
+    """What a view model is made of."""
+
+    model: FleetModel
+    now: datetime
+    visibility: Visibility = EVERYTHING
+    query: Mapping[str, str] = {}
+    segments: tuple[str, ...] = ()
+    """The values of the variable parts of the address."""
+    may: Mapping[str, bool] = {}
+    """Which actions of the page the user may carry out."""
+    services: Services = Services()
+    extra: Any = None
+    """What the page had to compute or fetch first."""
+    user: str = ""
+
+    def values(self, name: str) -> list[str]:
+        """The values of a filter that takes several, separated by commas."""
+        return [value for value in self.query.get(name, "").split(",") if value]
+
+
+class Page(NamedTuple):
+    """One page of the console."""
+
+    path: tuple[str, ...]
+    """Segments; `{x}` stands for any."""
+    template: str
+    nav: str
+    view: Callable[[PageContext], View]
+    live: Mapping[str, tuple[str, ...]] = {}
+    """The parts that are kept current: the id of an element, which is also a block of the template, and its topics."""
+    rows: Mapping[str, tuple[str, str, tuple[str, ...]]] = {}
+    """Tables whose rows are kept current: the id, the macro of a row, the name in the view, its topics."""
+    actions: Callable[[PageContext], Mapping[str, Action]] = lambda _: {}
+    prepare: Callable[[PageContext], Awaitable[Any]] | None = None
+    """Computes or fetches what takes long; not repeated while the page is open."""
+
+    def match(self, segments: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The values of the variable parts, if the address is of this page."""
+        if len(segments) != len(self.path):
+            return None
+        if any(not part.startswith("{") and part != given for part, given in zip(self.path, segments, strict=True)):
+            return None
+        return tuple(given for part, given in zip(self.path, segments, strict=True) if part.startswith("{"))
+
+
+pages: Registry[Page] = Registry("console page")
+
+
+def page(
+    path: str, template: str, nav: str, **options: Any
+) -> Callable[[Callable[[PageContext], View]], Callable[[PageContext], View]]:
+    """Register a function from the context to the view model as a page."""
+
+    def register(view: Callable[[PageContext], View]) -> Callable[[PageContext], View]:
+        pages.add(path, Page(tuple(part for part in path.split("/") if part), template, nav, view, **options))
+        return view
+
+    return register
+
+
+def find_page(segments: tuple[str, ...]) -> tuple[Page, tuple[str, ...]]:
+    """The page at an address; fixed segments are preferred to variable ones."""
+    found = [(one, values) for one in pages.values() if (values := one.match(segments)) is not None]
+    if not found:
+        raise NotFound("there is no such page")
+    return min(found, key=lambda match: len(match[1]))

@@ -1,0 +1,93 @@
+"""Budgets: may a move begin now, what is used, what is left, who used it, and who waits."""
+
+from typing import Any
+
+from trimtab.console.facts import STUCK, WAITING, BudgetFacts, WorkloadFacts
+from trimtab.console.page import PageContext, View, page
+from trimtab.console.permissions import sees
+from trimtab.console.pulse import PULSE_TOPICS, pulse_of, thresholds_of
+
+
+def shown_budgets(context: PageContext) -> list[BudgetFacts]:
+    spaces, is_open = context.values("ns"), context.query.get("open", "")
+    found = [
+        budget
+        for budget in context.model.budgets.values()
+        if sees(context.visibility.budgets, budget.namespace)
+        and (not spaces or budget.namespace in spaces)
+        and (not is_open or budget.open == (is_open == "yes"))
+    ]
+    return sorted(found, key=lambda budget: (budget.open, budget.key))
+
+
+def waiting_for(budget: BudgetFacts, waiting: list[WorkloadFacts]) -> list[WorkloadFacts]:
+    return [one for one in waiting if one.namespace == budget.namespace and f"budget {budget.name}:" in one.why]
+
+
+def rows_of(context: PageContext) -> list[dict[str, Any]]:
+    keys = context.model.by_state.get(WAITING, set()) | context.model.by_state.get(STUCK, set())
+    waiting = [context.model.workloads[key] for key in sorted(keys)]
+    waiting = [one for one in waiting if sees(context.visibility.workloads, one.namespace)]
+    rows = []
+    for budget in shown_budgets(context):
+        those = waiting_for(budget, waiting)
+        rows.append(
+            {
+                "id": f"b-{budget.key}",
+                "version": (budget.version_of_model, tuple(one.key for one in those)),
+                "budget": budget,
+                "waiting": those[:6],
+                "more_waiting": max(0, len(those) - 6),
+            }
+        )
+    return rows
+
+
+def sentence(budgets: list[BudgetFacts], total: int) -> str:
+    if not total:
+        return "There are no budgets: every move may begin at once. A DisruptionBudget limits how much of an application moves at a time."
+    opened = sum(budget.open for budget in budgets)
+    following = min(
+        (budget for budget in budgets if not budget.open and budget.next_allowed_at),
+        key=lambda one: str(one.next_allowed_at),
+        default=None,
+    )
+    then = f" The next that opens is {following.key}." if following is not None else ""
+    return f"{opened} of {len(budgets)} allow a move now.{then} Losses by failures count, but are never blocked."
+
+
+@page(
+    "budgets",
+    "budgets.html",
+    "budgets",
+    live={"pulse": PULSE_TOPICS, "lead": ("budgets",), "storm": ("clusters", "policy")},
+    rows={"budget-rows": ("budget_row", "rows", ("budgets", "workloads"))},
+)
+def budgets(context: PageContext) -> View:
+    found = shown_budgets(context)
+    thresholds = thresholds_of(context)
+    policy = context.model.policy if context.visibility.policy else None
+    rate = policy.spec.eviction_rate.per_second if policy is not None and policy.spec.eviction_rate is not None else 10
+    following = min(
+        (one.next_allowed_at for one in found if not one.open and one.next_allowed_at is not None), default=None
+    )
+    return {
+        "sentence": sentence(found, len(context.model.budgets)),
+        "next_at": following,
+        "rows": rows_of(context),
+        "total": len(found),
+        "pulse": pulse_of(context),
+        "slow_above": str(thresholds.slow_above),
+        "stop_above": str(thresholds.stop_above),
+        "min_dark": thresholds.min_unready_clusters,
+        "rate": str(rate),
+        "components": [
+            {
+                "component": one.component,
+                "namespace": one.namespace,
+                "recent": len(one.recent),
+                "in_flight": len(one.in_flight),
+            }
+            for one in (policy.status.components if policy is not None else ())
+        ],
+    }

@@ -1,0 +1,227 @@
+"""Cluster: its facts, the workloads in it with their outlook, and what lets workloads leave."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.client.client import Client, resource_of
+from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
+from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, ClusterFacts, WorkloadFacts
+from trimtab.console.page import PageContext, View, page
+from trimtab.console.pages.fleet import flows_of, map_cluster
+from trimtab.console.pages.moves import move_rows
+from trimtab.console.permissions import sees
+from trimtab.console.pulse import PULSE_TOPICS, pulse_of
+from trimtab.console.text import ago, cluster_path, plural
+from trimtab.controllers.movement.taint_eviction import no_execute_taints
+from trimtab.controllers.well_known import DRAIN
+from trimtab.errors import NotFound
+from trimtab.server.auth.authorize import Action
+
+CLUSTERS = resource_of(kind_of(Cluster))
+CORDONED_BEFORE = "cordoned-before"
+MAX_ROWS = 200
+MAX_MOVES = 40
+
+
+def cluster_of(context: PageContext) -> ClusterFacts:
+    found = context.model.clusters.get(context.segments[0]) if context.visibility.clusters else None
+    if found is None:
+        raise NotFound(f"there is no cluster {context.segments[0]}, or you may not see it")
+    return found
+
+
+def outlook(workload: WorkloadFacts, name: str, cluster: ClusterFacts) -> tuple[str, str]:
+    """What will happen to the replicas in this cluster: a style and a text."""
+    cell = workload.cells[name]
+    if cell.lost:
+        return "bad", workload.why or "lost unless the cluster answers again"
+    if cell.held:
+        return (
+            "move",
+            f"leaves when {'its replacement is' if cell.held == 1 else f'{cell.held} replacements are'} ready",
+        )
+    if cell.blocked:
+        return ("wait" if workload.state == "wait" else "bad"), workload.why
+    if cluster.state == DRAINING:
+        return "wait", workload.why or "is about to leave"
+    if cell.starting:
+        return "move", f"{cell.starting} starting here"
+    return "faint", "stays"
+
+
+def workload_rows(context: PageContext, cluster: ClusterFacts) -> list[dict[str, Any]]:
+    keys = sorted(context.model.in_cluster.get(cluster.name, ()))
+    found = [context.model.workloads[key] for key in keys]
+    shown = [one for one in found if sees(context.visibility.workloads, one.namespace)]
+    rows = []
+    for workload in sorted(shown, key=lambda one: (one.severity, one.key))[:MAX_ROWS]:
+        style, text = outlook(workload, cluster.name, cluster)
+        rows.append(
+            {
+                "id": f"w-{workload.key}",
+                "version": (workload.version_of_model, style, text),
+                "workload": workload,
+                "cell": workload.cells[cluster.name],
+                "style": style,
+                "outlook": text,
+            }
+        )
+    return rows
+
+
+def taint_text(context: PageContext, cluster: ClusterFacts) -> str:
+    taints = no_execute_taints(context.model.typed_clusters[cluster.name])
+    if taints:
+        return ", ".join(
+            f"{taint.key}" + (f" since {taint.time_added:%H:%M:%S}" if taint.time_added else "") for taint in taints
+        )
+    seconds = context.services.settings.get("evacuate-after-seconds", context.services.profile.evacuate_after_seconds)
+    if cluster.state != DARK or cluster.since is None or not seconds:
+        return "none"
+    due = cluster.since + timedelta(seconds=float(seconds))
+    return f"none yet; set at {due:%H:%M:%S} if the cluster still does not answer"
+
+
+def lead_of(context: PageContext, cluster: ClusterFacts, counts: Mapping[str, int]) -> str:
+    here = f"{plural(counts['workloads'], 'workload')} with {plural(counts['ready'] + counts['held'] + counts['blocked'], 'ready replica')}"
+    if cluster.state == DARK:
+        lost = (
+            f" {plural(counts['lost'], 'replica')} of the last report may still run."
+            if counts["lost"]
+            else " All workloads have left it."
+        )
+        return f"Does not answer: {cluster.message}.{lost}"
+    if cluster.state == DRAINING:
+        return f"Is being drained. {here} remain{'s' if counts['workloads'] == 1 else ''}; {counts['held']} wait for their replacement, {counts['blocked']} for a budget or another cluster."
+    starting = f", {counts['starting']} starting" if counts["starting"] else ""
+    return f"Ready for {ago(cluster.since, context.now)}. {here}{starting}."
+
+
+def actions_of(context: PageContext) -> Mapping[str, Action]:
+    name = context.segments[0]
+    return {"patch": Action("patch", "cluster.karmada.io", "clusters", name=name)}
+
+
+@page(
+    "clusters/{name}",
+    "cluster.html",
+    "fleet",
+    live={
+        "pulse": PULSE_TOPICS,
+        "lead": ("cluster:*", "in:*"),
+        "facts": ("cluster:*", "in:*", "moves"),
+        "leave": ("clusters", "policy"),
+        "timeline": ("events:Cluster//*",),
+    },
+    rows={
+        "workload-rows": ("cluster_workload_row", "rows", ("in:*", "cluster:*")),
+        "move-rows": ("move_row", "moves", ("moves",)),
+    },
+    actions=actions_of,
+)
+def cluster(context: PageContext) -> View:
+    facts = cluster_of(context)
+    counts = context.model.cluster_sums(facts.name, context.visibility.workloads)
+    flows = flows_of(context)
+    moves = [
+        move
+        for move in context.model.latest_moves(context.visibility.moves)
+        if facts.name in (move.source, *(name for name, _ in move.targets))
+    ][:MAX_MOVES]
+    events = context.model.events.get(("Cluster", "", facts.name), {})
+    return {
+        "cluster": facts,
+        "sentence": lead_of(context, facts, counts),
+        "map": map_cluster(facts, context),
+        "arriving": sum(flow.replicas for flow in flows if flow.target == facts.name),
+        "leaving": sum(flow.replicas for flow in flows if flow.source == facts.name),
+        "rows": workload_rows(context, facts),
+        "workloads": counts["workloads"],
+        "replicas": counts["ready"] + counts["held"] + counts["blocked"],
+        "taint": taint_text(context, facts),
+        "storm": pulse_of(context).storm,
+        "moves": move_rows(moves, context.now, wide=False),
+        "events": sorted(events.values(), key=lambda event: event.at, reverse=True)[:30],
+        "simulated": facts.name in context.services.simulated(),
+        "failed": facts.name in context.services.failed(),
+        "can_fail": context.services.inject_fault is not None and facts.name in context.services.simulated(),
+    }
+
+
+def is_cordoned(raw: Mapping[str, Any]) -> bool:
+    return any(taint["key"] == CORDON_TAINT for taint in raw["spec"].get("taints") or [])
+
+
+async def patch_marks(client: Client, name: str, drain: str | None, *, cordoned: bool, raw: Mapping[str, Any]) -> None:
+    """Set or remove the drain annotation and the cordon taint, if the cluster was not written meanwhile."""
+    taints = [taint for taint in raw["spec"].get("taints") or [] if taint["key"] != CORDON_TAINT]
+    if cordoned:
+        taints.append({"key": CORDON_TAINT, "effect": "NoSchedule"})
+    patch = {
+        "metadata": {"annotations": {DRAIN: drain}, "resourceVersion": raw["metadata"]["resourceVersion"]},
+        "spec": {"taints": taints or None},
+    }
+    await client.patch(CLUSTERS, "", name, patch, manager=FIELD_MANAGER)
+
+
+@action("clusters/{name}/drain")
+async def drain(context: PageContext, client: Client, form: Form) -> str:
+    """Cordon the cluster and move its workloads out, within all budgets."""
+    (name,) = context.segments
+    check_typed_name(form, name)
+    raw = await client.get(CLUSTERS, "", name)
+    if (raw["metadata"].get("annotations") or {}).get(DRAIN):
+        raise ActionError(f"{name} is being drained already")
+    since = context.now.isoformat(timespec="seconds")
+    mark = f"{since} {CORDONED_BEFORE}" if is_cordoned(raw) else since
+    await patch_marks(client, name, mark, cordoned=True, raw=raw)
+    return cluster_path(name)
+
+
+@action("clusters/{name}/undrain")
+async def undrain(context: PageContext, client: Client, form: Form) -> str:
+    """End the drain; the cluster stays cordoned if it was cordoned before."""
+    (name,) = context.segments
+    raw = await client.get(CLUSTERS, "", name)
+    mark = (raw["metadata"].get("annotations") or {}).get(DRAIN, "")
+    await patch_marks(client, name, None, cordoned=CORDONED_BEFORE in mark, raw=raw)
+    return cluster_path(name)
+
+
+@action("clusters/{name}/uncordon")
+async def uncordon(context: PageContext, client: Client, form: Form) -> str:
+    (name,) = context.segments
+    await patch_marks(client, name, None, cordoned=False, raw=await client.get(CLUSTERS, "", name))
+    return cluster_path(name)
+
+
+async def check_may_patch(client: Client, name: str) -> None:
+    """Faults of simulated members are no objects: who may patch the cluster may cause them."""
+    raw = await client.get(CLUSTERS, "", name)
+    version = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
+    await client.patch(CLUSTERS, "", name, version, manager=FIELD_MANAGER)
+
+
+@action("clusters/{name}/fail")
+async def fail(context: PageContext, client: Client, form: Form) -> str:
+    """Let a simulated member fail."""
+    (name,) = context.segments
+    check_typed_name(form, name)
+    if context.services.inject_fault is None:
+        raise ActionError("only simulated members can be failed")
+    await check_may_patch(client, name)
+    await context.services.inject_fault(name, True)
+    return cluster_path(name)
+
+
+@action("clusters/{name}/recover")
+async def recover(context: PageContext, client: Client, form: Form) -> str:
+    (name,) = context.segments
+    if context.services.inject_fault is None:
+        raise ActionError("only simulated members can recover")
+    await check_may_patch(client, name)
+    await context.services.inject_fault(name, False)
+    return cluster_path(name)

@@ -1,0 +1,139 @@
+"""Moves: what moves now, from where to where and why; what waits; and the log on one time axis."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from trimtab.console.facts import STUCK, WAITING, MoveFacts, WorkloadFacts, is_recent
+from trimtab.console.page import PageContext, View, page
+from trimtab.console.pages.fleet import flows_of
+from trimtab.console.permissions import sees
+from trimtab.console.pictures.flow import time_range
+from trimtab.console.pulse import PULSE_TOPICS
+from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, plural
+
+MAX_ROWS = 100
+MAX_WAITING = 12
+OUTCOMES = (
+    ("", "all"),
+    ("going", "in progress"),
+    ("Done", "done"),
+    ("Reverted", "reverted"),
+    ("Stalled", "stalled"),
+    ("Cancelled", "cancelled"),
+)
+
+
+def is_selected(move: MoveFacts, context: PageContext) -> bool:
+    outcomes, causes, spaces = context.values("outcome"), context.values("cause"), context.values("ns")
+    source, target = context.query.get("from", ""), context.query.get("to", "")
+    since, until = parse_time(context.query.get("since", "")), parse_time(context.query.get("until", ""))
+    words = context.query.get("q", "").lower().split()
+    text = (
+        f"{move.key} {move.source} {' '.join(name for name, _ in move.targets)} {move.cause}".lower() if words else ""
+    )
+    return (
+        (not outcomes or (move.outcome or "going") in outcomes)
+        and (not causes or move.cause in causes)
+        and (not spaces or move.namespace in spaces)
+        and (not source or move.source == source)
+        and (not target or any(name == target for name, _ in move.targets))
+        and (since is None or (move.started is not None and move.started >= since))
+        and (until is None or (move.started is not None and move.started <= until))
+        and all(word in text for word in words)
+    )
+
+
+def move_rows(moves: Sequence[MoveFacts], now: datetime, *, wide: bool = True) -> list[dict[str, Any]]:
+    """Rows of the log; the bars of finished moves do not change, so their axis is fixed to half minutes."""
+    rounded = now.replace(second=now.second // 30 * 30, microsecond=0)
+    start, end = time_range(moves, rounded)
+    return [
+        {
+            "id": f"m-{move.id}",
+            "version": (move.version_of_model, wide, rounded if wide else None, start if wide else None),
+            "move": move,
+            "_wide": wide,
+            "_axis": (start, end, rounded),
+        }
+        for move in moves
+    ]
+
+
+def by_cause(context: PageContext) -> list[dict[str, Any]]:
+    """The moves of the last hour."""
+    groups: dict[str, list[MoveFacts]] = {}
+    for move in islice(context.model.latest_moves(context.visibility.moves), 2000):
+        if not is_recent(move, context.now, HOUR):
+            break
+        groups.setdefault(move.cause, []).append(move)
+    rows = []
+    for cause, moves in sorted(groups.items()):
+        middle = median([move.seconds for move in moves if move.seconds is not None and move.outcome == "Done"])
+        rows.append(
+            {
+                "cause": cause,
+                "moves": len(moves),
+                "replicas": sum(move.replicas for move in moves),
+                "done": sum(move.outcome == "Done" for move in moves),
+                "median": f"{one_decimal(middle)} s" if middle is not None else "",
+            }
+        )
+    return rows
+
+
+def waiting_of(context: PageContext) -> list[WorkloadFacts]:
+    keys = sorted(context.model.by_state.get(STUCK, set()) | context.model.by_state.get(WAITING, set()))
+    found = (context.model.workloads[key] for key in keys)
+    return [one for one in found if sees(context.visibility.workloads, one.namespace)]
+
+
+def sentence(context: PageContext, waiting: int) -> str:
+    going = [context.model.moves[name] for name in context.model.going]
+    going = [move for move in going if sees(context.visibility.moves, move.namespace)]
+    wait = f" {plural(waiting, 'workload')} {'waits' if waiting == 1 else 'wait'}." if waiting else ""
+    if not going:
+        return f"Nothing moves now.{wait}"
+    causes = sorted({move.cause for move in going})
+    parts = ", ".join(f"{sum(move.cause == cause for move in going)} by {cause_text(cause)}" for cause in causes)
+    return f"{plural(len(going), 'move')} with {plural(sum(move.replicas for move in going), 'replica')} in progress: {parts}.{wait}"
+
+
+@page(
+    "moves",
+    "moves.html",
+    "moves",
+    live={
+        "pulse": PULSE_TOPICS,
+        "lead": ("moves", "workloads"),
+        "now": ("moves",),
+        "hour": ("moves",),
+        "waiting": ("workloads",),
+        "chips": ("moves",),
+        "axis": ("moves",),
+    },
+    rows={"move-rows": ("move_row", "rows", ("moves",))},
+)
+def moves(context: PageContext) -> View:
+    found = [move for move in context.model.latest_moves(context.visibility.moves) if is_selected(move, context)]
+    shown = found[:MAX_ROWS]
+    waiting = waiting_of(context)
+    rows = move_rows(shown, context.now)
+    everything = list(context.model.latest_moves(context.visibility.moves))
+    return {
+        "sentence": sentence(context, len(waiting)),
+        "flows": flows_of(context),
+        "order": sorted(context.model.clusters, key=lambda name: (context.model.clusters[name].region, name)),
+        "lost": [one.name for one in context.model.clusters.values() if not one.is_ready],
+        "causes": by_cause(context),
+        "waiting": waiting[:MAX_WAITING],
+        "waiting_count": len(waiting),
+        "rows": rows,
+        "axis": rows[0]["_axis"][:2] if rows else None,
+        "total": len(found),
+        "outcomes": [
+            (value, text, sum((move.outcome or "going") == value for move in everything) if value else len(everything))
+            for value, text in OUTCOMES
+        ],
+    }

@@ -1,0 +1,169 @@
+"""How a workload came to where it is: one column per decision, with ribbons for the replicas that moved."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from trimtab.console.facts import Facts, MoveFacts
+from trimtab.console.pictures.svg import Runs, dots, num, picture, ribbon
+from trimtab.console.text import cause_class, cause_text, clock_time, esc
+
+__all__ = ["draw_history"]
+MAX_STAGES = 5
+NODE_WIDTH = 12.0
+KEEP, PENDING = "keep", "wish"
+
+
+class Stage(Facts):
+    """A placement that one decision led to."""
+
+    title: str
+    at: datetime | None
+    placement: dict[str, int]
+    links: tuple[tuple[str, str, int, str], ...] = ()
+    """From the previous stage: cluster, cluster, replicas, cause or `keep`."""
+    is_pending: bool = False
+
+
+def links_between(
+    before: Mapping[str, int], after: Mapping[str, int], cause: str
+) -> tuple[tuple[str, str, int, str], ...]:
+    """What stays, and a transport of what leaves to where it arrives; as much goes in as comes out."""
+    links = [(name, name, min(count, after.get(name, 0)), KEEP) for name, count in before.items() if after.get(name, 0)]
+    gains = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
+    for name in sorted(before):
+        left = before[name] - after.get(name, 0)
+        for target in sorted(gains):
+            moved = min(left, gains[target])
+            if moved > 0:
+                links.append((name, target, moved, cause))
+                left -= moved
+                gains[target] -= moved
+    return tuple(link for link in links if link[2] > 0)
+
+
+def stages_of(
+    current: Mapping[str, int], moves: Sequence[MoveFacts], pending: Mapping[str, int] | None = None
+) -> list[Stage]:
+    """The decisions about a workload, the oldest first, found by taking back the moves one decision at a time."""
+    groups: dict[tuple[str, str], list[MoveFacts]] = {}
+    for move in moves:  # the latest first
+        if move.outcome not in ("Reverted", "Cancelled"):
+            groups.setdefault((move.generation or clock_time(move.started), move.cause), []).append(move)
+    placement = {name: count for name, count in current.items() if count > 0}
+    stages: list[Stage] = []
+    for (_, cause), group in list(groups.items())[: MAX_STAGES - 1]:
+        earlier = dict(placement)
+        for move in group:
+            earlier[move.source] = earlier.get(move.source, 0) + sum(count for _, count in move.targets)
+            for target, count in move.targets:
+                earlier[target] = earlier.get(target, 0) - count
+        earlier = {name: count for name, count in earlier.items() if count > 0}
+        stages.append(
+            Stage(
+                title=cause_text(cause),
+                at=group[0].started,
+                placement=placement,
+                links=links_between(earlier, placement, cause),
+            )
+        )
+        placement = earlier
+    stages.append(Stage(title="placed", at=None, placement=placement))
+    stages.reverse()
+    if pending is not None and dict(pending) != dict(stages[-1].placement):
+        links = links_between(stages[-1].placement, pending, PENDING)
+        stages.append(Stage(title="decided, waits", at=None, placement=dict(pending), links=links, is_pending=True))
+    return stages
+
+
+class _Box:
+    def __init__(self, y: float, height: float) -> None:
+        self.y, self.height, self.used_in, self.used_out = y, height, 0.0, 0.0
+
+
+def draw_history(
+    stages: Sequence[Stage], runs: Mapping[str, Runs], lost: Sequence[str] = (), width: float = 860
+) -> str:
+    """`runs` are the replicas of now by cluster; they are drawn as dots at the last stage that is not pending."""
+    is_narrow = width < 500
+    most = max((sum(stage.placement.values()) for stage in stages), default=1) or 1
+    unit = min(9.0, max(1.5, 190 / most))
+    left = (78.0 if is_narrow else 96.0) if len(stages) > 1 else 12.0
+    right = 96.0 if is_narrow else 210.0
+    step = (width - left - right) / max(1, len(stages) - 1)
+    columns = [boxes_of(stage.placement, unit) for stage in stages]
+    height = max((box.y + box.height for boxes in columns for box in boxes.values()), default=60.0) + 14
+    out: list[str] = []
+    for number, stage in enumerate(stages):
+        out.append(stage_head(stage, left + number * step, number, len(stages), width if is_narrow else 0))
+    for number in range(1, len(stages)):
+        out += stage_links(
+            stages[number], columns[number - 1], columns[number], left + (number - 1) * step, left + number * step, unit
+        )
+    last = max(number for number, stage in enumerate(stages) if not stage.is_pending)
+    for number, stage in enumerate(stages):
+        x = left + number * step
+        for name, box in columns[number].items():
+            style = " wish" if stage.is_pending else " gone" if name in lost else ""
+            out.append(
+                f'<rect class="node{style}" x="{num(x)}" y="{num(box.y)}" width="{num(NODE_WIDTH)}" height="{num(box.height)}" rx="2"/>'
+            )
+            out.append(node_label(name, stage.placement[name], x, box, at_left=number == 0 and len(stages) > 1))
+            if number == last == len(stages) - 1 and name in runs:
+                per_row = 8 if is_narrow else 14
+                offset = 12 + 7.2 * (len(name[:12]) + 4)
+                out.append(
+                    dots(
+                        runs[name],
+                        x + NODE_WIDTH + (0 if is_narrow else offset),
+                        box.y + box.height / 2 + (6 if is_narrow else -4),
+                        per_row,
+                        max(1, -(-stage.placement[name] // 28)),
+                    )
+                )
+    return picture(
+        width, height, "How the replicas have moved, decision by decision; the log of moves says the same", out
+    )
+
+
+def boxes_of(placement: Mapping[str, int], unit: float) -> dict[str, _Box]:
+    y, boxes = 48.0, {}
+    for name in sorted(placement):
+        boxes[name] = _Box(y, max(6.0, placement[name] * unit))
+        y += boxes[name].height + 18
+    return boxes
+
+
+def stage_head(stage: Stage, x: float, number: int, count: int, narrow_width: float) -> str:
+    anchor, at = ("", x) if number in (0, count - 1) else (" mid", x + NODE_WIDTH / 2)
+    if narrow_width and number == count - 1 and count > 1:
+        anchor, at = " e", narrow_width - 2
+    style = " f-wait" if stage.is_pending else ""
+    return (
+        f'<text x="{num(at)}" y="14" class="t-s b{anchor}{style}">{esc(stage.title)}</text>'
+        f'<text x="{num(at)}" y="29" class="t-xs mu{anchor}">{esc(clock_time(stage.at) if stage.at else "")}</text>'
+    )
+
+
+def stage_links(
+    stage: Stage, before: Mapping[str, _Box], after: Mapping[str, _Box], x1: float, x2: float, unit: float
+) -> list[str]:
+    out = []
+    for source, target, count, cause in sorted(stage.links):
+        if source not in before or target not in after:
+            continue
+        thickness, start, end = count * unit, before[source], after[target]
+        path = ribbon(x1 + NODE_WIDTH, start.y + start.used_out, x2, end.y + end.used_in, thickness)
+        start.used_out += thickness
+        end.used_in += thickness
+        style = cause if cause in (KEEP, PENDING) else cause_class(cause)
+        title = f"{source} to {target}: {count} replicas" if source != target else f"{source}: {count} replicas stay"
+        out.append(f'<path class="rb {style}" d="{path}"><title>{esc(title)}</title></path>')
+    return out
+
+
+def node_label(name: str, count: int, x: float, box: _Box, *, at_left: bool) -> str:
+    y = box.y + box.height / 2 + 4
+    text = f'<tspan class="b">{esc(name[:12])}</tspan> {count}'
+    if at_left:
+        return f'<text x="{num(x - 8)}" y="{num(y)}" class="t-s m e">{text}</text>'
+    return f'<text x="{num(x + NODE_WIDTH + 8)}" y="{num(y)}" class="t-s m halo">{text}</text>'

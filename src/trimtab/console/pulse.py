@@ -1,0 +1,66 @@
+"""The line under the navigation of every page: the state of the fleet in seven numbers."""
+
+from trimtab.api.kinds.disruption import OutageThresholds
+from trimtab.console.facts import MOVING, NOWHERE, SHORT, STUCK, WAITING, Facts
+from trimtab.console.page import PageContext
+from trimtab.console.permissions import sees
+from trimtab.controllers.movement.taint_eviction import is_storm
+
+
+class Pulse(Facts):
+    clusters: int
+    ready_clusters: int
+    stuck: int
+    waiting: int
+    short: int
+    moves: int
+    moving_replicas: int
+    moving: int
+    ready: int
+    desired: int
+    budgets: int
+    open_budgets: int
+    storm: str
+    """quiet, slow or stop."""
+    dark_share: float = 0.0
+    hidden: int = 0
+
+
+PULSE_TOPICS = ("clusters", "workloads", "moves", "budgets", "policy")
+
+
+def pulse_of(context: PageContext) -> Pulse:
+    model, visibility = context.model, context.visibility
+    clusters = list(model.clusters.values()) if visibility.clusters else []
+    sums = model.sums(visibility.workloads)
+    flows = model.sums(visibility.moves)
+    budgets = [budget for budget in model.budgets.values() if sees(visibility.budgets, budget.namespace)]
+    ready = sum(cluster.is_ready for cluster in clusters)
+    return Pulse(
+        clusters=len(clusters),
+        ready_clusters=ready,
+        stuck=sums.states[NOWHERE] + sums.states[STUCK],
+        waiting=sums.states[WAITING],
+        short=sums.states[SHORT],
+        moving=sums.states[MOVING],
+        moves=flows.moves,
+        moving_replicas=flows.moving_replicas,
+        ready=sums.ready,
+        desired=sums.desired,
+        budgets=len(budgets),
+        open_budgets=sum(budget.open for budget in budgets),
+        storm=storm_state(thresholds_of(context), len(clusters) - ready, len(clusters)),
+        dark_share=1 - ready / len(clusters) if clusters else 0.0,
+        hidden=visibility.hidden,
+    )
+
+
+def thresholds_of(context: PageContext) -> OutageThresholds:
+    policy = context.model.policy
+    return (policy.spec.storm if policy is not None else None) or OutageThresholds()
+
+
+def storm_state(thresholds: OutageThresholds, dark: int, total: int) -> str:
+    if is_storm(thresholds.stop_above, dark, total, thresholds):
+        return "stop"
+    return "slow" if is_storm(thresholds.slow_above, dark, total, thresholds) else "quiet"

@@ -1,0 +1,189 @@
+"""The console in a real Chromium, on a running fleet."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from cli.processes import LIMIT
+from console.browser import RunningConsole, UpProcess, call_api, new_tab, sign_in
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+
+EVENTUALLY = LIMIT * 1000
+
+
+def test_login_link_opens_a_live_fleet_once(
+    browser: Browser, console: RunningConsole, fleet_process: UpProcess
+) -> None:
+    page = new_tab(browser)
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.goto(console.link)
+    page.wait_for_url(f"{console.url}/console/")
+    expect(page.locator("#pulse")).to_contain_text("3 of 3 clusters ready", timeout=EVENTUALLY)
+    expect(page.locator("#pulse")).to_contain_text("6 of 6 replicas up", timeout=EVENTUALLY)
+    expect(page.locator("#live")).to_have_text("live", timeout=EVENTUALLY)
+    expect(page.locator("svg.map a.card")).to_have_count(3)
+    assert not problems, "no policy was violated and no script failed"
+    other = new_tab(browser)
+    other.goto(console.link)
+    expect(other.locator("[role=alert]")).to_contain_text("used already")
+
+    fleet_process.stop()
+    expect(page.locator("#live")).to_contain_text("offline", timeout=EVENTUALLY)
+    fleet_process.start()
+    expect(page.locator("#live")).to_have_text("live", timeout=EVENTUALLY)
+    expect(page.locator("#pulse")).to_contain_text("3 of 3 clusters ready", timeout=EVENTUALLY)
+
+
+PATHS = (
+    "/",
+    "/workloads",
+    "/workloads/default/Deployment/web",
+    "/clusters/member1",
+    "/moves",
+    "/rebalance",
+    "/rebalance/plan?selector=&kind=Deployment",
+    "/drill?fail=cluster:member1",
+    "/budgets",
+    "/placements",
+    "/stories",
+    "/search?q=web",
+    "/incident",
+)
+RULES = """() => {
+  const problems = [], seen = new Set();
+  for (const e of document.querySelectorAll("[id]")) { if (seen.has(e.id)) problems.push("two elements have the id " + e.id); seen.add(e.id); }
+  const name = e => (e.getAttribute("aria-label") || e.innerText || e.title || e.labels?.[0]?.innerText || e.placeholder || "").trim();
+  for (const e of document.querySelectorAll("a[href], button, select, input:not([type=hidden])"))
+    if (e.checkVisibility() && !name(e)) problems.push("no name: " + e.outerHTML.slice(0, 80));
+  if (document.querySelectorAll("h1").length !== 1) problems.push("not one h1");
+  let level = 1;
+  for (const e of document.querySelectorAll("main h1, main h2, main h3")) { const n = +e.tagName[1]; if (n > level + 1) problems.push("heading skips: " + e.innerText); level = n; }
+  for (const e of document.querySelectorAll("svg:not([aria-hidden=true])"))
+    if (!(e.getAttribute("role") && e.getAttribute("aria-label"))) problems.push("picture without role and label: " + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll("button.btn, a.btn, a.chip")) { const r = e.getBoundingClientRect(); if (r.width && (r.height < 24 || r.width < 24)) problems.push("small target: " + e.innerText); }
+  const lum = c => { const f = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126 * f[0] + .7152 * f[1] + .0722 * f[2]; };
+  const rgb = t => (t.match(/[\\d.]+/g) || []).map((n, i) => t.startsWith("color(") && i < 3 ? n * 255 : +n);
+  for (const e of document.querySelectorAll("main p, main td, main th, main h1, main h2, main a")) {
+    if (!e.checkVisibility() || !(e.innerText || "").trim() || e.closest(".vh, [disabled]") || e.querySelector(":scope > .vh")) continue;
+    let at = e, back = [0, 0, 0, 0];
+    while (at && !(back = rgb(getComputedStyle(at).backgroundColor), back.length === 3 || back[3] === 1)) at = at.parentElement;
+    if (!at) continue;
+    const a = lum(rgb(getComputedStyle(e).color)) + .05, b = lum(back) + .05;
+    if (Math.max(a, b) / Math.min(a, b) < 4.5) problems.push("contrast: " + e.innerText.slice(0, 40));
+  }
+  if (document.documentElement.scrollWidth > innerWidth + 1) problems.push("wider than the window");
+  return problems;
+}"""
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_pages_follow_the_rules_of_accessibility(
+    browser: Browser, console: RunningConsole, width: int, theme: str
+) -> None:
+    page = new_tab(browser, viewport={"width": width, "height": 844}, color_scheme=theme)
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    sign_in(page, console, console.admin_token)
+    for path in PATHS:
+        page.goto(f"{console.url}/console{path}")
+        assert page.evaluate(RULES) == [], path
+        assert len(page.screenshot()) > 5000, path
+    assert problems == [], "no policy was violated and no script failed"
+
+
+def test_keys_filters_and_deep_links(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    page.wait_for_url(f"{console.url}/console/workloads")
+    page.keyboard.press("/")
+    page.keyboard.type("we")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{console.url}/console/workloads?q=we")
+    page.keyboard.press("j")
+    expect(page.locator("tr[aria-selected=true]")).to_contain_text("web")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{console.url}/console/workloads/default/Deployment/web")
+    page.go_back()
+    expect(page.locator("#rowfilter")).to_have_value("we")
+    page.goto(f"{console.url}/console/workloads?state=wait")
+    expect(page.locator(".chip[aria-current=true]")).to_contain_text("waiting")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).not_to_be_visible()
+
+
+async def make_viewer(client: KubeClient) -> str:
+    """A service account that may only list the bindings of its namespace; returns a token."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "default"}}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "viewer", "namespace": "default"},
+        "rules": [{"apiGroups": ["work.karmada.io"], "resources": ["resourcebindings"], "verbs": ["get", "list"]}],
+    }
+    grant = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "viewer", "namespace": "default"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "viewer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": "default"}],
+    }
+    accounts = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+    await client.create(accounts, account)
+    await client.create(Resource("rbac.authorization.k8s.io", "v1", "roles", "Role"), role)
+    await client.create(Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"), grant)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await client.submit(accounts, "default", "viewer", "token", request)
+    return str(answer["status"]["token"])
+
+
+def test_two_users_with_different_rights(browser: Browser, console: RunningConsole) -> None:
+    viewer, admin = new_tab(browser), new_tab(browser)
+    sign_in(viewer, console, call_api(console, make_viewer))
+    sign_in(admin, console, console.admin_token)
+    expect(viewer.locator("#lead")).to_contain_text("You may not list clusters")
+    viewer.goto(f"{console.url}/console/workloads")
+    expect(viewer.locator("#workload-rows")).to_contain_text("web")
+    assert viewer.goto(f"{console.url}/console/clusters/member1").status == 404
+    viewer.goto(f"{console.url}/console/rebalance/plan?selector=&kind=Deployment")
+    expect(viewer.locator("button[data-dialog=start]")).to_have_count(0)
+    admin.goto(f"{console.url}/console/clusters/member1")
+    admin.click("button[data-dialog=drain]")
+    expect(admin.locator("#drain button[data-danger]")).to_be_disabled()
+    admin.fill("#drain input[name=confirm]", "member1")
+    admin.click("#drain button[data-danger]")
+    expect(admin.locator("#lead")).to_contain_text("draining", timeout=EVENTUALLY)
+    refused = viewer.evaluate(
+        """async url => { const form = document.querySelector("form.who input[name=csrf]").value;
+        const answer = await fetch(url, {method: "POST", headers: {"content-type": "application/x-www-form-urlencoded"},
+          body: new URLSearchParams({csrf: form, confirm: "member2"})}); return answer.status; }""",
+        f"{console.url}/console/clusters/member2/drain",
+    )
+    assert refused == 403, "the API refuses what the buttons do not offer"
+    admin.click("button[data-dialog=undrain]")
+    admin.click("#undrain button[data-danger]")
+    expect(admin.locator("#lead")).to_contain_text("ready", timeout=EVENTUALLY)
+
+
+def test_names_of_others_are_shown_as_text(browser: Browser, console: RunningConsole) -> None:
+    hostile = "<img src=x onerror=\"document.title='broken in'\">"
+    rebalancers = Resource("apps.karmada.io", "v1alpha1", "workloadrebalancers", "WorkloadRebalancer", namespaced=False)
+    job = {
+        "apiVersion": "apps.karmada.io/v1alpha1",
+        "kind": "WorkloadRebalancer",
+        "metadata": {"name": "hostile", "annotations": {"trimtab.dev/requested-by": hostile}},
+        "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"}]},
+    }
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.goto(f"{console.url}/console/rebalance")
+    call_api(console, lambda client: client.create(rebalancers, job))
+    expect(page.locator("#jobs")).to_contain_text(hostile, timeout=EVENTUALLY)  # inserted by the stream
+    page.reload()
+    expect(page.locator("#jobs")).to_contain_text(hostile)
+    assert page.locator("main img").count() == 0
+    assert page.title() == "Rebalance · Trimtab"
