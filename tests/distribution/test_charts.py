@@ -1,0 +1,102 @@
+"""helm accepts and renders the charts with every kind of values."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from distribution.tools import ROOT, run, tool
+
+CHARTS = ROOT / "charts"
+DIGEST = f"sha256:{'a' * 64}"
+MATRIX = {
+    "defaults": (),
+    "one replica": ("replicas=1",),
+    "upstream": ("profile=upstream", "settings.evacuate-after-seconds=60"),
+    "digest": ("image.registry=registry.example.com", f"image.digest={DIGEST}"),
+    "monitoring": (
+        "metrics.serviceMonitor.enabled=true",
+        "metrics.rules.enabled=true",
+        "metrics.dashboards.enabled=true",
+    ),
+    "closed": ("networkPolicy.enabled=true", "rbac.aggregate=false", "podDisruptionBudget.enabled=false"),
+    "existing account": ("serviceAccount.create=false", "serviceAccount.name=mine", "rbac.create=false"),
+}
+
+
+def render(chart: str, *values: str) -> list[dict[str, Any]]:
+    flags = [flag for value in values for flag in ("--set", value)]
+    text = run(
+        tool("helm"),
+        "template",
+        "release",
+        str(CHARTS / chart),
+        "-n",
+        "trimtab-system",
+        "--kube-version",
+        "1.32.0",
+        *flags,
+    )
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [obj for obj in objects if obj["kind"] == kind]
+
+
+@pytest.mark.parametrize("chart", ["trimtab", "trimtab-crds"])
+def test_helm_lint_is_clean(chart: str) -> None:
+    assert "0 chart(s) failed" in run(tool("helm"), "lint", "--strict", str(CHARTS / chart))
+
+
+def test_agent_chart_needs_the_name_of_the_cluster() -> None:
+    with pytest.raises(AssertionError, match="clusterName"):
+        render("trimtab-agent")
+    (deployment,) = of_kind(render("trimtab-agent", "clusterName=east"), "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][:2] == ["agent", "east"]
+    assert deployment["spec"]["strategy"]["type"] == "Recreate"
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_chart_renders(name: str) -> None:
+    objects = render("trimtab", *MATRIX[name])
+    (deployment,) = of_kind(objects, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    for obj in objects:
+        assert obj["metadata"]["labels"]["app.kubernetes.io/instance"] == "release"
+
+
+def test_values_change_what_they_name() -> None:
+    assert of_kind(render("trimtab", *MATRIX["one replica"]), "PodDisruptionBudget") == []
+    (deployment,) = of_kind(render("trimtab", *MATRIX["digest"]), "Deployment")
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image == f"registry.example.com/trimtab@{DIGEST}"
+    monitored = render("trimtab", *MATRIX["monitoring"])
+    (rules,) = of_kind(monitored, "PrometheusRule")
+    assert rules["spec"]["groups"]
+    (dashboards,) = [obj for obj in of_kind(monitored, "ConfigMap") if "dashboards" in obj["metadata"]["name"]]
+    assert list(dashboards["data"]) == ["trimtab.json"]
+    assert of_kind(render("trimtab", *MATRIX["existing account"]), "ClusterRole") == []
+
+
+@pytest.mark.parametrize("value", ["replicas=many", "profile=other", "image.digest=latest", "unknown=1"])
+def test_wrong_values_are_refused(value: str) -> None:
+    with pytest.raises(AssertionError, match="schema"):
+        render("trimtab", value)
+
+
+def test_crds_are_kept_and_groups_can_be_left_out() -> None:
+    everything = render("trimtab-crds")
+    assert {obj["metadata"]["annotations"]["helm.sh/resource-policy"] for obj in everything} == {"keep"}
+    assert {obj["kind"] for obj in everything} == {"CustomResourceDefinition"}
+    own = render("trimtab-crds", "groups={trimtab.dev}")
+    assert {obj["spec"]["group"] for obj in own} == {"trimtab.dev"}
+
+
+def test_packaged_charts_are_archives_of_helm(tmp_path: Path) -> None:
+    import release
+
+    release.write_chart("trimtab", tmp_path)
+    archive = next((tmp_path / "charts").glob("*.tgz"))
+    assert "name: trimtab" in run(tool("helm"), "show", "chart", str(archive))

@@ -1,0 +1,43 @@
+"""Alerts and dashboards: promtool accepts the rules, each alert fires when it should, and every metric exists."""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+from distribution.tools import ROOT, run, tool
+
+from trimtab.telemetry import METRICS
+
+FILES = ROOT / "charts" / "trimtab" / "files"
+NAME = re.compile(r"\b(?:trimtab|process|cluster)_[a-z_]+\b")
+SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+def test_promtool_accepts_the_rules() -> None:
+    assert "SUCCESS" in run(tool("promtool"), "check", "rules", str(FILES / "rules.yaml"))
+
+
+def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "rules_test.yaml").read_text()
+    (tmp_path / "test.yaml").write_text(text.replace("[RULES]", f"[{FILES / 'rules.yaml'}]"))
+    assert "SUCCESS" in run(tool("promtool"), "test", "rules", str(tmp_path / "test.yaml"))
+
+
+def expressions() -> list[str]:
+    rules = yaml.safe_load((FILES / "rules.yaml").read_text())
+    found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    for path in (FILES / "dashboards").glob("*.json"):
+        panels = json.loads(path.read_text())["panels"]
+        found += [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return found
+
+
+def test_every_metric_of_rules_and_dashboards_is_served() -> None:
+    used = set()
+    for expression in expressions():
+        for name in NAME.findall(expression):
+            base = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+            used.add(name if name in METRICS else base)
+    assert used
+    assert used - set(METRICS) == set()
