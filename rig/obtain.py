@@ -51,9 +51,12 @@ def binaries(kubernetes: str) -> tuple[Binary, ...]:
     )
 
 
+def cache_root() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
+
+
 def cache_directory(kubernetes: str) -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "trimtab" / f"kube-{kubernetes.removeprefix('v')}" / "bin"
+    return cache_root() / f"kube-{kubernetes.removeprefix('v')}" / "bin"
 
 
 def why_unusable(binary: Binary, directory: Path) -> str | None:
@@ -91,11 +94,11 @@ def go_command() -> str:
     return found
 
 
-def command_output(command: list[str]) -> Iterator[str]:
+def command_output(command: list[str], module: Path = MODULE) -> Iterator[str]:
     """Yields the output lines of a go command; raises with its output when it fails."""
     kept: list[str] = []
     with subprocess.Popen(
-        command, cwd=MODULE, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=module, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as work:
         for line in work.stdout or ():
             kept.append(line.rstrip())

@@ -1,0 +1,44 @@
+"""Serves one simulated cluster on an address of its own, as a cluster that a suite creates and joins itself."""
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+from trimtab.clock import WallClock
+from trimtab.runtime.declarations import load_declarations
+from trimtab.server.auth.certificates import ensure_authority
+from trimtab.server.auth.kubeconfig import write_kubeconfig
+from trimtab.server.http.listener import Listener
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.world import World
+
+
+async def serve(name: str, directory: Path, address: str, port: int) -> None:
+    load_declarations()
+    world = World(FleetPlan(members=(MemberPlan(name=name, nodes=1),)), clock=WallClock())
+    await world.start()
+    authority = ensure_authority(directory / "pki", [address])
+    listener = Listener(world[name].server.app, address, port, authority)
+    await listener.start()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    write_kubeconfig(directory / "kubeconfig", authority, {name: f"https://{address}:{port}"})
+    await stopped.wait()
+    await listener.stop()
+    await world.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=6443)
+    arguments = parser.parse_args()
+    asyncio.run(serve(arguments.name, arguments.directory, arguments.address, arguments.port))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Karmada's own suite, against a control plane in the profile `upstream` with two Push members and one Pull member."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import obtain_suites
+from suites.docker import Docker
+from suites.peer_suite import Invocation
+from suites.processes import start_fleet
+
+FLAGS = (
+    "--profile=upstream",
+    "--clusters=3",
+    "--nodes=2",
+    "--pull=1",
+    "--context=karmada-apiserver",
+    "--context=karmada-host",
+    "--feature-gates=AllAlpha=true",
+    "--allow-no-execute-taint-policy",
+    # What the deployment for Karmada's own end-to-end tests sets: --failover-eviction-timeout and the thresholds.
+    "--set=evacuate-after-seconds=30",
+    "--set=cluster-failure-threshold=10",
+    "--set=cluster-success-threshold=10",
+)
+
+
+class KarmadaSuite:
+    name = "karmada"
+    quick = ("overridepolicy", "tainttoleration", "preemption")
+    minutes_per_area = 30
+
+    def __init__(self) -> None:
+        self._programs = obtain_suites.SUITES[self.name].directory
+        self.binary = self._programs / "base.test"
+
+    def area_of(self, file: str) -> str:
+        return Path(file).stem.removesuffix("_test")
+
+    def focus_of(self, area: str) -> list[str]:
+        return [f"--ginkgo.focus-file=/{area}_test.go"]
+
+    @contextlib.contextmanager
+    def start(self, directory: Path) -> Iterator[Invocation]:
+        home, tools, containers = (directory / name for name in ("home", "tools", "containers"))
+        (home / ".kube").mkdir(parents=True, exist_ok=True)
+        write_docker(tools)
+        with start_fleet(directory, *FLAGS) as fleet, removed_containers(containers):
+            environment = {
+                **os.environ,
+                "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+                "TRIMTAB_CONTAINERS": str(containers),
+                "HOME": str(home),
+                "KUBECONFIG": str(fleet.kubeconfig),
+                "GOPATH": str(self._programs.parent),  # the suite runs bin/karmadactl of it
+                "GOFLAGS": "-mod=mod",
+                "PULL_BASED_CLUSTERS": f"member3:{fleet.kubeconfig}",
+            }
+            polling = ["--poll-interval=500ms", "--poll-timeout=100s"]
+            yield Invocation([str(self.binary), *polling], environment)
+
+
+def write_docker(directory: Path) -> None:
+    """A command `docker` that starts simulated clusters, for kind, which the suite calls."""
+    directory.mkdir(parents=True, exist_ok=True)
+    command = directory / "docker"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("docker.py")} "$@"\n')
+    command.chmod(0o755)
+
+
+@contextlib.contextmanager
+def removed_containers(directory: Path) -> Iterator[None]:
+    """At the end there are no clusters left that a failed spec did not delete."""
+    try:
+        yield
+    finally:
+        for container in Docker(directory).containers:
+            container.remove()

@@ -1,0 +1,48 @@
+"""What the runner needs to know about a suite of a peer."""
+
+import subprocess
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class Invocation(NamedTuple):
+    """How to start the test binary for some areas."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+class PeerSuite(Protocol):
+    """A suite that is one ginkgo binary; `tests/suites/karmada.py` is an example."""
+
+    name: str
+    binary: Path
+    quick: tuple[str, ...]
+    """Areas that are run with every change."""
+    minutes_per_area: int
+
+    def area_of(self, file: str) -> str:
+        """The area to which the specs of a source file belong; empty for those that are never run."""
+
+    def focus_of(self, area: str) -> list[str]:
+        """The flags that select the specs of an area."""
+
+    def start(self, directory: Path) -> AbstractContextManager[Invocation]:
+        """Start what the suite runs against, with its data in the directory, and stop it at the end."""
+
+
+def run_to_end(command: list[str], environment: dict[str, str], log: Path, seconds: float) -> None:
+    """Run a command with its output in a file. After the time it is interrupted, so that it writes its report."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent) as running,
+    ):
+        try:
+            running.wait(seconds)
+        except subprocess.TimeoutExpired:
+            running.terminate()
+            try:
+                running.wait(60)
+            except subprocess.TimeoutExpired:
+                running.kill()
