@@ -4,7 +4,7 @@ import asyncio
 
 from move_helpers import MoveScenario, divided
 
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 
 async def place_four_replicas_in_m1(scene: MoveScenario) -> None:

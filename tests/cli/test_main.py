@@ -35,7 +35,7 @@ def test_error_is_one_line_and_exit_code_1(monkeypatch, capsys, tmp_path) -> Non
 
 def test_unknown_command_is_a_usage_error(monkeypatch, capsys) -> None:
     assert exit_code(monkeypatch, "nonsense") == 2
-    assert "No such command 'nonsense'" in capsys.readouterr().err
+    assert "there is no command 'nonsense'" in capsys.readouterr().err
 
 
 def test_version_command_and_option_print_the_version(monkeypatch, capsys) -> None:

@@ -63,9 +63,10 @@ def test_cluster_is_drained_uncordoned_and_rebalanced_with_history(terminal: Ter
     cluster = with_kube_client(terminal.kubeconfig, lambda client: client.get(CLUSTERS, "", "member1"))
     assert not cluster["spec"].get("taints")
     planned = terminal("rebalance", "deploy/web", "--dry-run")
-    assert (planned.code, terminal.jobs()) == (0, 0)
+    assert (planned.code, terminal.jobs()) == (2, 0)
     assert "member2:3 member3:3" in planned.out
-    assert "replacement first" in planned.out
+    assert "ReplacementFirst" in planned.out
+    assert terminal("rebalance", "deploy/nope", "--dry-run").code == 3
     assert terminal.where() == {"member2": 3, "member3": 3}
     moved = terminal("rebalance", "deploy/web", "--wait", "--timeout", str(LIMIT))
     assert moved.code == 0, moved
@@ -86,6 +87,31 @@ def test_selector_limits_what_is_rebalanced(terminal: Terminal) -> None:
     assert "Deployment/default/web" not in terminal("rebalance", "-l", "team=blue", "--dry-run").out
 
 
+def test_plan_is_carried_out_once_and_refused_when_the_fleet_has_changed(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    planned = terminal("plan", "--taint", "member3:broken:NoSchedule", "--drain", "member3", "--out", str(file))
+    assert planned.code == 2, planned
+    assert "Deployment/default/web   Move" in planned.out
+    applied = terminal("apply-plan", str(file))
+    assert (applied.code, applied.out.splitlines()) == (
+        0,
+        ["cluster/member3 cordoned; its workloads move out", "cluster/member3 tainted"],
+    )
+    eventually(lambda: "member3" not in terminal.where())
+    again = terminal("apply-plan", str(file))
+    assert again.code == 3
+    assert "Deployment/default/web: no longer part of the plan" in again.err
+    file.write_text(file.read_text().replace("broken", "other"))
+    assert "was edited" in terminal("apply-plan", str(file)).err
+    assert terminal("plan", "--taint", "member3:broken-", "--out", str(file)).code == 0
+    assert terminal("apply-plan", str(file)).code == 0
+    assert terminal("uncordon-cluster", "member3").code == 0
+    lost = terminal("plan", "--lose-cluster", "member1", "-o", "json", "--out", str(file))
+    assert lost.code == 2
+    assert '"loseClusters"' in lost.out
+    assert "cannot be carried out" in terminal("apply-plan", str(file)).err
+
+
 INVALID_INPUT = {
     "missing cluster": (
         ("drain-cluster", "nobody"),
@@ -102,6 +128,14 @@ INVALID_INPUT = {
         ("explain", "deploy/ghost"),
         "deploy/ghost in namespace default is not propagated",
     ),
+    "missing cluster to plan for": (
+        ("plan", "--lose-cluster", "nobody"),
+        "there is no cluster 'nobody'; clusters: member1",
+    ),
+    "missing region": (("plan", "--lose-region", "mars"), "no cluster is in the region 'mars'; regions: eu, us"),
+    "invalid taint": (("plan", "--taint", "x"), "'x' is not a taint; use CLUSTER:KEY[=VALUE]:EFFECT"),
+    "missing file": (("plan", "-f", "nowhere.yaml"), "cannot read nowhere.yaml"),
+    "missing plan": (("apply-plan", "nowhere.json"), "cannot read nowhere.json: No such file or directory"),
     "name without a kind": (("explain", "web"), "'web': expected KIND/NAME, such as deploy/web"),
 }
 

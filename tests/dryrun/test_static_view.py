@@ -21,7 +21,6 @@ VIEW = StaticView(
     [config_map("x", "one"), config_map("x", "two")],
     now=datetime(2030, 1, 1, tzinfo=UTC),
     profile=TRIMTAB,
-    parts={"fleet": 7},
     more=CLUSTERS,
 )
 

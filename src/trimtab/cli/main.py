@@ -1,5 +1,6 @@
 """The command line `trimtab`, also `kubectl trimtab`: each module in `commands` is one command."""
 
+import difflib
 import importlib
 import pkgutil
 import sys
@@ -20,8 +21,13 @@ class LazyCommandGroup(click.Group):
         return sorted(name.replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
+        known = self.list_commands(ctx)
+        if cmd_name not in known and ctx.resilient_parsing:
+            return None  # the shell completes a word that is not finished
+        if cmd_name not in known:
+            similar = difflib.get_close_matches(cmd_name, known, n=3)
+            hint = f" Did you mean: {', '.join(similar)}?" if similar else " `trimtab --help` lists the commands."
+            ctx.fail(f"there is no command {cmd_name!r}.{hint}")
         module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
         command: Any = module.command
         return command if isinstance(command, click.Command) else None

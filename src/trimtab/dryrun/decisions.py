@@ -18,7 +18,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
-from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
+from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
@@ -37,7 +37,8 @@ from trimtab.controllers.propagation.detect import (
     merge_binding,
     missing_overrides,
 )
-from trimtab.controllers.propagation.schedule import SchedulingIntent, adjust_to_intent, intent_of
+from trimtab.controllers.propagation.schedule_adjustment import adjust_to_intent
+from trimtab.controllers.propagation.schedule_intent import SchedulingIntent, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, explain
 from trimtab.decide.fleet import Fleet
@@ -46,7 +47,7 @@ from trimtab.decide.ocm import explain as placement_explain
 from trimtab.decide.ocm.groups import decision_pages
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.decide.ocm.request import OcmRequest
-from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
+from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.ocm.status import misconfigured_condition, satisfied_condition
 from trimtab.decide.pods.affinity.selector_groups import SelectorGroups
 from trimtab.decide.pods.budgets.budget_status import preemption_budget
@@ -64,7 +65,6 @@ from trimtab.decide.pods.schedule import explain as node_opinions
 from trimtab.dryrun.manifests import Manifest, Manifests, display_name
 from trimtab.dryrun.static_view import StaticView
 from trimtab.errors import InputError
-from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.propagatable import is_propagatable
 
@@ -121,7 +121,7 @@ def decide_manifests(manifests: Manifests, *, now: datetime, profile: Profile) -
     decided: list[PlacementDecision] = []
     if placements:
         require_kind(manifests, ManagedCluster, placements[0])
-        view = StaticView(manifests.items, now=now, profile=profile, parts={})
+        view = StaticView(manifests.items, now=now, profile=profile)
         decisions += decide_placements(manifests, placements, view, decided)
     if policies or bindings:
         require_kind(manifests, Cluster, (policies or bindings)[0])
@@ -165,9 +165,9 @@ def decide_workloads(
     manifests: Manifests, now: datetime, profile: Profile, decided: Sequence[PlacementDecision]
 ) -> list[DryRunDecision]:
     customizations = [item.raw for item in manifests.items if isinstance(item.typed, ResourceInterpreterCustomization)]
-    parts = {"interpreter": Interpreter.of(customizations, profile=cast("Any", profile.name))}
-    view = StaticView(manifests.items, now=now, profile=profile, parts=parts, more=decided)
-    fleet = fleet_from_manifests(manifests, now)
+    interpreter = Interpreter.of(customizations, profile=cast("Any", profile.name))
+    view = StaticView(manifests.items, now=now, profile=profile, interpreter=interpreter, more=decided)
+    fleet = view.fleet
     results: list[DryRunDecision | None] = []
     cases: list[BindingCase] = []
     for found in binding_cases(manifests, view, fleet):
@@ -181,13 +181,6 @@ def decide_workloads(
         [workload_decision(case, next(remaining) if case.intent is not None else None) for case in cases]
     )
     return [verdict if verdict is not None else next(decided_cases) for verdict in results]
-
-
-def fleet_from_manifests(manifests: Manifests, now: datetime) -> Fleet[Cluster]:
-    fleet = Fleet.of(manifests.all(Cluster), now=now)
-    for score in manifests.all(AddOnPlacementScore):
-        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
-    return fleet
 
 
 def binding_cases(
@@ -318,11 +311,9 @@ def decide_placements(
     manifests: Manifests, placements: Sequence[OcmPlacement], view: StaticView, decided: list[PlacementDecision]
 ) -> Iterator[DryRunDecision]:
     """Decide the Placements in the order of the files, each independently of the others."""
-    scene = PlacementSnapshotCache(
-        item.typed for item in manifests.items if isinstance(item.typed, PlacementSnapshotCache.kinds)
-    ).snapshot(view.now)
+    scene = view.placement_snapshot
     for placement in placements:
-        ask = placement_request(placement, scene, cast("Any", compiler()), view)
+        ask = placement_request(placement, scene, view.cel, view)
         subject = f"Placement {placement.namespace}/{placement.name}"
         try:
             answer = decide(ask, scene)

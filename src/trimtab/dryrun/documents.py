@@ -9,6 +9,8 @@ from trimtab.api.value import Raw
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml_documents
 from trimtab.errors import InputError
 
+FILE_SUFFIXES = (".yaml", ".yml", ".json")
+
 
 class Document(NamedTuple):
     """One object of a file, and its position there."""
@@ -23,9 +25,22 @@ class Document(NamedTuple):
 
 
 def read_documents(files: Iterable[str]) -> Iterator[Document]:
-    """All objects of these YAML or JSON files (`-` is standard input); a List yields its items."""
+    """All objects of these YAML or JSON files (`-` is standard input); a List yields its items.
+
+    A directory stands for the files in it that end in .yaml, .yml or .json, as with kubectl.
+    """
     for file in files:
-        yield from _read_file(file)
+        for path in _files_of(file):
+            yield from _read_file(path)
+
+
+def _files_of(file: str) -> list[str]:
+    if file == "-" or not Path(file).is_dir():
+        return [file]
+    found = sorted(str(path) for path in Path(file).iterdir() if path.suffix in FILE_SUFFIXES and path.is_file())
+    if not found:
+        raise InputError(f"{file} has no files that end in {', '.join(FILE_SUFFIXES)}")
+    return found
 
 
 def _read_file(file: str) -> Iterator[Document]:

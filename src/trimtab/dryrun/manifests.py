@@ -9,6 +9,7 @@ import msgspec
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, find_kind
 from trimtab.api.kinds.native import codec
+from trimtab.api.kinds.policy import Policy
 from trimtab.api.value import Object, Raw
 from trimtab.dryrun.documents import Document, read_documents
 from trimtab.errors import Cause, InputError
@@ -34,6 +35,13 @@ class Manifest(NamedTuple):
     def name(self) -> str:
         return display_name(self.raw)
 
+    @property
+    def given(self) -> Raw:
+        """The object as it was written, without defaults, in the namespace that it is applied to."""
+        namespace = self.raw["metadata"].get("namespace", "")
+        obj = self.document.obj
+        return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}} if namespace else obj
+
 
 def display_name(raw: Raw) -> str:
     """`Deployment demo/web`."""
@@ -51,18 +59,27 @@ class Manifests(NamedTuple):
     def all(self, type_: type[T]) -> list[T]:
         return [item.typed for item in self.items if isinstance(item.typed, type_)]
 
+    @property
+    def policies(self) -> list[Policy]:
+        return [item.typed for item in self.items if isinstance(item.typed, Policy)]
+
     def location_of(self, obj: Object) -> str:
         return next((item.document.location for item in self.items if item.typed is obj), "")
 
 
 def read_manifests(files: Iterable[str]) -> Manifests:
     """All objects of these files; raises InputError with one line for each error in them."""
+    return complete_documents(read_documents(files))
+
+
+def complete_documents(documents: Iterable[Document]) -> Manifests:
+    """The objects of these documents with all defaults set; raises InputError with one line for each error."""
     discover(kind_modules)
     fitter = ObjectSchema(new_rule_evaluator())
     items: dict[tuple[str, str, str, str], Manifest] = {}
     faults: list[str] = []
     warnings: list[str] = []
-    for document in read_documents(files):
+    for document in documents:
         errors: list[str] = []
         item = _read_manifest(document, fitter, errors, warnings)
         faults += [f"{document.location}: {display_name(document.obj)}: {fault}" for fault in errors]

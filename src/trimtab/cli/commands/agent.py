@@ -12,12 +12,18 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.members.agent import CONTROLLERS, Heartbeat
+from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import configure_logging
 
 
 @click.command()
 @click.argument("name")
-@click.option("--kubeconfig", "member_config", required=True, help="Kubeconfig of the member cluster.")
+@click.option(
+    "--kubeconfig",
+    "member_config",
+    default="",
+    help="Kubeconfig of the member cluster; default: $KUBECONFIG, else the service account of the pod.",
+)
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--host-kubeconfig", required=True, help="Kubeconfig of the control plane.")
 @click.option("--host-context", default="")
@@ -36,11 +42,11 @@ def command(
 ) -> None:
     """Run the agent of the cluster NAME, which was joined with `trimtab join NAME --mode pull`."""
     configure_logging(verbosity=verbose)
-    credentials = load(member_config, member_context)
+    credentials = load(member_config or None, member_context)
 
     async def serve() -> None:
         host = KubeClient(load(host_kubeconfig, host_context))
-        clock = WallClock()
+        clock, scripts = WallClock(), LuaWorker()
         heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
         plane = ControlPlane(
             host,
@@ -48,16 +54,19 @@ def command(
             profile=PROFILES[profile],
             settings={"agent": name},
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
+            scripts=scripts.submit,
             is_enabled=lambda controller: controller.name in CONTROLLERS,
         )
         probes = ProbeEndpoints()
         probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
+        probes.collect_histograms = plane.histograms
         click.echo(f"the agent of {name} is ready")
         try:
             async with serve_probes(probes, health_address):
                 await plane.run()
         finally:
             heartbeat.cancel()
+            scripts.close()
             await host.close()
 
     run_until_signalled(serve())

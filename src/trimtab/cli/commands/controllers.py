@@ -17,6 +17,7 @@ from trimtab.cli.support.processes import new_election, run_process
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.controllers.settings import SETTINGS
+from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import configure_logging
 
 
@@ -40,6 +41,9 @@ from trimtab.telemetry import configure_logging
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @health_option
+@click.option(
+    "--karmada-metrics", is_flag=True, help="Also serve the metrics of clusters under the names that Karmada uses."
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -52,6 +56,7 @@ def command(
     status_seconds: float,
     settings: tuple[str, ...],
     health_address: str,
+    karmada_metrics: bool,
     log_format: str,
     verbose: int,
 ) -> None:
@@ -61,26 +66,39 @@ def command(
     probes = ProbeEndpoints()
 
     async def serve() -> None:
-        client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
+        credentials = load(kubeconfig or None, context)
+        # Renewals have connections of their own: the work of the controllers does not delay them.
+        lease_client = KubeClient(credentials, agent="trimtab-controllers")
+        namespace = leader_elect_resource_namespace
+        election = new_election(
+            lease_client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds
+        )
+        check_lease = election.check_held if leader_elect else None
+        client = KubeClient(credentials, agent="trimtab-controllers", before_write=check_lease)
+        scripts = LuaWorker()
 
         async def work() -> None:
             plane = ControlPlane(
                 client,
                 profile=PROFILES[profile],
                 settings=parse_settings(settings),
+                scripts=scripts.submit,
                 probe_seconds=status_seconds,
+                karmada_metrics=karmada_metrics,
+                check_lease=check_lease,
             )
             probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
+            probes.collect_histograms = plane.histograms
             click.echo("controllers are ready")
             await plane.run()
 
-        namespace = leader_elect_resource_namespace
-        election = new_election(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
         try:
             async with serve_probes(probes, health_address):
                 await run_as_leader(work, election if leader_elect else None, probes)
         finally:
+            scripts.close()
             await client.close()
+            await lease_client.close()
 
     run_until_signalled(serve())
 

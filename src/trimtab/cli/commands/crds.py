@@ -8,11 +8,12 @@ import yaml
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.schema.from_types import crd
+from trimtab.api.value import Raw
 from trimtab.errors import InputError
 from trimtab.registry import discover
 
 
-def _custom_kinds() -> list[Kind]:
+def custom_kinds() -> list[Kind]:
     """All kinds that are not built into a Kubernetes API server."""
     discover(declarations)
     return [kind for kind in kinds.values() if kind.custom or kind.id == "clusters.cluster.karmada.io"]
@@ -25,6 +26,10 @@ class _NoAliasDumper(yaml.SafeDumper):
         return True
 
 
+def dump_crd(definition: Raw) -> str:
+    return yaml.dump(definition, Dumper=_NoAliasDumper, sort_keys=False, width=120)
+
+
 @click.command()
 @click.option("--group", "groups", multiple=True, help="Only kinds of this API group; can be repeated.")
 @click.option(
@@ -35,12 +40,11 @@ class _NoAliasDumper(yaml.SafeDumper):
 def command(groups: tuple[str, ...], conversion_url: str) -> None:
     """Print the CustomResourceDefinitions of Trimtab, for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
-    custom_kinds = _custom_kinds()
-    known = {kind.group for kind in custom_kinds}
+    found = custom_kinds()
+    known = {kind.group for kind in found}
     if unknown := sorted(set(groups) - known):
         raise InputError(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
-    for kind in custom_kinds:
+    for kind in found:
         if groups and kind.group not in groups:
             continue
-        click.echo("---")
-        click.echo(yaml.dump(crd(kind, webhook), Dumper=_NoAliasDumper, sort_keys=False, width=120), nl=False)
+        click.echo(f"---\n{dump_crd(crd(kind, webhook))}", nl=False)

@@ -12,6 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.clusters import get_cluster
 from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
@@ -19,14 +20,13 @@ from trimtab.clock import WallClock
 from trimtab.controllers.clusters.departure import LEAVE_MARK
 from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
-from trimtab.errors import Conflict, InputError, NotFound
+from trimtab.errors import Conflict
 
 CORDON = "cluster.karmada.io/unschedulable"
 CORDONED_BEFORE = "cordoned-before"
 """In the drain annotation: the cluster was cordoned before, and stays cordoned when the drain is aborted."""
 POLL_SECONDS = 1.0
 INTERRUPTED = 130
-MAX_LISTED = 20
 
 
 @click.command()
@@ -114,17 +114,6 @@ async def update_marks(client: Client, name: str, choose: Callable[[Raw], DrainM
         with contextlib.suppress(Conflict):
             await client.patch(resource, "", name, patch)
             return marks
-
-
-async def get_cluster(client: Client, name: str) -> Raw:
-    """The cluster; the error for a wrong name lists the existing clusters."""
-    resource = resource_of(kind_of(Cluster))
-    try:
-        return await client.get(resource, "", name)
-    except NotFound as fault:
-        known = sorted(raw["metadata"]["name"] for raw in (await client.list(resource)).items)
-        listed = ", ".join(known[:MAX_LISTED]) + (" and more" if len(known) > MAX_LISTED else "")
-        raise InputError(f"there is no cluster {name!r}; clusters: {listed or 'none'}") from fault
 
 
 def drain_annotation(raw: Raw) -> str | None:

@@ -7,6 +7,7 @@ import click
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_objects, output_option
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.node_capacity import amount_of, free_amount
@@ -16,10 +17,14 @@ HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "
 
 
 @click.command()
+@output_option("table", "name", "json", "yaml")
 @kubeconfig_options
-def command(kubeconfig: str, context: str) -> None:
+def command(output: str, kubeconfig: str, context: str) -> None:
     """List the member clusters with readiness, region and free capacity."""
     found = with_client(kubeconfig, context, list_clusters)
+    if output != "table":
+        click.echo(format_objects(found, output))
+        return
     if not found:
         click.echo("There are no clusters. Join one with: trimtab join NAME --kubeconfig FILE")
         return

@@ -6,6 +6,7 @@ import click
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_objects, output_option
 from trimtab.client.client import Client
 from trimtab.client.lookups import SHORT_NAMES, list_typed
 from trimtab.interpret.names import binding_name
@@ -32,21 +33,28 @@ BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding"
 @click.command()
 @click.argument("binding", default="")
 @click.option("-n", "--namespace", default="", help="Only moves of this namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Moves of all namespaces, which is the default.")
 @click.option(
     "--limit", type=int, default=50, show_default=True, help="Maximum number of moves to show; the newest is last."
 )
+@output_option("table", "name", "json", "yaml")
 @kubeconfig_options
-def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: str) -> None:
+def command(
+    binding: str, namespace: str, all_namespaces: bool, limit: int, output: str, kubeconfig: str, context: str
+) -> None:
     """List the moves of all workloads, or of one workload (deploy/web) or binding."""
 
     async def work(client: Client) -> list[Move]:
-        return await list_typed(client, Move, namespace)
+        return await list_typed(client, Move, "" if all_namespaces else namespace)
 
     found = [move for move in with_client(kubeconfig, context, work) if is_about(move, binding)]
+    found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
+    if output != "table":
+        click.echo(format_objects(found[-limit:], output))
+        return
     if not found:
         click.echo(f"There are no moves of {binding}." if binding else "There are no moves.")
         return
-    found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
     click.echo(format_table(HEADINGS, map(move_row, found[-limit:])))
 
 

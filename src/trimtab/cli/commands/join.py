@@ -1,21 +1,23 @@
 """`trimtab join`: add a cluster to the fleet."""
 
 import click
+import yaml
 
 from trimtab.cli.support.client import with_client
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputError
-from trimtab.members.join import ClusterFacts, join
+from trimtab.members.join import ClusterFacts, join, member_role
 
 
 @click.command()
 @click.argument("name")
-@click.option("--kubeconfig", "member_config", required=True, help="Kubeconfig of the cluster to join.")
+@click.option("--kubeconfig", "member_config", default="", help="Kubeconfig of the cluster to join.")
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
 @click.option("--take-over", is_flag=True, help="Join the cluster although another control plane holds it.")
+@click.option("--print", "print_role", is_flag=True, help="Print the role that is created in the cluster, and stop.")
 @click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
 @click.option("--provider", default="")
@@ -28,6 +30,7 @@ def command(
     member_context: str,
     mode: str,
     take_over: bool,
+    print_role: bool,
     host_kubeconfig: str,
     host_context: str,
     provider: str,
@@ -36,6 +39,11 @@ def command(
     labels: tuple[str, ...],
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
+    if print_role:
+        click.echo(yaml.safe_dump(member_role(name), sort_keys=False), nl=False)
+        return
+    if not member_config:
+        raise click.UsageError("Missing option '--kubeconfig'.")
     credentials = load(member_config, member_context)
     facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(parse_label, labels)))
 

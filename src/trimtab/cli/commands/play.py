@@ -11,8 +11,8 @@ import click
 from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.clock import run_virtually
 from trimtab.errors import InputError, VirtualRunStuck
-from trimtab.stories.report import StoryFailed, clock_text
-from trimtab.stories.runner import StoryRunner, WriteLine, run_in_memory
+from trimtab.stories.report import StoryFailed, WriteLine, clock_text
+from trimtab.stories.runner import StoryRunner, run_in_memory
 from trimtab.stories.story import Story, read_story
 from trimtab.telemetry import configure_logging
 

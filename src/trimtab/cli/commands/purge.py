@@ -7,6 +7,7 @@ from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.commands.unblock import patch_spec_list
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
+from trimtab.controllers.movement import state
 from trimtab.errors import InputError
 
 
@@ -32,6 +33,4 @@ async def allow_purge(client: Client, binding: Binding, cluster: str) -> None:
     if cluster not in kept:
         raise InputError(f"there is no old copy in {cluster}; old copies are in: {', '.join(kept) or 'no cluster'}")
     ended = tuple(task.but(suppress_deletion=False) if task.from_cluster == cluster else task for task in tasks)
-    await patch_spec_list(
-        client, binding.but(spec=binding.spec.but(graceful_eviction_tasks=ended)), "gracefulEvictionTasks"
-    )
+    await patch_spec_list(client, state.finish_tasks(binding, ended), "gracefulEvictionTasks")

@@ -1,6 +1,7 @@
 """`trimtab rebalance deploy/web`: schedule workloads again from scratch, and move them replacement first."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import click
@@ -10,11 +11,15 @@ from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, W
 from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.client.client import Client, resource_of
+from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, workload_reference
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
-from trimtab.dryrun.preview import format_shares, preview_rebalance
+from trimtab.dryrun.change import Change
+from trimtab.dryrun.fleet_state import fetch_fleet_state
+from trimtab.dryrun.plan import make_plan
+from trimtab.dryrun.plan_report import report_lines
+from trimtab.dryrun.plan_result import format_shares
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 
@@ -44,7 +49,7 @@ POLL_SECONDS = 1.0
     show_default=True,
     help="Seconds after which the finished WorkloadRebalancer is deleted.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would move.")
+@click.option("--dry-run", is_flag=True, help="Only show what would move; exit codes as for trimtab plan.")
 @click.option("--wait", is_flag=True, help="Wait until everything has moved.")
 @click.option("--timeout", type=float, default=1200.0, show_default=True, help="Maximum number of seconds to wait.")
 @kubeconfig_options
@@ -81,8 +86,9 @@ def command(
         else:
             spec["workloads"] = [await workload_reference(client, text, namespace) for text in workloads]
         if dry_run:
-            click.echo(await preview_rebalance(client, spec, WallClock().now()))
-            return 0
+            plan = make_plan(await fetch_fleet_state(client, WallClock().now()), Change(rebalance=spec))
+            click.echo("\n".join(report_lines(plan)))
+            return plan.exit_code
         job = await create_rebalancer(client, name or f"rebalance-{WallClock().now():%Y%m%d-%H%M%S}", spec)
         click.echo(f"workloadrebalancer/{job} created")
         return await wait_until_finished(client, job, timeout) if wait else 0
@@ -92,7 +98,11 @@ def command(
 
 async def workload_selector(client: Client, kind: str, namespace: str, selector: str) -> Raw:
     """The selector in the form of a WorkloadRebalancer; an empty namespace selects all namespaces."""
-    resource = find_resource(kind, await client.resources())
+    return selector_of(kind, namespace, selector, await client.resources())
+
+
+def selector_of(kind: str, namespace: str, selector: str, served: Sequence[Resource]) -> Raw:
+    resource = find_resource(kind, served)
     try:
         rules = parse_selector(selector).rules
     except InvalidSelector as fault:

@@ -51,7 +51,9 @@ def command(
     probes = ProbeEndpoints()
 
     async def serve() -> None:
-        client = KubeClient(credentials, agent=NAME)
+        lease_client = KubeClient(credentials, agent=NAME)
+        election = new_election(lease_client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
+        client = KubeClient(credentials, agent=NAME, before_write=election.check_held if election else None)
 
         async def work() -> None:
             """Each term starts with the stored history: the previous leader may have moved pods."""
@@ -60,11 +62,11 @@ def command(
             click.echo("the rescheduler is ready")
             await rescheduler.run()
 
-        election = new_election(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
         try:
             async with serve_probes(probes, health_address):
                 await run_as_leader(work, election, probes)
         finally:
             await client.close()
+            await lease_client.close()
 
     run_until_signalled(serve())

@@ -7,6 +7,7 @@ from trimtab.api.kinds.work import Binding
 from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
+from trimtab.controllers.movement import state
 from trimtab.errors import InputError
 
 
@@ -35,12 +36,8 @@ async def unblock_clusters(client: Client, binding: Binding, clusters: tuple[str
         raise InputError("the workload is not blocked in any cluster")
     await patch_spec_list(
         client,
-        binding.but(
-            spec=binding.spec.but(
-                active_eviction_history=tuple(
-                    entry for entry in binding.spec.active_eviction_history if entry.cluster_name not in freed
-                )
-            )
+        state.with_history(
+            binding, (entry for entry in binding.spec.active_eviction_history if entry.cluster_name not in freed)
         ),
         "activeEvictionHistory",
     )

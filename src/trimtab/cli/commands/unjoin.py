@@ -18,13 +18,13 @@ from trimtab.cli.commands.drain_cluster import (
     bindings_in,
     changed_lines,
     drain_annotation,
-    get_cluster,
     is_cordoned,
     start_drain,
     update_marks,
     workload_name,
 )
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.clusters import get_cluster
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import Clock, WallClock

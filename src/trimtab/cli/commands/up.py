@@ -60,8 +60,23 @@ spec:
 @click.option("--clusters", type=click.IntRange(1, 1000), help="Number of simulated member clusters.")
 @click.option("--nodes", type=click.IntRange(1, 1000), help="Number of nodes of each simulated member.  [default: 3]")
 @click.option(NO_FLEET, is_flag=True, help="Start without simulated members.")
+@click.option(
+    "--pull", type=click.IntRange(0, 1000), help="Number of members in Pull mode, the last ones.  [default: 0]"
+)
+@click.option("--context", "contexts", multiple=True, help="Further kubeconfig context for the API; can be repeated.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@click.option(
+    "--stories",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("stories"),
+    show_default=True,
+    help="Directory of the stories that the console plays.",
+)
+@click.option(
+    "--allow-no-execute-taint-policy", is_flag=True, help="Allow ClusterTaintPolicies with taints that evict workloads."
+)
+@click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
 @flow_control_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -73,8 +88,13 @@ def command(
     clusters: int | None,
     nodes: int | None,
     no_fleet: bool,
+    pull: int | None,
+    contexts: tuple[str, ...],
     profile: str,
     settings: tuple[str, ...],
+    stories: Path,
+    allow_no_execute_taint_policy: bool,
+    feature_gates: str,
     log_format: str,
     verbose: int,
     **limits: int,
@@ -84,13 +104,29 @@ def command(
     All data is kept in the data directory. Ctrl-C stops the process.
     """
     from trimtab.cli.commands.controllers import parse_settings  # noqa: PLC0415
+    from trimtab.cli.support.feature_gates import parse_feature_gates  # noqa: PLC0415
     from trimtab.cli.support.processes import run_process  # noqa: PLC0415
+    from trimtab.cli.support.story_book import StoryDirectory  # noqa: PLC0415
     from trimtab.local_fleet import LocalFleet  # noqa: PLC0415
     from trimtab.telemetry import configure_logging  # noqa: PLC0415
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
-    run_process(serve(LocalFleet(data_dir, bind, port, plan, profile, parse_settings(settings), flow_limits(**limits))))
+    controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
+    fleet = LocalFleet(
+        data_dir,
+        bind,
+        port,
+        plan,
+        profile,
+        controller_settings,
+        flow_limits(**limits),
+        contexts=contexts,
+        pull=pull,
+        allow_no_execute_taints=allow_no_execute_taint_policy,
+        stories=StoryDirectory(stories.absolute()) if stories.is_dir() else None,
+    )
+    run_process(serve(fleet))
 
 
 def plan_from_options(
@@ -121,6 +157,7 @@ async def serve(fleet: "LocalFleet") -> None:
         write_example(example)
         await fleet.start()
         click.echo(welcome_text(fleet.members, example))
+        click.echo(f"\nConsole: {fleet.console_url}")
         await stopped.wait()
     finally:
         await fleet.stop()

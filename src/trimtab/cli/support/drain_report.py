@@ -12,11 +12,11 @@ from trimtab.api.value import Object
 from trimtab.client.client import Client
 from trimtab.client.lookups import list_typed
 from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_leaving, is_terminating
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.cluster_departure import clusters_in_use
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import format_table

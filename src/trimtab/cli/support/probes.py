@@ -7,7 +7,7 @@ import click
 
 from trimtab.errors import InputError
 from trimtab.runtime.leader_election import LeaderElector
-from trimtab.telemetry import Sample, format_metrics, process_samples
+from trimtab.telemetry import HistogramSeries, Sample, format_histograms, format_metrics, process_samples
 
 CollectSamples = Callable[[], Iterable[Sample]]
 
@@ -27,6 +27,7 @@ class ProbeEndpoints:
         """Another process holds the Lease; a process that waits for it is ready."""
         self.is_ready: Callable[[], bool] = lambda: False
         self.collect_samples: CollectSamples = tuple
+        self.collect_histograms: Callable[[], Iterable[HistogramSeries]] = tuple
 
     def healthz(self) -> tuple[int, str]:
         return 200, "ok\n"
@@ -38,7 +39,8 @@ class ProbeEndpoints:
 
     def metrics(self) -> tuple[int, str]:
         leads = Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)
-        return 200, format_metrics([leads, *self.collect_samples(), *process_samples()])
+        samples = format_metrics([leads, *self.collect_samples(), *process_samples()])
+        return 200, samples + format_histograms(self.collect_histograms())
 
 
 async def run_as_leader(

@@ -3,6 +3,7 @@
 import gc
 import os
 import platform
+import time
 import uuid
 from collections.abc import Coroutine
 from typing import Any
@@ -36,4 +37,5 @@ def new_election(client: Client, *, name: str, namespace: str = "kube-system", l
         lease_seconds=lease_seconds,
         renew_deadline_seconds=lease_seconds * 2 / 3,
         retry_seconds=max(0.2, lease_seconds / 7.5),
+        monotonic=time.monotonic,
     )

@@ -1,0 +1,138 @@
+"""`trimtab doctor`: check an installation and say what to do about each problem."""
+
+import base64
+import json
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import click
+from cryptography import x509
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.value import Object
+from trimtab.cli.commands.crds import custom_kinds
+from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
+from trimtab.client.client import Client, Resource
+from trimtab.client.kubeconfig import load
+from trimtab.client.lookups import list_typed
+from trimtab.errors import ApiError
+from trimtab.members.join import SECRETS
+from trimtab.runtime.leader_election import LEASES
+from trimtab.tables import format_table
+
+REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
+WHO_AM_I = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
+T = TypeVar("T", bound=Object)
+
+
+@click.command()
+@kubeconfig_options
+@click.option(
+    "--lease-namespace", default="", help="Namespace of the Lease; default: trimtab-system, then kube-system."
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(kubeconfig: str, context: str, lease_namespace: str, output: str) -> None:
+    """Check connectivity, versions, rights, clocks, certificates, clusters, workloads and moves.
+
+    Exits with 1 if there is a problem.
+    """
+    expiry = client_certificate_expiry(load(kubeconfig or None, context).cert)
+
+    async def work(client: Client) -> Facts:
+        return (await gather_facts(client, lease_namespace))._replace(client_certificate_expiry=expiry)
+
+    findings = diagnose(with_client(kubeconfig, context, work))
+    if output == "json":
+        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        print_findings(findings)
+    sys.exit(any(finding.level == "problem" for finding in findings))
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    rows = [(finding.level.upper(), finding.check, finding.message) for finding in findings]
+    click.echo(format_table(("RESULT", "CHECK", "MESSAGE"), rows))
+    remedies = [f"  {finding.check}: {finding.remedy}" for finding in findings if finding.remedy]
+    if remedies:
+        click.echo("\nWhat to do:\n" + "\n".join(remedies))
+
+
+async def gather_facts(client: Client, lease_namespace: str) -> Facts:
+    version = json.loads((await client.fetch("/version")).body)
+    served = {resource.id for resource in await client.resources()}
+    missing = tuple(sorted(kind.id for kind in custom_kinds() if kind.id not in served))
+    clusters = await _list(client, Cluster)
+    bindings: list[Binding] = [*await _list(client, ResourceBinding), *await _list(client, ClusterResourceBinding)]
+    return Facts(
+        now=datetime.now(UTC),
+        version=version,
+        server_time=await server_time(client),
+        missing_kinds=missing,
+        denied=tuple([right for right in CONTROLLER_RIGHTS if not await is_allowed(client, right)]),
+        lease=await find_lease(client, [lease_namespace] if lease_namespace else ["trimtab-system", "kube-system"]),
+        clusters=tuple(clusters),
+        bindings=tuple(bindings),
+        moves=tuple(await _list(client, Move)),
+        cluster_tokens=await read_tokens(client, clusters),
+    )
+
+
+async def _list(client: Client, type_: type[T]) -> list[T]:
+    """All objects of a type; none if the kind is not served or may not be read."""
+    try:
+        return await list_typed(client, type_, if_served=True)
+    except ApiError:
+        return []
+
+
+async def server_time(client: Client) -> datetime | None:
+    """The time stamp that the API server gives to a review."""
+    body = {"apiVersion": WHO_AM_I.api_version, "kind": WHO_AM_I.kind, "metadata": {}}
+    try:
+        review = await client.create(WHO_AM_I, body)
+    except ApiError:
+        return None
+    stamp = (review.get("metadata") or {}).get("creationTimestamp")
+    return datetime.fromisoformat(stamp) if stamp else None
+
+
+async def is_allowed(client: Client, right: Right) -> bool:
+    attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
+    spec = {"resourceAttributes": attributes}
+    body = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "metadata": {}, "spec": spec}
+    try:
+        return bool((await client.create(REVIEWS, body))["status"]["allowed"])
+    except ApiError:
+        return False
+
+
+async def find_lease(client: Client, namespaces: list[str]) -> dict[str, object] | None:
+    for namespace in namespaces:
+        try:
+            return await client.get(LEASES, namespace, "trimtab-controllers")
+        except ApiError:
+            continue
+    return None
+
+
+async def read_tokens(client: Client, clusters: Iterable[Cluster]) -> dict[str, str]:
+    """The tokens of the clusters, for their expiry; they are not printed."""
+    tokens = {}
+    for cluster in clusters:
+        if (ref := cluster.spec.secret_ref) is None:
+            continue
+        try:
+            secret = await client.get(SECRETS, ref.namespace, ref.name)
+            tokens[cluster.name] = base64.b64decode(secret["data"]["token"]).decode()
+        except (ApiError, KeyError, ValueError):
+            continue
+    return tokens
+
+
+def client_certificate_expiry(certificate: bytes) -> datetime | None:
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc if certificate else None

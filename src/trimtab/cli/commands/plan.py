@@ -1,0 +1,163 @@
+"""`trimtab plan`: show what a change would create, move and refuse, before anything is written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from trimtab.api.kind import find_kind
+from trimtab.api.profile import PROFILES
+from trimtab.api.value import Raw
+from trimtab.cli.commands.rebalance import selector_of
+from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_structured, output_option
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.client.lookups import reference_to
+from trimtab.clock import WallClock
+from trimtab.dryrun.change import Change, parse_taint
+from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
+from trimtab.dryrun.manifests import read_manifests
+from trimtab.dryrun.plan import make_plan
+from trimtab.dryrun.plan_report import report_lines
+from trimtab.dryrun.plan_result import Plan
+from trimtab.dryrun.snapshot import read_snapshot
+from trimtab.errors import InputError
+from trimtab.runtime.declarations import load_declarations
+from trimtab.store.files import replace_file
+
+
+@click.command()
+@click.option("-f", "--filename", "files", multiple=True, help="File or directory to apply; `-` is standard input.")
+@click.option("--lose-cluster", "lose_clusters", multiple=True, metavar="NAME", help="Assume that this cluster fails.")
+@click.option("--lose-region", "lose_regions", multiple=True, metavar="NAME", help="Assume that this region fails.")
+@click.option("--drain", "drains", multiple=True, metavar="NAME", help="Drain this cluster.")
+@click.option(
+    "--taint",
+    "taints",
+    multiple=True,
+    metavar="CLUSTER:KEY[=VALUE]:EFFECT[-]",
+    help="Set this taint, or with a `-` at the end remove it.",
+)
+@click.option(
+    "--rebalance",
+    "rebalances",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Rebalance workloads: KIND/NAME, or labels such as team=blue.",
+)
+@click.option(
+    "--kind", "kind_", default="deployment", show_default=True, help="Kind that labels of --rebalance select."
+)
+@click.option("-n", "--namespace", default="default", show_default=True)
+@click.option("-A", "--all-namespaces", is_flag=True, help="With labels in --rebalance: select in all namespaces.")
+@click.option(
+    "--from",
+    "snapshot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Plan on a snapshot that `trimtab snapshot` has written, instead of a running fleet.",
+)
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@output_option("table", "wide", "json", "yaml")
+@click.option("--out", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file.")
+@kubeconfig_options
+def command(
+    files: tuple[str, ...],
+    lose_clusters: tuple[str, ...],
+    lose_regions: tuple[str, ...],
+    drains: tuple[str, ...],
+    taints: tuple[str, ...],
+    rebalances: tuple[str, ...],
+    kind_: str,
+    namespace: str,
+    all_namespaces: bool,
+    snapshot: Path | None,
+    profile: str,
+    output: str,
+    out: Path | None,
+    kubeconfig: str,
+    context: str,
+) -> int:
+    """Show what a change would create, move and refuse, when, and at which cost. Nothing is written.
+
+    Exit codes: 0 nothing changes, 2 something changes, 3 something is refused or stays down, 1 error.
+    """
+    if not (files or lose_clusters or lose_regions or drains or taints or rebalances):
+        raise click.UsageError("give files (-f), or what happens: --lose-cluster, --drain, --taint or --rebalance")
+    manifests = read_manifests(files)
+    for warning in manifests.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    change = Change(
+        objects=tuple(item.given for item in manifests.items),
+        drain=drains,
+        taints=tuple(parse_taint(text) for text in taints),
+        lose_clusters=lose_clusters,
+        lose_regions=lose_regions,
+    )
+
+    load_declarations()
+    selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
+    if snapshot is not None:
+        state = read_snapshot(snapshot)
+        plan = make_plan(state, change.but(rebalance=rebalance_spec(selection, resources_in(state))))
+    else:
+
+        async def work(client: Client) -> Plan:
+            asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if rebalances else ()))
+            state = await fetch_fleet_state(
+                client,
+                WallClock().now(),
+                PROFILES[profile],
+                changed_templates=change.objects,
+                policies=manifests.policies,
+            )
+            return make_plan(state, asked)
+
+        plan = with_client(kubeconfig, context, work)
+    if out is not None:
+        write_plan(plan, out)
+    print_plan(plan, output)
+    return plan.exit_code
+
+
+class RebalanceSelection(NamedTuple):
+    """What `--rebalance` selects; an empty namespace stands for all."""
+
+    selectors: tuple[str, ...]
+    kind: str
+    namespace: str
+
+
+def rebalance_spec(selection: RebalanceSelection, served: Sequence[Resource]) -> Raw | None:
+    """The spec of the WorkloadRebalancer that the options describe."""
+    if not selection.selectors:
+        return None
+    named = [text for text in selection.selectors if "/" in text and "=" not in text]
+    labels = [text for text in selection.selectors if text not in named]
+    spec: Raw = {
+        "workloads": [reference_to(text, selection.namespace or "default", served) for text in named],
+        "selectors": [selector_of(selection.kind, selection.namespace, text, served) for text in labels],
+    }
+    return {key: value for key, value in spec.items() if value}
+
+
+def resources_in(state: FleetState) -> list[Resource]:
+    """The kinds of the templates in a snapshot."""
+    return [resource_of(kind) for gvk in state.templates if (kind := find_kind(*gvk)) is not None]
+
+
+def print_plan(plan: Plan, output: str) -> None:
+    if output in ("json", "yaml"):
+        click.echo(format_structured(plan, output))
+    else:
+        click.echo("\n".join(report_lines(plan, wide=output == "wide")))
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write the plan for `trimtab apply-plan`; it contains the objects, so only the user may read it."""
+    try:
+        replace_file(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n", mode=0o600)
+    except OSError as fault:
+        raise InputError(f"cannot write {path}: {fault}") from fault
+    click.echo(f"plan {plan.hash[:12]} written to {path}; carry it out with: trimtab apply-plan {path}", err=True)

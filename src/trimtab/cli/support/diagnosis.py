@@ -1,0 +1,266 @@
+"""Checks of an installation: each takes gathered facts and returns findings, every one with a remedy."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.work import Binding
+from trimtab.api.value import Raw
+from trimtab.client.service_account_tokens import read_claims
+
+Level = Literal["ok", "warning", "problem"]
+OLDEST_MINOR = 30
+CLOCK_TOLERANCE = timedelta(seconds=5)
+EXPIRY_WARNING = timedelta(days=7)
+STUCK_AFTER = timedelta(minutes=30)
+
+
+class Finding(NamedTuple):
+    """The result of one check."""
+
+    level: Level
+    check: str
+    message: str
+    remedy: str = ""
+
+
+class Right(NamedTuple):
+    """A right that the controllers need on the API server."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+CONTROLLER_RIGHTS = (
+    Right("list", "*", "*"),
+    Right("watch", "*", "*"),
+    Right("update", "*", "*"),
+    Right("patch", "*", "*"),
+    Right("create", "work.karmada.io", "works"),
+    Right("delete", "work.karmada.io", "works"),
+    Right("create", "", "namespaces"),
+    Right("create", "", "events"),
+    Right("create", "coordination.k8s.io", "leases"),
+)
+
+
+class Facts(NamedTuple):
+    """What was read from the API server."""
+
+    now: datetime
+    version: Raw
+    server_time: datetime | None
+    missing_kinds: tuple[str, ...] = ()
+    denied: tuple[Right, ...] = ()
+    lease: Raw | None = None
+    clusters: tuple[Cluster, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    moves: tuple[Move, ...] = ()
+    cluster_tokens: Mapping[str, str] = {}
+    """The token of each cluster that has a Secret."""
+    client_certificate_expiry: datetime | None = None
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """All findings, in the order in which problems should be solved."""
+    checks = (
+        check_version,
+        check_clock,
+        check_client_certificate,
+        check_kinds,
+        check_rights,
+        check_leader,
+        check_clusters,
+        check_credentials,
+        check_bindings,
+        check_moves,
+    )
+    return [finding for check in checks for finding in check(facts)]
+
+
+def check_version(facts: Facts) -> Iterator[Finding]:
+    version = str(facts.version.get("gitVersion", ""))
+    minor = "".join(filter(str.isdigit, str(facts.version.get("minor", ""))))
+    if minor.isdigit() and int(minor) >= OLDEST_MINOR:
+        yield Finding("ok", "version", f"the API server has version {version}")
+    else:
+        yield Finding(
+            "problem",
+            "version",
+            f"the API server has version {version or 'unknown'}; 1.{OLDEST_MINOR} is the oldest that works",
+            "upgrade the API server",
+        )
+
+
+def check_clock(facts: Facts) -> Iterator[Finding]:
+    if facts.server_time is None:
+        return
+    # The server's time has whole seconds.
+    gap = abs(facts.now - facts.server_time)
+    if gap > CLOCK_TOLERANCE + timedelta(seconds=1):
+        yield Finding(
+            "problem",
+            "clock",
+            f"the clocks of this machine and of the API server differ by {gap.total_seconds():.0f} s",
+            "synchronise both with NTP; leader election and time-outs depend on them",
+        )
+    else:
+        yield Finding("ok", "clock", "the clocks of this machine and of the API server agree")
+
+
+def check_client_certificate(facts: Facts) -> Iterator[Finding]:
+    if (expiry := facts.client_certificate_expiry) is not None:
+        yield _expiry_finding(
+            "certificate", "the client certificate of the kubeconfig", expiry, facts.now, "issue a new kubeconfig"
+        )
+
+
+def _expiry_finding(check: str, what: str, expiry: datetime, now: datetime, remedy: str) -> Finding:
+    if expiry <= now:
+        return Finding("problem", check, f"{what} expired at {expiry:%Y-%m-%d %H:%M} UTC", remedy)
+    if expiry - now <= EXPIRY_WARNING:
+        return Finding("warning", check, f"{what} expires at {expiry:%Y-%m-%d %H:%M} UTC", remedy)
+    return Finding("ok", check, f"{what} is valid until {expiry:%Y-%m-%d}")
+
+
+def check_kinds(facts: Facts) -> Iterator[Finding]:
+    if facts.missing_kinds:
+        yield Finding(
+            "problem",
+            "kinds",
+            f"the API server does not serve {_some(facts.missing_kinds)}",
+            "install the chart trimtab-crds, or run `trimtab crds | kubectl apply --server-side -f -`",
+        )
+    else:
+        yield Finding("ok", "kinds", "the API server serves all kinds of Trimtab")
+
+
+def check_rights(facts: Facts) -> Iterator[Finding]:
+    if facts.denied:
+        rights = [f"{right.verb} {right.resource}{'.' if right.group else ''}{right.group}" for right in facts.denied]
+        yield Finding(
+            "warning",
+            "rights",
+            f"this user may not {_some(rights)}",
+            "run the controllers as a user with the role of the chart trimtab; for reading alone this is no problem",
+        )
+    else:
+        yield Finding("ok", "rights", "this user has all rights that the controllers need")
+
+
+def check_leader(facts: Facts) -> Iterator[Finding]:
+    spec = (facts.lease or {}).get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), _time(spec.get("renewTime"))
+    if not holder or renewed is None:
+        yield Finding(
+            "warning",
+            "leader",
+            "no process holds the Lease of the controllers",
+            "start `trimtab controllers --leader-elect`; without --leader-elect, or with `trimtab up`, this is no problem",
+        )
+        return
+    age = facts.now - renewed
+    if age > timedelta(seconds=float(spec.get("leaseDurationSeconds") or 15)) + CLOCK_TOLERANCE:
+        yield Finding(
+            "problem",
+            "leader",
+            f"{holder} leads but renewed the Lease last {age.total_seconds():.0f} s ago",
+            "look at the logs of the controllers; another replica takes over when one runs",
+        )
+    else:
+        yield Finding("ok", "leader", f"{holder} leads")
+
+
+def check_clusters(facts: Facts) -> Iterator[Finding]:
+    unready = 0
+    for cluster in facts.clusters:
+        ready = next((found for found in cluster.status.conditions if found.type == "Ready"), None)
+        if ready is None or ready.status != "True":
+            unready += 1
+            reason = f"{ready.reason}: {ready.message}" if ready else "it was never probed"
+            yield Finding(
+                "problem",
+                "cluster",
+                f"cluster {cluster.name} is not ready ({reason})",
+                f"check its API server {cluster.spec.api_endpoint or '(of its agent)'} and its credentials",
+            )
+    if not facts.clusters:
+        yield Finding("warning", "cluster", "no cluster is joined", "run `trimtab join NAME --kubeconfig FILE`")
+    elif not unready:
+        yield Finding("ok", "cluster", f"all {len(facts.clusters)} clusters are ready")
+
+
+def check_credentials(facts: Facts) -> Iterator[Finding]:
+    expiring = 0
+    for cluster in facts.clusters:
+        if cluster.spec.secret_ref is None:
+            continue
+        token = facts.cluster_tokens.get(cluster.name)
+        if token is None:
+            yield Finding(
+                "warning",
+                "credentials",
+                f"the Secret of cluster {cluster.name} is missing or cannot be read",
+                f"give this user the right to read it, or join {cluster.name} again",
+            )
+        elif (claims := read_claims(token)) is not None:
+            what = f"the token of cluster {cluster.name}"
+            finding = _expiry_finding("credentials", what, claims.expires, facts.now, f"join {cluster.name} again")
+            expiring += finding.level != "ok"
+            if finding.level != "ok":
+                yield finding
+    if facts.cluster_tokens and not expiring:
+        yield Finding("ok", "credentials", f"the tokens of {len(facts.cluster_tokens)} clusters are valid")
+
+
+def check_bindings(facts: Facts) -> Iterator[Finding]:
+    unscheduled = [
+        f"{binding.spec.resource.kind}/{binding.spec.resource.name} ({condition.message})"
+        for binding in facts.bindings
+        for condition in binding.status.conditions
+        if condition.type == "Scheduled" and condition.status == "False"
+    ]
+    if unscheduled:
+        yield Finding(
+            "problem",
+            "workload",
+            f"{len(unscheduled)} of {len(facts.bindings)} workloads have no placement: {_some(unscheduled, 3)}",
+            "`trimtab explain KIND/NAME` tells why each cluster was refused",
+        )
+    elif facts.bindings:
+        yield Finding("ok", "workload", f"all {len(facts.bindings)} workloads have a placement")
+
+
+def check_moves(facts: Facts) -> Iterator[Finding]:
+    stuck = [
+        f"{move.spec.object.name} from {move.spec.from_}"
+        for move in facts.moves
+        if not move.status.outcome and move.status.started and facts.now - move.status.started > STUCK_AFTER
+    ]
+    if stuck:
+        minutes = int(STUCK_AFTER.total_seconds() // 60)
+        yield Finding(
+            "problem",
+            "move",
+            f"{len(stuck)} moves are in progress for more than {minutes} minutes: {_some(stuck, 3)}",
+            "`trimtab explain KIND/NAME` tells what each waits for",
+        )
+    else:
+        going = sum(not move.status.outcome for move in facts.moves)
+        yield Finding("ok", "move", f"{going} moves are in progress, none of them for long")
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def _some(items: Iterable[str], most: int = 5) -> str:
+    named = list(items)
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more

@@ -1,0 +1,145 @@
+"""Plans: what a change would do to a fleet, computed by the controllers' own functions on a copy of its state.
+
+`make_plan(state, change)` is pure. It applies the change to the state (`apply_change`), asks for every binding what the
+controllers would decide (`cases_of`: the detector for templates and policies, the taint eviction for lost and tainted
+clusters, the scheduler for the rest), decides all of them together, so that they reserve capacity from each other as in
+one batch of the scheduler, and passes each decision through the disruption gate. Charged budgets are visible to the next
+decision, so the second workload of a budget sees what the first one used.
+
+A plan describes the end state and what may begin now. It does not follow time: how long budgets, windows and start-up
+times delay the rest is found out by a forecast, which runs the control plane on a virtual clock from the same state.
+
+A workload whose earlier move is still in progress is decided as if that move were finished: the scheduler waits for it
+and then decides from there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from trimtab import plugins
+from trimtab.api.kind import find_kind
+from trimtab.controllers import well_known
+from trimtab.controllers.feature_gates import feature_gates
+from trimtab.controllers.propagation.schedule_adjustment import adjust_to_intent
+from trimtab.controllers.propagation.schedule_intent import intent_of
+from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.decide.capacity import estimate_free_replicas
+from trimtab.decide.karmada import decide, decide_all
+from trimtab.dryrun.change import Change, apply_change, lost_clusters
+from trimtab.dryrun.fleet_state import FleetState, name_of
+from trimtab.dryrun.plan_cases import Case, Situation, cases_of, evacuation_delay, join_name
+from trimtab.dryrun.plan_costs import budget_costs, cluster_loads, verdict_of
+from trimtab.dryrun.plan_outcomes import Outcome, in_order, outcomes_of
+from trimtab.dryrun.plan_result import (
+    CREATE,
+    MOVE,
+    SCALE,
+    UNCHANGED,
+    BudgetCost,
+    Plan,
+    PlannedWorkload,
+    digest_of,
+)
+
+
+def make_plan(state: FleetState, change: Change) -> Plan:
+    """What this change would do. Pure: equal states and changes give equal plans."""
+    plugins.load()
+    after = apply_change(state, change)
+    view, view_before = after.view(), state.view()
+    fleet = view.fleet
+    lost = frozenset(lost_clusters(after, change))
+    situation = Situation(change, state, after, view, fleet, view_before, view_before.fleet, lost)
+    cases: list[Case] = []
+    rows: list[PlannedWorkload] = []
+    for found in cases_of(situation):
+        if isinstance(found, Case):
+            cases.append(found)
+        else:
+            rows.append(found)
+    decisions, _ = decide_all([case.intent.request for case in cases], fleet, view.profile)
+    decided = [
+        (case, adjust_to_intent(case.binding, decision, case.intent))
+        for case, decision in zip(cases, decisions, strict=True)
+    ]
+    outcomes = list(outcomes_of(decided, situation))
+    rows += [with_pending_mark(outcome, situation) for outcome in outcomes]
+    listed = sorted((row for row in rows if is_listed(row)), key=lambda row: row.workload)
+    existing = sum(row.action not in (CREATE, UNCHANGED) for row in listed)
+    moves = tuple(in_order([move for outcome in outcomes for move in outcome.moves]))
+    costs = budget_costs(situation, outcomes)
+    loads = cluster_loads(state, outcomes, situation.lost)
+    plan = Plan(
+        created=state.now,
+        profile=state.profile.name,
+        change=change,
+        objects=tuple(described_objects(situation)),
+        workloads=tuple(listed),
+        unchanged=len(state.bindings) - existing,
+        moves=moves,
+        budgets=costs,
+        load=loads,
+        warnings=(*warnings_of(outcomes, situation), *budget_warnings(costs)),
+        evacuation_starts_after=evacuation_delay(view) if situation.lost else None,
+    )
+    plan = plan.but(verdict=verdict_of(plan))
+    return plan.but(hash=digest_of(plan))
+
+
+def is_listed(row: PlannedWorkload) -> bool:
+    """Whether the plan lists the workload: it changes, is refused, or was selected for a rebalance."""
+    return row.action != UNCHANGED or row.cause == "Rebalance"
+
+
+def with_pending_mark(outcome: Outcome, situation: Situation) -> PlannedWorkload:
+    """The row, marked when the control plane is about to do the same without the change: a drain in progress."""
+    row, case, state = outcome.row, outcome.case, situation.before
+    if row.action not in (MOVE, SCALE) or case.evicted or case.is_new:
+        return row
+    view = situation.view_before
+    seen = well_known.binding_at(view, case.binding.namespace, case.binding.name)
+    intent = intent_of(seen, situation.fleet_before, feature_gates(view), view) if seen is not None else None
+    if seen is None or intent is None or not is_scheduled_here(seen):
+        return row
+    decision = adjust_to_intent(seen, decide(intent.request, situation.fleet_before, state.profile), intent)
+    return row.but(is_pending=decision.ok and decision.clusters == outcome.decision.clusters)
+
+
+def described_objects(situation: Situation) -> Iterator[str]:
+    """What applying does to each object: it is created, configured, or stays as it is."""
+    before, after = situation.before, situation.after
+    for raw in situation.change.objects:
+        kind, (namespace, name) = find_kind(raw["apiVersion"], raw["kind"]), name_of(raw)
+        gvk = (raw["apiVersion"], raw["kind"])
+        seen: object = before.templates.get(gvk, {}).get((namespace, name))
+        new: object = after.templates.get(gvk, {}).get((namespace, name))
+        if seen is None and kind is not None:
+            seen, new = before.get(kind.type, namespace, name), after.get(kind.type, namespace, name)
+        word = "created" if seen is None else "unchanged" if seen == new else "configured"
+        yield f"{join_name(raw['kind'], namespace, name)} {word}"
+
+
+def warnings_of(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[str]:
+    """What is not refused and still worth knowing: shares without room, and budgets that a failure breaks."""
+    for outcome in outcomes:
+        decision, row = outcome.decision, outcome.row
+        if row.action not in (CREATE, MOVE, SCALE) or not decision.ok or not decision.request.is_workload:
+            continue
+        room = estimate_free_replicas(
+            decision.request, situation.fleet, from_nodes=situation.after.profile.capacity_from_nodes
+        )
+        for name, n in decision.clusters:
+            gain, fits = n - outcome.case.before.get(name, 0), int(room[situation.fleet.index[name]])
+            if gain > fits:
+                yield (
+                    f"{row.workload}: {name} gets {gain} more replicas and has room for {fits}; "
+                    "the policy divides by weights regardless of capacity"
+                )
+
+
+def budget_warnings(costs: Sequence[BudgetCost]) -> Iterator[str]:
+    for cost in costs:
+        if cost.missing:
+            yield (
+                f"budget {cost.budget}: the failure takes {cost.lost} ready replicas, "
+                f"{cost.missing} more than the budget can spare"
+            )

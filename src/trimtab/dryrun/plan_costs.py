@@ -1,0 +1,177 @@
+"""The costs of a plan: what it asks of budgets, how the load of clusters changes, and the verdict."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.controllers.movement import binding_moves
+from trimtab.decide.gate import Availability, budget_state
+from trimtab.decide.node_capacity import amount_of
+from trimtab.dryrun.fleet_state import FleetState
+from trimtab.dryrun.plan_cases import Situation
+from trimtab.dryrun.plan_outcomes import Outcome
+from trimtab.dryrun.plan_result import (
+    CHANGES,
+    NEVER,
+    NO_CHANGE,
+    REFUSED,
+    UNCHANGED,
+    VIOLATIONS,
+    BudgetCost,
+    ClusterLoad,
+    Plan,
+    Verdict,
+)
+from trimtab.dryrun.static_view import StaticView
+
+RESOURCES = ("cpu", "memory", "pods")
+WORSE_BY = 0.5
+"""Percentage points by which the spread of load must grow before a rebalance counts as worse."""
+
+
+def budget_costs(situation: Situation, outcomes: Sequence[Outcome]) -> tuple[BudgetCost, ...]:
+    """The cost for every budget that the plan charges, or that a failure takes replicas from."""
+    asked: dict[object, list[Outcome]] = {}
+    for outcome in outcomes:
+        for budget in outcome.budgets:
+            asked.setdefault(key_of(budget), []).append(outcome)
+    costs = []
+    for budget in situation.after.all(DisruptionBudget):
+        moved = asked.get(key_of(budget), [])
+        cost = _cost_of(budget, moved, situation.view_before)
+        if situation.lost and binding_moves.is_workload_budget(budget):
+            cost = _with_losses(cost, budget, situation.view_before, situation.lost)
+        if moved or cost.lost:
+            costs.append(cost)
+    return tuple(costs)
+
+
+def _cost_of(budget: DisruptionBudget, outcomes: Sequence[Outcome], view: StaticView) -> BudgetCost:
+    available = binding_moves.availability_of(budget, view)
+    state = budget_state(binding_moves.without_finished_moves(budget, view), available, view.now)
+    charged = {
+        entry.object
+        for outcome in outcomes
+        for found in outcome.charged
+        if key_of(found) == key_of(budget)
+        for entry in found.status.in_flight
+    }
+    moves = [move for outcome in outcomes for move in outcome.moves]
+    return BudgetCost(
+        budget=f"{budget.namespace}/{budget.name}",
+        moves=len(moves),
+        started=sum(binding_moves.object_of(o.case.binding) in charged for o in outcomes for _ in o.moves),
+        replicas=sum(move.replicas for move in moves),
+        allowed_now=state.disruptions_allowed(available.desired),
+        next_at=state.next_at,
+    )
+
+
+def _with_losses(cost: BudgetCost, budget: DisruptionBudget, view: StaticView, lost: frozenset[str]) -> BudgetCost:
+    """The cost with the replicas that failing clusters take away, and how many are then missing to the minimum."""
+    covered = binding_moves.covered_bindings(budget, view)
+    gone = sum(binding_moves.ready_replicas_in(binding, name, view) for binding in covered for name in lost)
+    now = binding_moves.availability_of(budget, view, covered)
+    state = budget_state(budget, Availability(now.desired, max(0, now.available - gone)), view.now)
+    return cost.but(lost=gone, missing=state.missing)
+
+
+def cluster_loads(state: FleetState, outcomes: Sequence[Outcome], lost: frozenset[str]) -> tuple[ClusterLoad, ...]:
+    """Requested resources per cluster, before and after all moves are done."""
+    gains: dict[str, dict[str, int]] = {}
+    replicas = _replicas_by_cluster(state)
+    gained_replicas: dict[str, int] = {}
+    for outcome in outcomes:
+        if outcome.row.action == REFUSED or outcome.row.start == NEVER or not outcome.decision.ok:
+            continue
+        before, after = outcome.case.before, dict(outcome.decision.clusters)
+        needs = dict(outcome.decision.request.resource_request or ())
+        for name in before.keys() | after.keys():
+            gain = after.get(name, 0) - before.get(name, 0)
+            gained_replicas[name] = gained_replicas.get(name, 0) + gain
+            amounts = gains.setdefault(name, {})
+            for resource, amount in (*needs.items(), ("pods", 1)):
+                amounts[resource] = amounts.get(resource, 0) + gain * amount
+    return tuple(
+        _load_of(cluster, gains.get(cluster.name, {}), lost).but(
+            replicas_before=replicas.get(cluster.name, 0),
+            replicas_after=0
+            if cluster.name in lost
+            else replicas.get(cluster.name, 0) + gained_replicas.get(cluster.name, 0),
+        )
+        for cluster in state.all(Cluster)
+    )
+
+
+def _replicas_by_cluster(state: FleetState) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for binding in state.bindings:
+        for target in binding.spec.clusters:
+            found[target.name] = found.get(target.name, 0) + target.replicas
+    return found
+
+
+def _load_of(cluster: Cluster, gains: dict[str, int], lost: frozenset[str]) -> ClusterLoad:
+    load = ClusterLoad(cluster=cluster.name, region=cluster.spec.region, is_lost=cluster.name in lost)
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return load
+    parts: dict[str, float] = {}
+    for resource in RESOURCES:
+        total = amount_of(resource, summary.allocatable.get(resource, "0"))
+        if not total:
+            continue
+        used = sum(amount_of(resource, part.get(resource, "0")) for part in (summary.allocated, summary.allocating))
+        parts[f"{resource}_before"] = round(used / total, 4)
+        if cluster.name not in lost:
+            parts[f"{resource}_after"] = round(max(0, used + gains.get(resource, 0)) / total, 4)
+    return load.but(**parts)
+
+
+def spread_of(loads: Sequence[ClusterLoad], *, after: bool) -> float | None:
+    """The standard deviation of requested CPU over the clusters, in percentage points."""
+    values = [load.cpu_after if after else load.cpu_before for load in loads if not load.is_lost]
+    known = [100 * value for value in values if value is not None]
+    return round(statistics.pstdev(known), 1) if len(known) > 1 else None
+
+
+def verdict_of(plan: Plan) -> Verdict:
+    """Nothing, changes, or violations; and for a rebalance whether the load is spread worse than before."""
+    violations = [row for row in plan.workloads if row.refusal is not None and row.refusal.is_violation]
+    before, after = spread_of(plan.load, after=False), spread_of(plan.load, after=True)
+    only_rebalance = plan.change.rebalance is not None and not plan.change.is_loss and not plan.change.drain
+    worse = only_rebalance and before is not None and after is not None and after > before + WORSE_BY
+    moved = any(row.action != UNCHANGED for row in plan.workloads)
+    written = any(not text.endswith(" unchanged") for text in plan.objects)
+    outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
+    sentences = [*_sentences(plan, len(violations))]
+    if worse:
+        sentences.append(f"The load is spread worse than now: {before} to {after} percentage points of CPU.")
+    return Verdict(
+        outcome=outcome,
+        message=" ".join(sentences) or ("No workload changes." if written else "Nothing would change."),
+        is_worse=worse,
+        spread_before=before,
+        spread_after=after,
+    )
+
+
+def _sentences(plan: Plan, violations: int) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for row in plan.workloads:
+        counts[row.action] = counts.get(row.action, 0) + 1
+    verbs = {"Create": "created", "Move": "moved", "Scale": "scaled", "Release": "released from their policies"}
+    parts = [f"{counts[action]} {verb}" for action, verb in verbs.items() if counts.get(action)]
+    if parts:
+        total = sum(counts.get(action, 0) for action in verbs)
+        yield f"Workloads: {', '.join(parts)}." if total != 1 else f"One workload is {parts[0].partition(' ')[2]}."
+    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in plan.workloads)
+    if delayed:
+        yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."
+    if violations:
+        yield f"{violations} {'is' if violations == 1 else 'are'} refused."
+    down = sum(row.lost_replicas for row in plan.workloads if row.action == REFUSED)
+    if down:
+        yield f"{down} {'replica stays' if down == 1 else 'replicas stay'} down."

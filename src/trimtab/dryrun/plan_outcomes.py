@@ -1,0 +1,193 @@
+"""What happens to each decided workload: its row in the plan, its moves, and the budgets that they are charged to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.work import TargetCluster
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import AT_ONCE, VOLUNTARY_CAUSES, GateResult, apply_gate, mode_of, options_for
+from trimtab.controllers.movement.move_reasons import mode_of_eviction, reason_of_taints
+from trimtab.controllers.movement.taint_eviction import (
+    eviction_rate,
+    no_execute_taints,
+)
+from trimtab.controllers.propagation.schedule import (
+    CAUSES_THAT_KEEP_PLACEMENT,
+)
+from trimtab.decide.gate import transfers_between
+from trimtab.decide.karmada import BindingDecision
+from trimtab.dryrun.plan_cases import Case, Situation, evacuation_delay
+from trimtab.dryrun.plan_result import (
+    CREATE,
+    LATER,
+    MOVE,
+    NEVER,
+    NOW,
+    REFUSED,
+    SCALE,
+    STEPS,
+    UNCHANGED,
+    PlannedMove,
+    PlannedRefusal,
+    PlannedWorkload,
+)
+
+LASTING_REFUSALS = ("NotEnoughAvailable", "LastCopy", "ApprovalRequired")
+"""Refusals of the gate that waiting alone does not remove."""
+
+
+class Outcome(NamedTuple):
+    """One decided workload: its row, its moves, and what costs are computed from."""
+
+    case: Case
+    decision: BindingDecision
+    row: PlannedWorkload
+    moves: tuple[PlannedMove, ...] = ()
+    charged: tuple[DisruptionBudget, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
+
+
+def outcomes_of(decided: Sequence[tuple[Case, BindingDecision]], situation: Situation) -> Iterator[Outcome]:
+    """Pass the decisions through the gate in the order of the scheduler: by priority, then by name."""
+    view = situation.view
+    evictions = 0
+    rate = eviction_rate(view)
+    for case, decision in sorted(decided, key=lambda entry: -entry[1].request.priority):
+        if case.evicted:
+            outcome = outcome_of_eviction(case, decision, situation, evictions / rate if rate > 0 else 0.0)
+            evictions += len(case.evicted)
+        else:
+            outcome = outcome_of_decision(case, decision, situation._replace(view=view))
+        if outcome.charged:
+            view = view.with_replaced(outcome.charged)
+        yield outcome
+
+
+def outcome_of_eviction(case: Case, decision: BindingDecision, situation: Situation, delay: float) -> Outcome:
+    """Failover is involuntary: it needs no consent of a budget, only its turn in the eviction rate."""
+    if not decision.ok:
+        return Outcome(case, decision, failed_row(case, decision, situation))
+    seconds = case.evict_after + delay
+    if any(name in situation.lost for name in case.evicted):
+        seconds += evacuation_delay(situation.view) or 0.0
+    starts_at = situation.view.now + timedelta(seconds=seconds)
+    task = next((t for t in case.binding.spec.graceful_eviction_tasks if t.from_cluster in case.evicted), None)
+    mode = mode_of_eviction(task) if task is not None else AT_ONCE
+    lost = sum(case.before.get(name, 0) or 1 for name in case.evicted if name in situation.lost)
+    row = PlannedWorkload(
+        workload=case.name,
+        action=MOVE,
+        cause="ClusterFailover",
+        before=binding_moves.targets_of(case.before),
+        after=decision.targets,
+        start=LATER if seconds else NOW,
+        starts_at=starts_at,
+        mode=mode,
+        note=case.note,
+        lost_replicas=lost,
+    )
+    return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)))
+
+
+def failed_row(case: Case, decision: BindingDecision, situation: Situation) -> PlannedWorkload:
+    before = binding_moves.targets_of(case.before)
+    message = decision.condition[2]
+    if case.intent.cause in CAUSES_THAT_KEEP_PLACEMENT:
+        message = f"cannot continue {case.intent.cause}: {message}"
+    return PlannedWorkload(
+        workload=case.name,
+        action=REFUSED,
+        cause=case.intent.cause,
+        before=before,
+        after=() if decision.should_clear else before,
+        start=NEVER,
+        note=message,
+        refusal=PlannedRefusal(code="NoFeasibleCluster", message=message, is_violation=True),
+        lost_replicas=sum(n or 1 for name, n in case.before.items() if name in situation.lost),
+    )
+
+
+def outcome_of_decision(case: Case, decision: BindingDecision, situation: Situation) -> Outcome:
+    if not decision.ok:
+        return Outcome(case, decision, failed_row(case, decision, situation))
+    view, after = situation.view, dict(decision.clusters)
+    action = action_of(case, after)
+    row = PlannedWorkload(
+        workload=case.name,
+        action=action,
+        cause=case.intent.cause if action != CREATE else "",
+        before=binding_moves.targets_of(case.before),
+        after=decision.targets,
+        note=case.note or ("the decision would be the same" if action == UNCHANGED else ""),
+    )
+    planned = transfers_between(case.before, after)
+    if not planned or not view.profile.replacement_first:
+        return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)))
+    cause = case.intent.cause
+    options = options_for(case.binding, view)
+    begun = apply_gate(case.binding, decision, cause, options, view, set())
+    budgets = tuple(binding_moves.budgets_of(case.binding, view, cause)) if cause in VOLUNTARY_CAUSES else ()
+    if not isinstance(begun, GateResult):
+        return Outcome(case, decision, row, budgets=budgets)
+    mode = mode_of(case.binding, planned, cause, options, view, budgeted=bool(budgets))
+    row = with_gate_result(row.but(mode=mode), case, begun)
+    return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)), begun.charged_budgets, budgets)
+
+
+def action_of(case: Case, after: Mapping[str, int]) -> str:
+    if case.is_new or not case.before:
+        return CREATE
+    if dict(case.before) == after:
+        return UNCHANGED
+    return SCALE if sum(case.before.values()) != sum(after.values()) and case.intent.cause == "Scale" else MOVE
+
+
+def with_gate_result(row: PlannedWorkload, case: Case, begun: GateResult) -> PlannedWorkload:
+    """The row with when it starts: at once, in steps, at a time, or not before something else changes."""
+    refusal = begun.refusal
+    if refusal is None:
+        return row
+    started = begun.clusters != case.binding.spec.clusters or bool(begun.holds)
+    lasting = not started and refusal.until is None and refusal.code in LASTING_REFUSALS
+    return row.but(
+        start=STEPS if started else NEVER if lasting else LATER,
+        starts_at=None if started else refusal.until,
+        refusal=PlannedRefusal(code=refusal.code, message=refusal.message, until=refusal.until, is_violation=lasting),
+    )
+
+
+def moves_of(
+    case: Case, decision: BindingDecision, row: PlannedWorkload, situation: Situation
+) -> Iterator[PlannedMove]:
+    for transfer in transfers_between(case.before, dict(decision.clusters)):
+        cluster = situation.view.get(Cluster, "", transfer.source)
+        message = row.refusal.message if row.refusal is not None else ""
+        if transfer.source in case.evicted and cluster is not None:
+            message = reason_of_taints(cluster, no_execute_taints(cluster)).message
+        yield PlannedMove(
+            workload=case.name,
+            cause=row.cause,
+            source=transfer.source,
+            to=tuple(TargetCluster(name=name, replicas=n) for name, n in transfer.to),
+            replicas=transfer.replicas,
+            mode=row.mode or AT_ONCE,
+            start=row.start,
+            starts_at=row.starts_at,
+            message=message,
+        )
+
+
+START_ORDER = (NOW, STEPS, LATER, NEVER)
+
+
+def in_order(moves: Sequence[PlannedMove]) -> list[PlannedMove]:
+    """The moves in the order in which they begin, as far as it is known."""
+
+    def rank(move: PlannedMove) -> tuple[int, float, str, str]:
+        at = move.starts_at.timestamp() if move.starts_at is not None else 0.0
+        return START_ORDER.index(move.start), at, move.workload, move.source
+
+    return sorted(moves, key=rank)

@@ -1,0 +1,42 @@
+"""`trimtab apply-plan`: which files it refuses; `test_move_commands` carries plans out."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from trimtab.cli.commands.apply_plan import read_plan
+from trimtab.dryrun.change import Change
+from trimtab.dryrun.plan_result import Plan, digest_of
+from trimtab.errors import InputError
+
+
+def write(path: Path, plan: Plan) -> Path:
+    path.write_bytes(msgspec.json.encode(plan.but(hash=digest_of(plan))))
+    return path
+
+
+def test_a_written_plan_is_read_again(tmp_path: Path) -> None:
+    plan = Plan(change=Change(drain=("a",)))
+    assert read_plan(write(tmp_path / "p", plan)).change == plan.change
+
+
+def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("kind: Deployment")
+    with pytest.raises(InputError, match="is not a plan"):
+        read_plan(file)
+    with pytest.raises(InputError, match="has the format 'trimtab-plan/9'"):
+        read_plan(write(file, Plan(format="trimtab-plan/9")))
+
+
+def test_a_plan_about_a_failure_cannot_be_carried_out(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be carried out"):
+        read_plan(write(tmp_path / "p", Plan(change=Change(lose_clusters=("a",)))))
+
+
+def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "p", Plan(change=Change(drain=("a",))))
+    file.write_bytes(file.read_bytes().replace(b'["a"]', b'["b"]'))
+    with pytest.raises(InputError, match="was edited"):
+        read_plan(file)

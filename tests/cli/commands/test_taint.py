@@ -1,0 +1,12 @@
+"""`trimtab taint`: which arguments it refuses; `test_cluster_taints` tests what it writes."""
+
+from click.testing import CliRunner
+
+from trimtab.cli.commands.taint import command
+
+
+def test_other_kinds_and_malformed_taints_are_refused() -> None:
+    node = CliRunner().invoke(command, ["node/a", "k:NoExecute"])
+    assert "'node/a' is not a cluster; use cluster/NAME" in str(node.exception)
+    wrong = CliRunner().invoke(command, ["cluster/a", "k"])
+    assert "is not a taint" in str(wrong.exception)

@@ -1,0 +1,107 @@
+"""Every check of the installation finds its problem, and is quiet without it."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.work import ResourceBinding
+from trimtab.cli.support.diagnosis import Facts, Finding, Right, diagnose
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+VERSION = {"gitVersion": "v1.32.0", "minor": "32"}
+LEASE = {"spec": {"holderIdentity": "a", "renewTime": NOW.isoformat(), "leaseDurationSeconds": 15}}
+
+
+def token(expiry: datetime) -> str:
+    claims = {"sub": "system:serviceaccount:ns:name", "iat": 0, "exp": expiry.timestamp()}
+    return f"head.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.signature"
+
+
+def cluster(ready: str) -> Cluster:
+    raw = {
+        "metadata": {"name": "member1"},
+        "spec": {"syncMode": "Push", "secretRef": {"namespace": "karmada-cluster", "name": "member1"}},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "Probed", "message": "answer"}]},
+    }
+    return decode(Cluster, raw)
+
+
+def decode(type_: Any, raw: dict[str, Any]) -> Any:
+    kind = kind_of(type_)
+    return kind.decode({"apiVersion": kind.api_version, "kind": kind.name, **raw})
+
+
+def binding(scheduled: str) -> ResourceBinding:
+    condition = {"type": "Scheduled", "status": scheduled, "reason": "x", "message": "no cluster fits"}
+    raw = {
+        "metadata": {"name": "web-deployment", "namespace": "default"},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        "status": {"conditions": [condition]},
+    }
+    return decode(ResourceBinding, raw)
+
+
+def move(started: datetime) -> Move:
+    spec = {"object": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "from": "member1", "replicas": 1}
+    raw = {"metadata": {"name": "m", "namespace": "default"}, "spec": {"cause": "Rebalance", **spec}}
+    return decode(Move, {**raw, "status": {"started": started.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}})
+
+
+HEALTHY = Facts(
+    now=NOW,
+    version=VERSION,
+    server_time=NOW - timedelta(seconds=1),
+    lease=LEASE,
+    clusters=(cluster("True"),),
+    bindings=(binding("True"),),
+    moves=(move(NOW - timedelta(minutes=1)),),
+    cluster_tokens={"member1": token(NOW + timedelta(days=300))},
+    client_certificate_expiry=NOW + timedelta(days=300),
+)
+
+
+def unhealthy(facts: Facts) -> list[Finding]:
+    return [finding for finding in diagnose(facts) if finding.level != "ok"]
+
+
+def test_healthy_installation_has_no_problem_and_every_check_reports() -> None:
+    findings = diagnose(HEALTHY)
+    assert unhealthy(HEALTHY) == []
+    assert len({finding.check for finding in findings}) == 10
+
+
+PROBLEMS = {
+    "version": HEALTHY._replace(version={"gitVersion": "v1.27.3", "minor": "27+"}),
+    "clock": HEALTHY._replace(server_time=NOW - timedelta(seconds=30)),
+    "certificate": HEALTHY._replace(client_certificate_expiry=NOW + timedelta(days=2)),
+    "kinds": HEALTHY._replace(missing_kinds=("works.work.karmada.io",)),
+    "rights": HEALTHY._replace(denied=(Right("create", "work.karmada.io", "works"),)),
+    "leader": HEALTHY._replace(lease={"spec": {**LEASE["spec"], "renewTime": "2025-12-31T23:00:00Z"}}),
+    "cluster": HEALTHY._replace(clusters=(cluster("False"),)),
+    "credentials": HEALTHY._replace(cluster_tokens={"member1": token(NOW - timedelta(days=1))}),
+    "workload": HEALTHY._replace(bindings=(binding("False"),)),
+    "move": HEALTHY._replace(moves=(move(NOW - timedelta(hours=2)),)),
+}
+
+
+@pytest.mark.parametrize("check", PROBLEMS)
+def test_each_problem_is_found_once_with_a_remedy(check: str) -> None:
+    (finding,) = unhealthy(PROBLEMS[check])
+    assert finding.check == check
+    assert finding.remedy
+
+
+def test_missing_leader_and_empty_fleet_are_warnings() -> None:
+    found = unhealthy(HEALTHY._replace(lease=None, clusters=(), cluster_tokens={}))
+    assert [(finding.check, finding.level) for finding in found] == [("leader", "warning"), ("cluster", "warning")]
+
+
+def test_unreadable_secret_is_named() -> None:
+    (finding,) = unhealthy(HEALTHY._replace(cluster_tokens={}))
+    assert "the Secret of cluster member1 is missing" in finding.message

@@ -1,0 +1,160 @@
+"""A plan tells the truth: in random fleets, the moves that happen after a change are those of its plan."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
+
+from properties.hypothesis_settings import example_settings
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.cli.commands.drain_cluster import start_drain
+from trimtab.cli.support.cluster_taints import update_taints
+from trimtab.client.lookups import workload_reference
+from trimtab.clock import LoopClock
+from trimtab.dryrun.change import Change, TaintChange
+from trimtab.dryrun.fleet_state import fetch_fleet_state
+from trimtab.dryrun.plan import make_plan
+from trimtab.dryrun.plan_result import NEVER, REFUSED, Plan
+
+CLUSTERS = ("m1", "m2", "m3")
+BUDGETS: tuple[dict[str, Any] | None, ...] = (
+    None,
+    {"maxUnavailable": 1},
+    {"rate": {"disruptions": 1, "period": "1m"}},
+    {"maxConcurrent": 1},
+    {"windows": [{"schedule": "*/10 * * * *", "duration": "3m"}]},
+)
+CHANGES = ("drain", "rebalance", "taint", "lose")
+
+
+class FleetCase(NamedTuple):
+    """One random fleet and what happens to it."""
+
+    replicas: tuple[int, ...]
+    strategy: str
+    clusters: tuple[str, ...]
+    cordoned: str
+    """A cluster that was closed while the workloads were placed, so that a rebalance moves something."""
+    budget: dict[str, Any] | None
+    change: str
+    target: str
+    restart: bool
+    """Whether the control plane restarts while the moves are in progress."""
+
+
+def placement_of(case: FleetCase) -> dict[str, Any]:
+    if case.strategy == "Aggregated":
+        return aggregated(*case.clusters)
+    if case.strategy == "Dynamic":
+        return dynamic(*case.clusters)
+    if case.strategy == "Duplicated":
+        return {"clusterAffinity": {"clusterNames": list(case.clusters)}}
+    return divided(*((name, weight) for weight, name in enumerate(case.clusters, 1)))
+
+
+@st.composite
+def fleet_cases(draw: st.DrawFn) -> FleetCase:
+    clusters = draw(st.lists(st.sampled_from(CLUSTERS), min_size=2, max_size=3, unique=True).map(sorted))
+    return FleetCase(
+        tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=2))),
+        draw(st.sampled_from(("Weighted", "Dynamic", "Aggregated", "Duplicated"))),
+        tuple(clusters),
+        draw(st.sampled_from(("", clusters[-1]))),
+        draw(st.sampled_from(BUDGETS)),
+        draw(st.sampled_from(CHANGES)),
+        draw(st.sampled_from(clusters)),
+        draw(st.booleans()),
+    )
+
+
+async def place(scene: MoveScenario, case: FleetCase) -> list[str]:
+    names = [f"app{number}" for number in range(len(case.replicas))]
+    if case.cordoned:
+        await scene.set_taints(case.cordoned, "closed:NoSchedule")
+    for name, replicas in zip(names, case.replicas, strict=True):
+        await scene.create_deployment(name, replicas=replicas)
+    await scene.create_policy(placement_of(case))
+    await asyncio.sleep(30)
+    if case.cordoned:
+        await scene.set_taints(case.cordoned)
+    if case.budget is not None:
+        await scene.create_budget(**case.budget)
+    await asyncio.sleep(20)
+    return names
+
+
+async def change_of(scene: MoveScenario, case: FleetCase, names: list[str]) -> Change:
+    if case.change == "drain":
+        return Change(drain=(case.target,))
+    if case.change == "taint":
+        return Change(taints=(TaintChange(cluster=case.target, key="broken", effect="NoExecute"),))
+    if case.change == "lose":
+        return Change(lose_clusters=(case.target,))
+    refs = [await workload_reference(scene.client, f"deploy/{name}", "default") for name in names]
+    return Change(rebalance={"workloads": refs})
+
+
+async def carry_out(scene: MoveScenario, case: FleetCase, change: Change, names: list[str]) -> None:
+    if case.change == "drain":
+        await start_drain(scene.client, case.target)
+    elif case.change == "taint":
+        await update_taints(scene.client, change.taints[0])
+    elif case.change == "lose":
+        scene.world[case.target].partition()
+    else:
+        await scene.create_rebalancer(*names)
+
+
+async def settle(scene: MoveScenario) -> None:
+    """Wait longer than every window and rate of the budgets, and than the delay before a lost cluster is evacuated."""
+    await asyncio.sleep(15 * 60)
+
+
+def totals(placements: dict[str, dict[str, int]]) -> dict[str, int]:
+    return {name: sum(shares.values()) for name, shares in placements.items()}
+
+
+def clusters_left(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> dict[str, set[str]]:
+    return {name: shares.keys() - after[name].keys() for name, shares in before.items()}
+
+
+def expected_placements(plan: Plan, before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    after = dict(before)
+    for row in plan.workloads:
+        if row.action != REFUSED and row.start != NEVER:
+            after[row.workload.rpartition("/")[2]] = {target.name: target.replicas for target in row.after}
+    return after
+
+
+@settings(example_settings(6), suppress_health_check=list(HealthCheck))
+@given(fleet_cases())
+@example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", True))
+@example(FleetCase((3, 2), "Dynamic", ("m1", "m2", "m3"), "", BUDGETS[4], "drain", "m1", False))
+@example(FleetCase((4, 4), "Weighted", ("m1", "m2", "m3"), "", None, "lose", "m2", True))
+def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
+    async def act(scene: MoveScenario) -> None:
+        names = await place(scene, case)
+        before = {name: await scene.placement_of(name) for name in names}
+        change = await change_of(scene, case, names)
+        plan = make_plan(await fetch_fleet_state(scene.client, LoopClock().now()), change)
+        await carry_out(scene, case, change, names)
+        if case.restart:
+            await asyncio.sleep(3)
+            await scene.fleet.stop_plane()
+            await asyncio.sleep(20)
+            await scene.fleet.start_plane()
+        await settle(scene)
+        happened = {name: await scene.placement_of(name) for name in names}
+        expected = expected_placements(plan, before)
+        if case.strategy == "Dynamic":
+            # Shares follow the free capacity at the moment of each decision: only who leaves and how many stay is certain.
+            assert totals(happened) == totals(expected), plan
+            assert clusters_left(before, happened) == clusters_left(before, expected), plan
+        else:
+            assert happened == expected, plan
+        if case.change == "rebalance":
+            assert (await scene.get(WorkloadRebalancer, "again")).status.finish_time is not None
+
+    run_scenario(act, members=len(CLUSTERS))
