@@ -46,8 +46,8 @@ from trimtab.interpret.names import work_name  # noqa: E402
 from trimtab.server.admission.peer_webhooks import PeerWebhooks  # noqa: E402
 from trimtab.server.apiserver import ApiServer, ApiServerSettings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride  # noqa: E402
 from trimtab.simulate.fleet import flows_fleet  # noqa: E402
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride  # noqa: E402
 from trimtab.store.store import Store  # noqa: E402
 
 FLOWS = HERE / "flows_data"

@@ -1,5 +1,7 @@
 from typing import NamedTuple
 
+import numpy as np
+
 from trimtab.decide import framework
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import (
@@ -12,6 +14,7 @@ from trimtab.decide.framework import (
     Scorer,
     feasible_mask,
     first_rejections,
+    scores_of_target,
     weighted_total,
 )
 
@@ -88,7 +91,11 @@ def test_requests_that_agree_in_the_part_a_plugin_reads_share_its_results() -> N
 
 
 def test_scores_are_summed_by_weight() -> None:
-    assert weighted_total([(SIZE, 10)], SimpleRequest(), FLEET).tolist() == [10, 20, 30]
+    assert weighted_total([(SIZE, 10)], SimpleRequest(), FLEET, np.ones(len(FLEET), dtype=bool)).tolist() == [
+        10,
+        20,
+        30,
+    ]
 
 
 def test_hashable_keys_are_equal_for_equal_values_with_dicts() -> None:
@@ -105,3 +112,27 @@ def test_cached_filters_return_the_same_result_as_single_filters() -> None:
                 sifted = sieve.feasible(request, FLEET, spared)
                 assert sifted.mask.tolist() == expected.tolist()
                 assert [expected[column] for column in sifted.columns] == [True] * int(expected.sum())
+
+
+def test_message_of_a_reason_is_built_when_it_is_read() -> None:
+    built = []
+
+    def message() -> str:
+        built.append("once")
+        return "too big"
+
+    reason = Reason("TooBig", message)
+    assert (reason.code, built) == ("TooBig", [])
+    assert reason == Reason("TooBig", "too big")
+
+
+def test_skipped_score_contributes_nothing_and_normalization_sees_only_feasible_targets() -> None:
+    def rule(request: SimpleRequest, fleet: Fleet[Thing]) -> Scorer[Thing]:
+        return lambda thing: thing.size
+
+    feasible = np.array([True, True, False])
+    halved: ScorePlugin[SimpleRequest, Thing] = ScorePlugin("Half", rule, normalize=lambda raw: 100 * raw // raw.max())
+    skipped: ScorePlugin[SimpleRequest, Thing] = ScorePlugin("Skipped", rule, skips=lambda _: True)
+    total = weighted_total([(halved, 1), (skipped, 5)], SimpleRequest(), FLEET, feasible)
+    assert total[feasible].tolist() == [50, 100]
+    assert scores_of_target([halved, skipped], SimpleRequest(), FLEET, feasible, 0) == {"Half": 50, "Skipped": 0}

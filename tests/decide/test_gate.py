@@ -153,6 +153,7 @@ def test_a_charge_is_recorded_and_expired_charges_are_dropped() -> None:
     limited = budget(disruptions_ago(2 * HOUR), rate=DisruptionRate(disruptions=1, period="1h"))
     charged = charge_budget(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
     assert [entry.at for entry in charged.status.rate.recent] == [NOON]
+    assert [entry.from_ for entry in charged.status.in_flight] == ["a"]
     assert budget_state(charged, Availability(), NOON).rate == 0
 
 
@@ -193,3 +194,45 @@ def test_time_in_a_refusal_is_the_time_until_which_it_holds() -> None:
     assert closed is not None
     assert time_in_refusal(f"1 cannot leave now: web: Drain: {closed.message}; and 3 more") == NOON
     assert time_in_refusal("no window is open") is None
+
+
+def test_only_the_first_of_several_indivisible_shares_may_exceed_the_surge() -> None:
+    wanted = [Transfer("a", 5, (("c", 5),)), Transfer("b", 5, (("d", 5),))]
+    admitted = admit(wanted, [], NOON, replacement_first=True, surge=2, divisible=False)
+    assert admitted.transfers == (wanted[0],)
+    assert admitted.refusal is not None
+    assert admitted.refusal.code == "WaitingForEarlierMoves"
+
+
+def test_indivisible_shares_that_fit_the_surge_together_move_together() -> None:
+    wanted = [Transfer("a", 2, (("c", 2),)), Transfer("b", 2, (("d", 2),))]
+    assert admit(wanted, [], NOON, replacement_first=True, surge=4, divisible=False).transfers == tuple(wanted)
+    assert admit(wanted, [], NOON, replacement_first=True, surge=3, divisible=False).transfers == (wanted[0],)
+
+
+def test_a_move_that_takes_replicas_at_once_needs_one_to_spare() -> None:
+    state = budget_state(budget(min_available=4), Availability(4, 4), NOON)
+    admitted = admit([Transfer("a", 1, (("b", 1),))], [state], NOON, replacement_first=False)
+    assert (admitted.transfers, admitted.refusal and admitted.refusal.code) == ((), "NotEnoughAvailable")
+
+
+def test_no_more_moves_begin_than_the_strictest_budget_allows() -> None:
+    wanted = [Transfer(name, 1, (("z", 1),)) for name in "abc"]
+    states = [
+        budget_state(budget(max_concurrent=2), Availability(9, 9), NOON),
+        budget_state(budget(), Availability(9, 9), NOON),
+    ]
+    admitted = admit(wanted, states, NOON, replacement_first=True)
+    assert admitted.transfers == tuple(wanted[:2])
+
+
+def test_one_refusing_budget_of_several_is_enough() -> None:
+    states = [budget_state(budget(max_concurrent=n), Availability(9, 9), NOON) for n in (0, 5)]
+    assert admit([Transfer("a", 1, (("z", 1),))], states, NOON, replacement_first=True).transfers == ()
+
+
+def test_replicas_that_one_move_takes_are_not_given_to_the_next() -> None:
+    state = budget_state(budget(max_unavailable=2), Availability(9, 9), NOON)
+    wanted = [Transfer("a", 1, (("z", 1),)), Transfer("b", 2, (("z", 2),))]
+    admitted = admit(wanted, [state], NOON, replacement_first=False)
+    assert [(transfer.source, transfer.replicas) for transfer in admitted.transfers] == [("a", 1), ("b", 1)]

@@ -7,6 +7,7 @@ import pytest
 from trimtab.app import ControlPlane
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers.clusters.health import PROBE
 from trimtab.members.agent import CONTROLLERS, Heartbeat
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -110,7 +111,7 @@ def test_an_agent_changes_no_cluster_but_its_own() -> None:
         )
         await agent.start()
         await asyncio.sleep(600)
-        probed = {name for topic, name in agent.state.memory if topic == "probe"}
+        probed = set(agent.state.memory.keys(PROBE))
         assert probed == {"edge"}
         assert others == {name: await user.get(CLUSTERS, "", name) for name in others}
         await agent.stop()

@@ -30,6 +30,23 @@ def test_client_is_created_from_the_token_secret() -> None:
     asyncio.run(run())
 
 
+def test_client_uses_a_renewed_token() -> None:
+    tokens = ["first"]
+
+    def secret(namespace: str, name: str) -> Raw:
+        return {"data": {"token": base64.b64encode(tokens[-1].encode()).decode()}}
+
+    async def run() -> None:
+        client = client_from_secret(new_cluster(), secret)
+        assert client is not None
+        assert (await client._headers())["Authorization"] == "Bearer first"
+        tokens.append("second")
+        assert (await client._headers())["Authorization"] == "Bearer second"
+        await client.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("cluster", [new_cluster(secret=""), new_cluster(secret="other"), new_cluster(endpoint="")])
 def test_cluster_without_secret_or_endpoint_has_no_client(cluster: Cluster) -> None:
     assert client_from_secret(cluster, find_secret) is None

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.clock import EPOCH
 from trimtab.decide.fleet import ExternalValue, Fleet
-from trimtab.decide.framework import Reason, filters
+from trimtab.decide.framework import Reason, ScorePlugin, filters, scores_of
 from trimtab.decide.request import FeatureGates, PlacementRequest, placement_request_of
 
 
@@ -43,6 +44,12 @@ def check_filter(plugin: str, of: PlacementRequest, about: Cluster, now: datetim
         return None
     reason: Reason | None = declared.prepare(of, fleet(about, now=now))(about)
     return reason
+
+
+def final_scores(plugin: ScorePlugin[Any, Any], request: Any, of: Fleet[Any]) -> list[int]:
+    """The scores of one plugin when all targets are feasible."""
+    found = scores_of(plugin, request, of, np.ones(len(of), dtype=bool))
+    return [0] * len(of) if found is None else [int(one) for one in found]
 
 
 APIS = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]

@@ -25,7 +25,7 @@ from trimtab.rescheduling.eviction_client import evict as ask_to_go
 from trimtab.rescheduling.eviction_client import eviction_body
 from trimtab.rescheduling.rescheduler import NAMESPACE
 from trimtab.simulate.member import SimulatedMember
-from trimtab.simulate.pod_scheduler import PodScheduler
+from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")

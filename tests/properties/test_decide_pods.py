@@ -1,4 +1,4 @@
-"""Pod placement: arrays agree with rules, decisions with explanations, updated snapshots with new ones."""
+"""Pod placement: decisions agree with explanations, updated snapshots with new ones."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ from pod_builders import HOSTNAME, ZONE, node, pod, pod_affinity, topology_sprea
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB
-from trimtab.decide.framework import filter_mask, first_rejections, node_scores, score_array
+from trimtab.decide.framework import first_rejections
 from trimtab.decide.pods.affinity.affinity_terms import HashableSelector
 from trimtab.decide.pods.node_info import build_pod_info
 from trimtab.decide.pods.node_snapshot import NodeSnapshot
@@ -90,20 +90,6 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Pod]]:
         draw(random_pod(f"r{i}", f"n{draw(st.integers(0, len(node_list)))}")) for i in range(draw(st.integers(0, 8)))
     ]
     return node_list, running
-
-
-@given(clusters(), random_pod("p"))
-def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
-    fleet = NodeSnapshot.of(*cluster)
-    request = pod_request_for(pending_pod, fleet)
-    for plugin in active_filters(request, DEFAULT_SCHEDULER_PROFILE):
-        check = plugin.prepare(request, fleet.nodes)
-        one_by_one = [check(here) is None for here in fleet.nodes]
-        assert filter_mask(plugin, request, fleet.nodes).tolist() == one_by_one
-    for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity"):
-        score = node_scores[name]
-        grade = score.prepare(request, fleet.nodes)
-        assert score_array(score, request, fleet.nodes).tolist() == [grade(here) for here in fleet.nodes]
 
 
 @given(clusters(), random_pod("p"))

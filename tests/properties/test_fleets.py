@@ -19,7 +19,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 JOB_NUMBERS = count()
 MEMBERS = ("m1", "m2", "m3")

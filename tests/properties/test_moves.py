@@ -7,9 +7,9 @@ from typing import Any
 from builders import NOON, cluster, deployment
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from views import FakeView
+from views import FakeMemory, FakeView
 
-from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ClusterStatus, Taint
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ClusterStatus, ResourceSummary, Taint
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionRate, Move
 from trimtab.api.kinds.policy import ClusterAffinity, Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
@@ -24,7 +24,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, RememberInProcess, WriteSequence
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.budget import budget as keep_budget
 from trimtab.controllers.movement.graceful_eviction import graceful_eviction
 from trimtab.controllers.movement.move_log import move_log
@@ -38,6 +38,9 @@ from trimtab.registry import discover
 
 NAMES = ("m1", "m2", "m3")
 APPS = ("a", "b")
+CONCENTRATED = ("b",)
+"""Workloads that run in one cluster: a move takes all their copies, so that of them the last ones can be lost."""
+TOGETHER = ReplicaSchedulingStrategy(replica_scheduling_type="Divided", replica_division_preference="Aggregated")
 EVEN_WEIGHTS = ReplicaSchedulingStrategy(replica_scheduling_type="Divided", replica_division_preference="Weighted")
 
 
@@ -45,7 +48,7 @@ class StaticFleetCache:
     def __init__(self, clusters: list[Cluster]) -> None:
         self.fleet = Fleet.of(clusters)
 
-    def at(self, now: datetime, deciding: object = None) -> Fleet[Cluster]:
+    def at(self, now: datetime) -> Fleet[Cluster]:
         return self.fleet.at(now)
 
 
@@ -57,7 +60,7 @@ class ModelFleet:
         discover(scores)
         self.now = NOON
         self.objects: dict[tuple[type, str, str], Object] = {}
-        self.memory: dict[Any, Any] = {}
+        self.memory = FakeMemory()
         self.ready_at: dict[tuple[str, str], list[datetime]] = {}
         self.unreachable: set[str] = set()
         self.generation = 0
@@ -84,7 +87,7 @@ class ModelFleet:
     def view(self) -> FakeView:
         raws = [deployment(name, labels={"app": name}) for name in APPS]
         view = FakeView(
-            self.objects.values(), now=self.now, raws=raws, parts={"fleet": StaticFleetCache(self.objects_of(Cluster))}
+            self.objects.values(), now=self.now, raws=raws, fleet=StaticFleetCache(self.objects_of(Cluster))
         )
         view.memory = self.memory
         return view
@@ -138,7 +141,7 @@ class ModelFleet:
         touched: set[tuple[type, str, str]] = set()
         for effect in list(effects):
             if isinstance(effect, RememberInProcess):
-                self.memory[effect.topic, effect.key] = effect.value
+                self.memory.keep([effect])
             elif isinstance(effect, Delete):
                 self.objects.pop((type(effect.target), effect.target.namespace, effect.target.name), None)
             elif isinstance(effect, WriteSequence):
@@ -195,7 +198,8 @@ class ModelFleet:
 def make_cluster(name: str) -> Cluster:
     found = cluster(name)
     enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
-    status = ClusterStatus(conditions=found.status.conditions, api_enablements=enabled)
+    capacity = ResourceSummary(allocatable={"pods": "100"})
+    status = ClusterStatus(conditions=found.status.conditions, api_enablements=enabled, resource_summary=capacity)
     return found.but(status=status)
 
 
@@ -214,7 +218,10 @@ def make_binding(app: str) -> ResourceBinding:
                 api_version="apps/v1", kind="Deployment", namespace="demo", name=app, uid=f"uid-{app}"
             ),
             replicas=4,
-            placement=Placement(cluster_affinity=ClusterAffinity(cluster_names=NAMES), replica_scheduling=EVEN_WEIGHTS),
+            placement=Placement(
+                cluster_affinity=ClusterAffinity(cluster_names=NAMES),
+                replica_scheduling=TOGETHER if app in CONCENTRATED else EVEN_WEIGHTS,
+            ),
         ),
     )
 
@@ -251,7 +258,7 @@ def apply_action(model: ModelFleet, action: tuple[str, str]) -> bool:
         binding = model.binding(name)
         last = binding.status.last_scheduled_time or model.now
         at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
-        stamped = binding_moves.with_reschedule_request(binding, at, "Rebalance", "job")
+        stamped = state.request(binding, at, "Rebalance", "job")
         model.store(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
     if what == "forget":
         model.memory.clear()
@@ -303,6 +310,7 @@ def budget_spec(**spec: Any) -> DisruptionBudgetSpec:
     budget_spec(rate=DisruptionRate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)]
 )
 @example(budget_spec(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
+@example(budget_spec(), True, [(("cordon", "m1"), 2), (("rebalance", "b"), 2)])
 @example(budget_spec(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
 @example(budget_spec(max_concurrent=1), False, [(("leave", "m1"), 2), (("crash", "1"), 2), (("leave", "m2"), 15)])
 @example(budget_spec(min_available=6), True, [(("leave", "m1"), 2), (("rebalance", "a"), 2), (("leave", "m3"), 15)])

@@ -12,11 +12,11 @@ from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import Clock, LoopClock, WallClock, run_virtually
-from trimtab.controllers.contract import Controller, Delete, Effect, Trigger, View, controller
+from trimtab.controllers.contract import Controller, Delete, Effect, Topic, Trigger, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
-from trimtab.runtime.view import ControlPlaneState
+from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient
@@ -24,6 +24,8 @@ from trimtab.store.store import Store
 
 MAPS = resource_of(kind_of(ConfigMap))
 SECRETS = resource_of(kind_of(Secret))
+SEEN: Topic[str, bool] = Topic("seen")
+"""The names of the ConfigMaps that a controller has reconciled."""
 
 
 class NoMembers:
@@ -68,8 +70,15 @@ class Harness:
 Scenario = Callable[[Harness], Awaitable[None]]
 
 
-async def run_with_clients(chosen: Controller, own: Client, user: Client, clock: Clock, scenario: Scenario) -> None:
-    state = ControlPlaneState(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers())
+async def run_with_clients(
+    chosen: Controller,
+    own: Client,
+    user: Client,
+    clock: Clock,
+    scenario: Scenario,
+    sources: ViewSources | None = None,
+) -> None:
+    state = ControlPlaneState(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers(), sources=sources)
     manager = ControllerManager(state, [chosen])
     await manager.start()
     try:
@@ -78,14 +87,20 @@ async def run_with_clients(chosen: Controller, own: Client, user: Client, clock:
         await manager.stop()
 
 
-def run_scenario(chosen: Controller, scenario: Scenario, client=LocalClient, clock: Clock | None = None) -> None:
+def run_scenario(
+    chosen: Controller,
+    scenario: Scenario,
+    client=LocalClient,
+    clock: Clock | None = None,
+    sources: ViewSources | None = None,
+) -> None:
     """In process, on virtual time; `client` may be a class that misbehaves."""
 
     async def run() -> None:
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         try:
-            await run_with_clients(chosen, client(server), LocalClient(server), clock or LoopClock(), scenario)
+            await run_with_clients(chosen, client(server), LocalClient(server), clock or LoopClock(), scenario, sources)
         finally:
             await server.stop()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trimtab.api.kind import to_wire
 from trimtab.api.kinds.work import Binding
-from trimtab.api.value import Condition
+from trimtab.api.value import Condition, Raw
 from trimtab.runtime.commit import (
     UndeclaredWrite,
     check_declared_fields,
@@ -94,6 +94,30 @@ def test_undeclared_field_is_rejected() -> None:
     with pytest.raises(UndeclaredWrite):
         check_declared_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, (Cluster,))
     check_declared_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))
+
+
+def test_conditions_are_declared_by_type_and_annotations_and_finalizers_by_key() -> None:
+    from trimtab.api.kinds.cluster import Cluster
+
+    def check(patch: Raw, *declared: str) -> None:
+        before = {
+            "metadata": {"finalizers": ["a.io/one"]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Drained", "status": "False"}]},
+        }
+        check_declared_fields(patch, declared, Cluster, (Cluster,), before)
+
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "Drained", "status": "True"}]
+    check({"status": {"conditions": conditions}}, "status.conditions[Drained]")
+    with pytest.raises(UndeclaredWrite, match=r"status.conditions.Drained"):
+        check({"status": {"conditions": conditions}}, "status.conditions[Ready]")
+    with pytest.raises(UndeclaredWrite, match=r"status.conditions.Ready"):
+        check({"status": {"conditions": None}}, "status.conditions[Drained]")
+    check({"metadata": {"finalizers": ["b.io/two"]}}, "metadata.finalizers[a.io/one]", "metadata.finalizers[b.io/two]")
+    with pytest.raises(UndeclaredWrite, match=r"metadata.finalizers.a.io/one"):
+        check({"metadata": {"finalizers": []}}, "metadata.finalizers[b.io/two]")
+    check({"metadata": {"annotations": {"x.io/key": "1"}}}, "metadata.annotations[x.io/key]")
+    with pytest.raises(UndeclaredWrite, match=r"metadata.annotations.x.io/key2"):
+        check({"metadata": {"annotations": {"x.io/key2": "1"}}}, "metadata.annotations[x.io/key]")
 
 
 def test_objects_are_same_when_no_patched_field_changed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import NOON
 
-from runtime.copier import COPIER, MAPS, SECRETS, Harness, new_controller, new_secret, run_scenario
+from runtime.copier import COPIER, MAPS, SECRETS, SEEN, Harness, new_controller, new_secret, run_scenario, source_of
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap, Secret
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
@@ -27,13 +27,16 @@ from trimtab.controllers.contract import (
     Ref,
     RememberInProcess,
     RequeueAfter,
+    Topic,
+    Trigger,
     View,
     controller,
 )
 from trimtab.errors import NotFound
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.effects import EffectExecutor, MemberFault
+from trimtab.runtime.effects import EffectExecutor
+from trimtab.runtime.member_effects import MemberFault
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -88,7 +91,7 @@ def test_conflict_is_retried_and_keeps_the_write_of_the_other_client() -> None:
 def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
     def write_undeclared(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "b":
-            yield RememberInProcess("seen", source.name, value=True)
+            yield RememberInProcess(SEEN, source.name, value=True)
         elif source.name == "a":
             yield source.but(data={"taken": "over"})
 
@@ -97,7 +100,7 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
         await harness.create_map("b")
         await asyncio.sleep(2)
         assert (await harness.get_map("a"))["data"] == {"text": "mine"}
-        assert harness.manager.state.memory["seen", "b"]
+        assert harness.manager.state.memory.recall(SEEN, "b")
 
     run_scenario(new_controller(write_undeclared, "metadata.labels"), scenario)
     assert "UndeclaredWrite: ConfigMap.data." in caplog.text
@@ -105,12 +108,15 @@ def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
 
 @pytest.mark.parametrize("with_write", [False, True])
 def test_what_was_remembered_for_an_object_is_forgotten_when_it_is_deleted(with_write: bool) -> None:
+    by_uid: Topic[tuple[str, str], bool] = Topic("by uid")
+    last: Topic[None, str] = Topic("last", shared=True)
+
     def remember(source: ConfigMap, view: View) -> Iterator[Effect]:
         if with_write and "seen" not in source.metadata.labels:
             yield source.but(metadata=source.metadata.but(labels={"seen": "true"}))
-        yield RememberInProcess("seen", source.name, value=True)
-        yield RememberInProcess("by uid", ("cluster", source.metadata.uid), value=True)
-        yield RememberInProcess("seen", "last", value=source.name)
+        yield RememberInProcess(SEEN, source.name, value=True)
+        yield RememberInProcess(by_uid, ("cluster", source.metadata.uid), value=True)
+        yield RememberInProcess(last, None, value=source.name)
 
     async def scenario(harness: Harness) -> None:
         for name in ("a", "b"):
@@ -120,9 +126,9 @@ def test_what_was_remembered_for_an_object_is_forgotten_when_it_is_deleted(with_
         size = len(memory)
         await harness.user.delete(MAPS, "default", "b")
         await asyncio.sleep(2)
-        assert memory["seen", "a"]
-        assert ("seen", "b") not in memory
-        assert memory["seen", "last"] == "b", "it concerns all objects"
+        assert memory.recall(SEEN, "a")
+        assert memory.recall(SEEN, "b") is None
+        assert memory.recall(last, None) == "b", "it concerns all objects"
         assert len(memory) == size - 2
 
     run_scenario(new_controller(remember, "metadata.labels"), scenario)
@@ -142,12 +148,12 @@ def test_what_is_remembered_after_the_deletion_is_not_kept() -> None:
     def remember(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a" and "seen" not in source.metadata.labels:
             yield source.but(metadata=source.metadata.but(labels={"seen": "true"}))
-            yield RememberInProcess("seen", source.name, value=True)
+            yield RememberInProcess(SEEN, source.name, value=True)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
         await asyncio.sleep(10)
-        assert ("seen", "a") not in harness.manager.state.memory
+        assert harness.manager.state.memory.recall(SEEN, "a") is None
 
     run_scenario(new_controller(remember, "metadata.labels"), scenario, SlowClient)
 
@@ -319,19 +325,35 @@ class OneMember:
 class MemberRun:
     """Carries out one effect in a fleet of one member, in which ConfigMaps with these names exist."""
 
-    def __init__(self, effect: Effect, *existing: str, client: type[LocalClient] = LocalClient) -> None:
+    def __init__(
+        self,
+        effect: Effect,
+        *existing: str,
+        client: type[LocalClient] = LocalClient,
+        is_changed_by_another: bool = False,
+    ) -> None:
         self.requeued: list[Key] = []
         self.fault: MemberFault | None = None
+        self._is_changed_by_another = is_changed_by_another
         run_virtually(self._run(effect, existing, client))
 
     async def _run(self, effect: Effect, existing: tuple[str, ...], client: type[LocalClient]) -> None:
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
-        for name in existing:
-            await LocalClient(server).create(MAPS, new_map(name))
         self.member = FakeMember(client(server))
+        for name in existing:
+            created = await LocalClient(server).create(MAPS, new_map(name))
+            if self._is_changed_by_another:
+                self.member.cached[name] = created
+                await LocalClient(server).patch(MAPS, "default", name, {"data": {"k": "of another process"}})
         cache = Cache(LocalClient(server))
-        state = ControlPlaneState(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=OneMember(self.member))
+        state = ControlPlaneState(
+            cache=cache,
+            clock=LoopClock(),
+            profile=TRIMTAB,
+            members=OneMember(self.member),
+            deletes_exact_versions=self._is_changed_by_another,
+        )
         try:
             await EffectExecutor(COPIER, state, self.requeued.append).execute_all(KEY, [effect])
         except MemberFault as fault:
@@ -368,6 +390,15 @@ def test_deletion_of_a_missing_member_object_is_no_fault() -> None:
     assert (run.fault, run.member.cached) == (None, {"a": None})
 
 
+def test_member_object_that_another_process_changed_is_not_deleted() -> None:
+    run = MemberRun(InCluster("m1", Delete(REF)), "a", is_changed_by_another=True)
+    assert run.fault is not None
+    assert run.fault.fault.reason == "Conflict"
+    seen_now = run.member.cached["a"]
+    assert seen_now is not None
+    assert seen_now["data"] == {"k": "of another process"}
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_fetched_object_is_cached_and_its_key_is_queued_again(exists: bool) -> None:
     run = MemberRun(Fetch("m1", REF), *(["a"] if exists else []))
@@ -393,3 +424,92 @@ def test_connection_failure_is_a_fault_of_the_member() -> None:
     run = MemberRun(Fetch("m1", REF), client=UnreachableClient)
     assert run.fault is not None
     assert (run.fault.cluster, run.fault.fault.message) == ("m1", "connection reset")
+
+
+def test_reconcile_of_an_old_version_does_not_undo_a_write_made_since() -> None:
+    """The cache has the newer version already when the effects of the older one are carried out."""
+    wrote: list[str] = []
+
+    def rename(source: ConfigMap, view: View) -> Iterator[Effect]:
+        if source.name == "a" and source.metadata.labels.get("step") != "done":
+            wrote.append(source.metadata.resource_version)
+            yield RememberInProcess(SEEN, "a", value=True)
+            yield Ensure({**SECRET, "metadata": {"name": f"s{len(wrote)}", "namespace": "default"}})
+            yield source.but(metadata=source.metadata.but(labels={**source.metadata.labels, "step": "done"}))
+
+    class WritesMeanwhile(LocalClient):
+        """Another client labels the ConfigMap while the first effect of the reconcile is carried out."""
+
+        async def create(self, resource, obj, **more):
+            created = await super().create(resource, obj, **more)
+            if resource == SECRETS and obj["metadata"]["name"] == "s1":
+                await super().patch(MAPS, "default", "a", {"metadata": {"labels": {"owner": "alice"}}})
+                await asyncio.sleep(1)  # the watch event reaches the cache
+            return created
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(5)
+        assert (await harness.get_map("a"))["metadata"]["labels"] == {"owner": "alice", "step": "done"}
+        assert len(wrote) == 2
+
+    run_scenario(new_controller(rename, "ConfigMap", "Secret"), scenario, WritesMeanwhile)
+
+
+def test_begun_write_does_not_overwrite_a_field_that_another_client_changed_meanwhile() -> None:
+    class SameField(LocalClient):
+        """Takes no status with an object; another client writes the same condition before the status."""
+
+        takes_status = False
+        left = 1
+
+        async def patch(self, resource, namespace, name, patch, **more):
+            if more.get("subresource") and self.left:
+                self.left -= 1
+                other = {
+                    "type": "Scheduled",
+                    "status": "False",
+                    "reason": "Other",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+                body = {"status": {"conditions": [{**other, "message": ""}]}}
+                await super().patch(resource, namespace, name, body, subresource="status")
+            return await super().patch(resource, namespace, name, patch, **more)
+
+    async def scenario(harness: Harness) -> None:
+        spec = {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}
+        await harness.user.create(BINDINGS, {**HEAD, "spec": spec})
+        await asyncio.sleep(10)
+        found = await harness.user.get(BINDINGS, "default", "b")
+        assert [one["reason"] for one in found["status"]["conditions"]] == ["Other"]
+
+    run_scenario(new_placer(), scenario, SameField)
+
+
+def test_deletion_names_the_uid_so_that_a_new_object_of_the_same_name_stays() -> None:
+    seen: list[str] = []
+
+    class Recreates(LocalClient):
+        """Somebody deletes the Secret and creates another one just before the deletion."""
+
+        async def delete(self, resource, namespace, name, **more):
+            if resource == SECRETS and not seen:
+                seen.append(more.get("uid", ""))
+                await super().delete(resource, namespace, name)
+                await super().create(SECRETS, {**SECRET, "metadata": {"name": name, "namespace": namespace}})
+            return await super().delete(resource, namespace, name, **more)
+
+    def remove(source: ConfigMap, view: View) -> Iterator[Effect]:
+        existing = view.get(Secret, "default", source.name)
+        if existing is not None and not seen:
+            yield Delete(existing)
+
+    async def scenario(harness: Harness) -> None:
+        first = await harness.user.create(SECRETS, {**SECRET, "metadata": {"name": "a", "namespace": "default"}})
+        await harness.create_map("a")
+        await asyncio.sleep(10)
+        (found,) = (await harness.user.list(SECRETS, "default")).items
+        assert seen == [first["metadata"]["uid"]]
+        assert found["metadata"]["uid"] != seen[0]
+
+    run_scenario(new_controller(remove, "Secret", wakes=[Trigger(Secret, source_of)]), scenario, Recreates)

@@ -8,11 +8,13 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
 from trimtab.clock import EPOCH
+from trimtab.controllers.contract import CapacityReservation, ReserveCapacity
 from trimtab.decide.capacity import estimate_free_replicas
-from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.karmada import RESERVATION_TTL
 from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.fleet_cache import FleetCache
+from trimtab.runtime.fleet_cache import FleetCache, fleet_from
 
 WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
 REQUEST = placement_request(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
@@ -44,21 +46,44 @@ class FakeCache:
         self._listeners[type(known)](old and FakeEntry(old), new and FakeEntry(new))
 
 
-def new_fleet_cache() -> tuple[FakeCache, dict[Any, Any], FleetCache]:
-    tables, memory = FakeCache(), dict[Any, Any]()
-    return tables, memory, FleetCache(cast("Cache", tables), memory)
+def new_fleet_cache() -> tuple[FakeCache, FleetCache]:
+    tables = FakeCache()
+    return tables, fleet_from(cast("Cache", tables))
 
 
-def reserve(
-    fleet_cache: FleetCache, memory: dict[Any, Any], request: PlacementRequest, arriving: tuple[tuple[str, int], ...]
-) -> None:
-    """Leave the capacity reserved, as a batch of the scheduler does."""
-    fleet = reserve_moves([(request, arriving)], fleet_cache.at(EPOCH, {WEB: request}))
-    memory["fleet", "given away"] = (fleet, [(WEB, request, arriving)])
+def reserve(fleet_cache: FleetCache, request: PlacementRequest, arriving: tuple[tuple[str, int], ...]) -> None:
+    """Reserve the capacity, as a batch of the scheduler does."""
+    fleet_cache.fleet_for({WEB: request}, EPOCH)
+    fleet_cache.reserve(ReserveCapacity(EPOCH, (CapacityReservation(WEB, request, arriving),)))
+
+
+def free_replicas(fleet: Fleet[Cluster]) -> list[int]:
+    return estimate_free_replicas(REQUEST, fleet).tolist()
+
+
+def test_deciding_a_request_changes_no_reservation_before_the_effect() -> None:
+    tables, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    assert free_replicas(fleet_cache.fleet_for({WEB: REQUEST}, EPOCH)) == [10]
+    assert free_replicas(fleet_cache.at(EPOCH)) == [6], "the decision before may still be written"
+    fleet_cache.reserve(ReserveCapacity(EPOCH, (CapacityReservation(WEB, REQUEST, ()),)))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [10]
+
+
+def test_reservations_of_two_batches_add_up() -> None:
+    tables, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    other = Key("resourcebindings.work.karmada.io", "default", "other-deployment")
+    for binding in (WEB, other):
+        fleet_cache.fleet_for({binding: REQUEST}, EPOCH)
+    for binding in (WEB, other):
+        fleet_cache.reserve(ReserveCapacity(EPOCH, (CapacityReservation(binding, REQUEST, (("m1", 4),)),)))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [2]
 
 
 def test_fleet_follows_created_changed_and_deleted_clusters() -> None:
-    tables, _, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 5))
     tables.notify(None, member("m2", 5))
     assert fleet_cache.at(EPOCH).names == ["m1", "m2"]
@@ -66,11 +91,11 @@ def test_fleet_follows_created_changed_and_deleted_clusters() -> None:
     tables.notify(member("m2", 5), None)
     fleet = fleet_cache.at(EPOCH)
     assert fleet.names == ["m1"]
-    assert estimate_free_replicas(REQUEST, fleet).tolist() == [9]
+    assert free_replicas(fleet) == [9]
 
 
 def test_score_belongs_to_the_cluster_of_its_namespace() -> None:
-    tables, _, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1"))
     body = {"metadata": {"namespace": "m1", "name": "carbon"}, "status": {"scores": [{"name": "green", "value": 7}]}}
     score = msgspec.convert(body, AddOnPlacementScore, strict=False)
@@ -81,48 +106,46 @@ def test_score_belongs_to_the_cluster_of_its_namespace() -> None:
 
 
 def test_reserved_capacity_is_free_when_the_reservation_expires() -> None:
-    tables, memory, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
-    assert memory["fleet", "next lapse"] == EPOCH + RESERVATION_TTL
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL - timedelta(seconds=1))).tolist() == [
-        6
-    ]
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL)).tolist() == [10]
-    assert memory["fleet", "next lapse"] is None
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [6]
+    assert fleet_cache.next_lapse == EPOCH + RESERVATION_TTL
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL - timedelta(seconds=1))) == [6]
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL)) == [10]
+    assert fleet_cache.next_lapse is None
 
 
 def test_reservation_expires_in_time_without_an_access_in_between() -> None:
-    tables, memory, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH + RESERVATION_TTL)).tolist() == [10]
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL)) == [10]
 
 
 def test_request_decided_again_without_a_write_finds_its_own_capacity_free() -> None:
-    tables, memory, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH, {WEB: REQUEST})).tolist() == [10]
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    assert free_replicas(fleet_cache.fleet_for({WEB: REQUEST}, EPOCH)) == [10]
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [6]
 
 
 def test_written_decision_stays_reserved_when_decided_again() -> None:
-    tables, memory, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
     placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(EPOCH, {WEB: placed})).tolist() == [6]
+    assert free_replicas(fleet_cache.fleet_for({WEB: placed}, EPOCH)) == [6]
 
 
 def test_reservation_expires_in_time_after_the_clock_was_set_back() -> None:
-    tables, memory, fleet_cache = new_fleet_cache()
+    tables, fleet_cache = new_fleet_cache()
     tables.notify(None, member("m1", 10))
-    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
     past = EPOCH - timedelta(days=100)
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(past)).tolist() == [6]
-    assert memory["fleet", "next lapse"] == past + RESERVATION_TTL
-    assert estimate_free_replicas(REQUEST, fleet_cache.at(past + RESERVATION_TTL)).tolist() == [10]
+    assert free_replicas(fleet_cache.at(past)) == [6]
+    assert fleet_cache.next_lapse == past + RESERVATION_TTL
+    assert free_replicas(fleet_cache.at(past + RESERVATION_TTL)) == [10]

@@ -12,20 +12,23 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, ExecPlugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
-from trimtab.runtime.leader_election import LEASES, LeaderElector
+from trimtab.runtime.leader_election import LEASES, LeaderElector, LeaseLost
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
 
 class CuttableClient(LocalClient):
-    """A client whose connection can be cut."""
+    """A client whose connection can be cut, or whose requests can hang."""
 
     cut = False
+    hangs = False
 
     async def get(self, *arguments):
         if self.cut:
             raise Unavailable("the connection is cut")
+        if self.hangs:
+            await asyncio.sleep(3600)
         return await super().get(*arguments)
 
 
@@ -37,10 +40,11 @@ class Candidates:
         self.clock = SteppingClock()
         self.leading: set[str] = set()
         self.clients: dict[str, CuttableClient] = {}
+        self.elections: dict[str, LeaderElector] = {}
 
     def start(self, name: str) -> asyncio.Task[None]:
         self.clients[name] = CuttableClient(self.server)
-        election = LeaderElector(self.clients[name], self.clock, name)
+        election = self.elections[name] = LeaderElector(self.clients[name], self.clock, name)
 
         async def work() -> None:
             assert not self.leading, "two candidates lead at once"
@@ -110,6 +114,85 @@ def test_disconnected_leader_stops_before_another_takes_over() -> None:
         assert candidates.leading == {"second"}
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+def test_leader_whose_renewal_hangs_stops_before_another_takes_over() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        first, second = candidates.start("first"), candidates.start("second")
+        await asyncio.sleep(5)
+        candidates.clients["first"].hangs = True
+        await asyncio.sleep(10)
+        assert candidates.leading == set()
+        await asyncio.sleep(10)
+        assert candidates.leading == {"second"}
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+def test_candidate_whose_request_hangs_tries_again() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        task = candidates.start("first")
+        candidates.clients["first"].hangs = True
+        await asyncio.sleep(5)
+        candidates.clients["first"].hangs = False
+        await asyncio.sleep(15)
+        assert candidates.leading == {"first"}
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+def test_writes_are_refused_before_and_after_the_lease_is_held() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        task = candidates.start("first")
+        election = candidates.elections["first"]
+        with pytest.raises(LeaseLost):
+            election.check_held()
+        await asyncio.sleep(5)
+        election.check_held()
+        candidates.clients["first"].cut = True
+        await asyncio.sleep(10)
+        with pytest.raises(LeaseLost):
+            election.check_held()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+def test_paused_leader_refuses_to_write_before_its_loop_notices() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        paused = 0.0
+        loop = asyncio.get_running_loop()
+        client = LocalClient(candidates.server)
+        election = LeaderElector(client, candidates.clock, "first", monotonic=lambda: loop.time() + paused)
+        task = asyncio.ensure_future(election.run_as_leader(asyncio.Event().wait))
+        await asyncio.sleep(5)
+        election.check_held()
+        paused = 60.0
+        with pytest.raises(LeaseLost):
+            election.check_held()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_scenario(scenario)
+
+
+def test_leader_stops_at_once_when_it_sees_another_holder() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        task = candidates.start("first")
+        await asyncio.sleep(5)
+        client = LocalClient(candidates.server)
+        lease = await client.get(LEASES, "kube-system", "trimtab-controllers")
+        await client.replace(LEASES, lease | {"spec": lease["spec"] | {"holderIdentity": "other"}})
+        await asyncio.sleep(2.5)
+        assert task.done()
+        assert (await candidates.lease())["holderIdentity"] == "other"
 
     run_scenario(scenario)
 

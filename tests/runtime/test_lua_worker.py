@@ -17,7 +17,7 @@ function F() while true do local copy = s .. 'y' end end
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[LuaWorker]:
-    worker = LuaWorker(seconds=1.0)
+    worker = LuaWorker(seconds=60.0)
     yield worker
     worker.close()
 

@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Raw
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.controllers.contract import Controller, Effect, RememberInProcess, RequeueAfter, View, controller
+from trimtab.controllers.contract import Controller, Effect, RememberInProcess, RequeueAfter, Topic, View, controller
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
@@ -57,12 +57,15 @@ def test_key_is_queued_for_the_named_controller_only() -> None:
     run_scenario(new_controller(reconcile, "status"), scenario)
 
 
+TEMPLATES: Topic[str, bool] = Topic("templates")
+
+
 def new_template_controller() -> Controller:
     """A controller of every propagatable kind."""
     registry: Registry[Controller] = Registry("controller")
 
     def reconcile(template: Raw, view: View) -> Iterator[Effect]:
-        yield RememberInProcess("templates", template["metadata"]["name"], value=True)
+        yield RememberInProcess(TEMPLATES, template["metadata"]["name"], value=True)
 
     controller(writes=["status"], registry=registry, name="templates")(reconcile)
     return registry["templates"]
@@ -84,8 +87,8 @@ def test_controller_without_subjects_gets_objects_of_propagatable_kinds_only() -
         await client.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
         await asyncio.sleep(1)
         assert list(state.resources) == [("v1", "ConfigMap")]
-        assert ("templates", "a") in state.memory
-        assert ("templates", "default") not in state.memory, "namespaces are not propagatable here"
+        assert state.memory.recall(TEMPLATES, "a")
+        assert not state.memory.recall(TEMPLATES, "default"), "namespaces are not propagatable here"
         await manager.stop()
         await server.stop()
 

@@ -10,6 +10,7 @@ from trimtab.runtime.propagatable import is_propagatable
         (Resource("apps", "v1", "deployments", "Deployment"), True),
         (Resource("example.com", "v1", "widgets", "Widget"), True),
         (Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy"), False),
+        (Resource("example-abc.karmada.io", "v1alpha1", "widgets", "Widget"), True),
         (Resource("trimtab.dev", "v1alpha1", "moves", "Move"), False),
         (Resource("nottrimtab.dev", "v1", "things", "Thing"), True),
         (Resource("", "v1", "events", "Event"), False),

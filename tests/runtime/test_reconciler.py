@@ -1,10 +1,11 @@
 """The reconcile loop with one small controller: watch, cache, queue, reconcile, write."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from runtime.copier import (
     COPIER,
     MAPS,
     SECRETS,
+    SEEN,
     Harness,
     new_controller,
     new_secret,
@@ -20,9 +22,25 @@ from runtime.copier import (
 )
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap, Secret
-from trimtab.api.value import Key
+from trimtab.api.value import Key, Raw
 from trimtab.client.client import EVENTS
-from trimtab.controllers.contract import Effect, RecordEvent, Ref, RememberInProcess, RequeueAfter, Trigger, View, never
+from trimtab.controllers.contract import (
+    Effect,
+    RecordEvent,
+    Ref,
+    RememberInProcess,
+    RequeueAfter,
+    Topic,
+    Trigger,
+    View,
+    never,
+)
+from trimtab.errors import Forbidden
+from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult, run_script
+from trimtab.interpret.operations import InterpreterFailure
+from trimtab.runtime.script_answers import ScriptAnswers
+from trimtab.runtime.view import ViewSources
+from trimtab.server.local import LocalClient
 
 
 async def lifecycle(harness: Harness) -> None:
@@ -79,13 +97,13 @@ def test_exception_in_a_controller_affects_only_its_key(caplog) -> None:
     def fails_on_a(source: ConfigMap, view: View) -> Iterator[Effect]:
         if source.name == "a":
             raise ZeroDivisionError
-        yield RememberInProcess("seen", source.name, value=True)
+        yield RememberInProcess(SEEN, source.name, value=True)
 
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a")
         await harness.create_map("b")
         await asyncio.sleep(2)
-        assert harness.manager.state.memory["seen", "b"]
+        assert harness.manager.state.memory.recall(SEEN, "b")
 
     run_scenario(new_controller(fails_on_a, "status"), scenario)
     assert "copier failed on" in caplog.text
@@ -108,10 +126,12 @@ def test_requeue_after_reconciles_again_at_the_requested_time() -> None:
 
 
 def test_value_remembered_first_is_visible_to_the_next_reconcile() -> None:
+    number: Topic[None, int] = Topic("number", shared=True)
+
     def take_number(source: ConfigMap, view: View) -> Iterator[Effect]:
         if "number" not in (source.data or {}) and view.get(ConfigMap, "default", "go") is not None:
-            last = view.recall("number", "last") or 0
-            yield RememberInProcess("number", "last", last + 1)
+            last = view.recall(number, None) or 0
+            yield RememberInProcess(number, None, last + 1)
             yield source.but(data={"number": str(last + 1)})
 
     async def scenario(harness: Harness) -> None:
@@ -130,17 +150,17 @@ def test_value_remembered_first_is_visible_to_the_next_reconcile() -> None:
 @pytest.mark.parametrize("batch", [1, 8])
 def test_subjects_are_reconciled_one_by_one_or_in_batches(batch: int) -> None:
     def reconcile_one(source: ConfigMap, view: View) -> Iterator[Effect]:
-        yield RememberInProcess("seen", source.name, value=True)
+        yield RememberInProcess(SEEN, source.name, value=True)
 
     def reconcile_batch(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Effect]]:
         for source in sources:
-            yield source, RememberInProcess("seen", source.name, value=True)
+            yield source, RememberInProcess(SEEN, source.name, value=True)
 
     async def scenario(harness: Harness) -> None:
         for name in "abc":
             await harness.create_map(name)
         await asyncio.sleep(2)
-        assert {key for topic, key in harness.manager.state.memory if topic == "seen"} >= {"a", "b", "c"}
+        assert {*harness.manager.state.memory.keys(SEEN)} >= {"a", "b", "c"}
 
     run_scenario(new_controller(reconcile_batch if batch > 1 else reconcile_one, "status", batch=batch), scenario)
 
@@ -172,7 +192,7 @@ def test_deleted_subject_is_reconciled_only_by_controllers_that_handle_deletion(
 
 def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> None:
     def remember_name(source: ConfigMap, view: View) -> Iterator[Effect]:
-        yield RememberInProcess("seen", source.name, value=True)
+        yield RememberInProcess(SEEN, source.name, value=True)
 
     def same_name(old: Secret | None, new: Secret | None, view: View) -> Iterator[Key]:
         if new is not None:
@@ -184,7 +204,7 @@ def test_controller_that_ignores_its_subjects_is_triggered_by_wakes_only() -> No
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "a"}}
         await harness.user.create(SECRETS, secret)
         await asyncio.sleep(1)
-        assert [key for topic, key in harness.manager.state.memory if topic == "seen"] == ["a"]
+        assert harness.manager.state.memory.keys(SEEN) == ["a"]
 
     run_scenario(new_controller(remember_name, "status", predicate=never, wakes=[Trigger(Secret, same_name)]), scenario)
 
@@ -210,3 +230,55 @@ def test_routine_events_are_not_recorded_unless_the_profile_says_so(batch: int) 
         assert {event["reason"] for event in events if event["involvedObject"]["name"] == "a"} == {"Found"}
 
     run_scenario(new_controller(reconcile_batch if batch > 1 else reconcile_one, "status", batch=batch), scenario)
+
+
+class RefusingClient(LocalClient):
+    """A host that refuses the first patch."""
+
+    refused = False
+
+    async def patch(self, *arguments: Any, **options: Any) -> Raw:
+        if not self.refused:
+            self.refused = True
+            raise Forbidden("not yet")
+        return await super().patch(*arguments, **options)
+
+
+def test_reconcile_that_lacks_an_answer_writes_nothing_and_keeps_its_fault() -> None:
+    gate, faults = asyncio.Event(), []
+
+    async def run_gated(
+        script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
+    ) -> ScriptResult | InterpreterFailure:
+        await gate.wait()
+        return run_script(script, hook, arguments, limits)
+
+    answers = ScriptAnswers(run_gated, steady_seconds=lambda: 0.0)
+
+    def label(source: ConfigMap, view: View) -> Iterator[Effect]:
+        if source.name != "a" or "answer" in source.metadata.labels:
+            return
+        faults.append(view.fault.code if view.fault is not None else None)
+        yield RememberInProcess(SEEN, source.name, value=True)
+        content = str(len(faults) > 2)  # the third reconcile asks something new, after a refused write
+        outcome = answers("function F(text) return 'from-the-script' end", "F", [content])
+        assert isinstance(outcome, ScriptResult)
+        yield source.but(metadata=source.metadata.but(labels={"answer": outcome.values[0]}))
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(5)
+        memory = harness.manager.state.memory
+        assert (await harness.get_map("a"))["metadata"].get("labels") is None
+        assert memory.recall(SEEN, "a") is None, "a value that was yielded before the question is not kept"
+        assert not harness.manager.is_idle
+        gate.set()
+        await asyncio.sleep(5)
+        assert (await harness.get_map("a"))["metadata"]["labels"] == {"answer": "from-the-script"}
+        assert harness.manager.is_idle
+        assert faults == [None, None, 403, 403], "the question in between does not clear the fault"
+        await answers.close()
+
+    run_scenario(
+        new_controller(label, "metadata.labels"), scenario, RefusingClient, sources=ViewSources(scripts=answers)
+    )

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, cast, get_args
@@ -84,8 +84,17 @@ def _text(obj: Raw, key: str) -> str:
 class KubeClient:
     """One connection pool to one API server; reads and sends JSON, and honours Retry-After."""
 
-    def __init__(self, credentials: Credentials, clock: Clock | None = None, *, agent: str = "trimtab") -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        clock: Clock | None = None,
+        *,
+        agent: str = "trimtab",
+        before_write: Callable[[], None] | None = None,
+    ) -> None:
+        """`before_write` is called before every request that may change something; it raises to prevent the request."""
         self._credentials = credentials
+        self._before_write = before_write
         self._clock = clock or WallClock()
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
@@ -183,6 +192,8 @@ class KubeClient:
                 headers["Content-Type"] = content
             if accept:
                 headers["Accept"] = accept
+            if method != "GET" and self._before_write is not None:
+                self._before_write()
             reply = await self._send(method, target, headers, encoded)
             if reply.status < 300:
                 return reply.body

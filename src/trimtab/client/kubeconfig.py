@@ -6,7 +6,7 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Credentials(NamedTuple):
     key: bytes = b""
     token: str = ""
     token_file: str = ""
+    read_token: Callable[[], str] | None = None
+    """Returns the current token; for tokens that are renewed while the client is used."""
     exec: ExecPlugin | None = None
     namespace: str = "default"
     files: tuple[Path, ...] = ()
@@ -256,6 +258,8 @@ class TokenSource:
     def current(self, now: datetime) -> str:
         self._reread_changed_files(now)
         credentials = self._credentials
+        if credentials.read_token is not None:
+            return credentials.read_token()
         if credentials.exec is None and not credentials.token_file:
             return credentials.token
         if self._valid_until is None or now >= self._valid_until:

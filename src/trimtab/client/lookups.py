@@ -51,9 +51,13 @@ def find_resource(word: str, served: Sequence[Resource]) -> Resource:
 
 async def workload_reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
     """`deploy/web` as the object reference of a WorkloadRebalancer."""
+    return reference_to(text, namespace, await client.resources())
+
+
+def reference_to(text: str, namespace: str, served: Sequence[Resource]) -> dict[str, Any]:
     word, slash, name = text.partition("/")
     if not slash or not name:
         raise InputError(f"{text!r} does not name a workload; use for example deploy/web")
-    resource = find_resource(word, await client.resources())
+    resource = find_resource(word, served)
     ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
     return {**ref, "namespace": namespace} if resource.namespaced else ref

@@ -8,15 +8,24 @@ and the status that reports on them last. Controllers are level-triggered: they 
 however often they run. An effect that is already true writes nothing.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Object, Raw
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.ocm.snapshot import PlacementSnapshot
+from trimtab.decide.request import PlacementRequest
+from trimtab.interpret.cel.expressions import Evaluator
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.lua.questions import ScriptQuestion
 from trimtab.registry import Registry
 
 T = TypeVar("T", bound=Object)
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Ref(NamedTuple):
@@ -95,7 +104,7 @@ class Fetch(NamedTuple):
 class CheckAccess(NamedTuple):
     """Send SubjectAccessReviews to a member for these verbs of a user on an object, and reconcile again.
 
-    `View.recall("allowed", this)` is then (time of the review, whether all verbs are allowed).
+    The answer is `View.recall(ACCESS, this)`.
     """
 
     cluster: str
@@ -107,19 +116,102 @@ class CheckAccess(NamedTuple):
 class FindForeignObjects(NamedTuple):
     """List the objects in a namespace of a member that would be lost with it, and reconcile again.
 
-    `View.recall("foreign objects", this)` is then (time of the listing, names of some of them).
+    The answer is `View.recall(FOREIGN_OBJECTS, this)`.
     """
 
     cluster: str
     namespace: str
 
 
-class RememberInProcess(NamedTuple):
+class ReadPodUse(NamedTuple):
+    """Read the pods that a selector matches and their metrics, and reconcile again.
+
+    The answer is `View.recall(POD_USE, this)` of `controllers/autoscaling/pod_use.py`.
+    """
+
+    cluster: str
+    """The member; empty for the cluster of the controller itself."""
+    namespace: str
+    selector: str
+
+
+class Topic(Generic[K, V]):
+    """A kind of value that is kept in memory while the process runs: by keys of one type, values of another.
+
+    A topic is declared once, next to the controller that remembers its values, and compared by identity.
+    """
+
+    __slots__ = ("limit", "name", "shared")
+
+    def __init__(self, name: str, *, limit: int = 200_000, shared: bool = False) -> None:
+        """At most `limit` values are kept; the oldest are dropped first.
+
+        A value is forgotten when the object whose reconcile remembered it is deleted, unless the topic is `shared`: its
+        values concern all objects.
+        """
+        self.name = name
+        self.limit = limit
+        self.shared = shared
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name!r})"
+
+
+class RememberInProcess(NamedTuple, Generic[K, V]):
     """Keep this value in memory for `View.recall`; a restart loses it, so correctness may not depend on it."""
 
-    topic: str
-    key: Hashable
-    value: Any
+    topic: Topic[K, V]
+    key: K
+    value: V
+
+
+class AccessAnswer(NamedTuple):
+    """The answer to `CheckAccess`."""
+
+    at: datetime
+    """By the clock for durations."""
+    allowed: bool
+    """Whether every verb is allowed."""
+
+
+class ForeignObjectsAnswer(NamedTuple):
+    """The answer to `FindForeignObjects`."""
+
+    at: datetime
+    names: tuple[str, ...]
+    """Some of the objects; empty if there are none."""
+
+
+ACCESS: Topic[CheckAccess, AccessAnswer] = Topic("access")
+FOREIGN_OBJECTS: Topic[FindForeignObjects, ForeignObjectsAnswer] = Topic("foreign objects")
+
+
+class CapacityReservation(NamedTuple):
+    """The replicas that a decision adds to clusters, which the members do not report yet."""
+
+    binding: Key
+    request: PlacementRequest
+    arriving: tuple[tuple[str, int], ...]
+    """Replicas by cluster; empty when the decision adds none."""
+
+
+class ReserveCapacity(NamedTuple):
+    """Reserve the capacity that these decisions take, until the members report it or the reservations lapse.
+
+    Earlier reservations of the same bindings whose decisions were never written are dropped.
+    """
+
+    since: datetime
+    reservations: tuple[CapacityReservation, ...]
+
+
+class RunScript(NamedTuple):
+    """Run a script whose answer this reconcile lacks, and reconcile again: always the only effect of a reconcile.
+
+    No controller yields it: the interpreter raises `AnswerPending`, which becomes this effect.
+    """
+
+    question: ScriptQuestion
 
 
 Effect: TypeAlias = (
@@ -133,7 +225,10 @@ Effect: TypeAlias = (
     | Fetch
     | CheckAccess
     | FindForeignObjects
-    | RememberInProcess
+    | ReadPodUse
+    | RememberInProcess[Any, Any]
+    | ReserveCapacity
+    | RunScript
 )
 
 
@@ -215,11 +310,36 @@ class View(Protocol):
         """The key of an object of any watched kind on the host; None when the host does not serve its kind."""
         ...
 
-    def part(self, name: str) -> Any:
-        """A long-lived object of the shell that controllers use: the interpreter, the fleet."""
+    @property
+    def interpreter(self) -> Interpreter: ...
+
+    @property
+    def cel(self) -> Evaluator | None:
+        """The evaluator of CEL expressions; None where it is not installed."""
         ...
 
-    def recall(self, topic: str, key: Hashable) -> Any: ...
+    @property
+    def fleet(self) -> Fleet[Cluster]:
+        """All clusters, with the capacity that earlier decisions reserved."""
+        ...
+
+    def fleet_for(self, requests: Mapping[Key, PlacementRequest]) -> Fleet[Cluster]:
+        """The fleet for deciding these bindings: without what their own unwritten decisions reserved."""
+        ...
+
+    @property
+    def next_lapse(self) -> datetime | None:
+        """When the next reservation of capacity lapses."""
+        ...
+
+    @property
+    def placement_snapshot(self) -> PlacementSnapshot:
+        """What decisions about Placements read."""
+        ...
+
+    def recall(self, topic: Topic[K, V], key: K) -> V | None:
+        """What `RememberInProcess`, or the shell, last kept under this key."""
+        ...
 
 
 class Trigger(NamedTuple):
@@ -307,7 +427,8 @@ def controller(
     """Register a function that reconciles every object of the `subjects` and changes only the fields it `writes`.
 
     `writes` lists what may be written: `status`, `spec.clusters`, `metadata.finalizers` of the subject, or
-    `Kind`, `Kind.spec.field` of another kind. A second set of controllers uses a `registry` of its own.
+    `Kind`, `Kind.spec.field` of another kind. Conditions are listed by type, annotations, labels and finalizers by key:
+    `status.conditions[Ready]`, `metadata.annotations[example.io/key]`. A second set of controllers uses a `registry` of its own.
     """
 
     def register(reconcile: Reconcile) -> Reconcile:

@@ -9,7 +9,13 @@ import numpy as np
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.api.kinds.work import DecisionRecord, RejectedClusters
 from trimtab.api.value import Value
-from trimtab.decide.framework import filter_mask, first_rejections, prioritizers, scores_of_target
+from trimtab.decide.framework import (
+    Rejection,
+    filter_mask,
+    first_rejections,
+    prioritizers,
+    scores_of_target,
+)
 from trimtab.decide.karmada import BindingDecision
 from trimtab.decide.pipeline import (
     Failure,
@@ -40,6 +46,8 @@ class ClusterExplanation(Value):
 
     name: str
     refused: ClusterRejection | None = None
+    rejections: tuple[ClusterRejection, ...] = ()
+    """What every filter that rejects the cluster says; `refused` is the first of them."""
     scores: dict[str, int] = {}
     prioritizers: dict[str, int] = {}
     total: int = 0
@@ -75,6 +83,8 @@ class Explanation(Value):
     affinity_name: str = ""
     groups: tuple[AffinityGroupExplanation, ...] = ()
     clusters: tuple[ClusterExplanation, ...] = ()
+    filters: tuple[str, ...] = ()
+    """All filters that were evaluated, in their order."""
     rule: str = ""
     """How replicas were divided."""
     tie_break: str = ""
@@ -109,6 +119,7 @@ def explain(decision: BindingDecision) -> Explanation:
             for tried in decision.tried_groups
         ),
         clusters=_cluster_explanations(attempt),
+        filters=tuple(plugin.name for plugin in all_filters(request)),
         rule=_rule(request),
         tie_break=_tie_break(request),
         valid_until=valid_until(decision),
@@ -186,13 +197,11 @@ def _cluster_explanations(attempt: PlacementAttempt) -> tuple[ClusterExplanation
     if feasible.any() and not isinstance(attempt.selected_columns, SpreadFailure):
         selected = set(map(int, attempt.selected_columns))
     explanations = []
-    for column, objection in all_rejections(attempt.ask, attempt.fleet):
+    for column, objections in all_rejections(attempt.ask, attempt.fleet):
         name, before = attempt.fleet.names[column], attempt.placed_replicas.get(column, 0)
-        if objection is not None:
-            refused = ClusterRejection(
-                plugin=objection.plugin, code=objection.reason.code, message=objection.reason.message
-            )
-            explanations.append(ClusterExplanation(name=name, refused=refused, before=before))
+        if objections:
+            refusals = tuple(map(_cluster_rejection, objections))
+            explanations.append(ClusterExplanation(name=name, refused=refusals[0], rejections=refusals, before=before))
         else:
             explanation = _feasible_cluster_explanation(attempt, column).but(
                 selected=column in selected, replicas=shares.get(column)
@@ -201,11 +210,15 @@ def _cluster_explanations(attempt: PlacementAttempt) -> tuple[ClusterExplanation
     return tuple(explanations)
 
 
+def _cluster_rejection(objection: Rejection) -> ClusterRejection:
+    return ClusterRejection(plugin=objection.plugin, code=objection.reason.code, message=objection.reason.message)
+
+
 def _feasible_cluster_explanation(attempt: PlacementAttempt, column: int) -> ClusterExplanation:
     request = attempt.ask
     return ClusterExplanation(
         name="",
-        scores=scores_of_target(scores_for(request), request, attempt.fleet, column),
+        scores=scores_of_target(scores_for(request), request, attempt.fleet, attempt.feasible.mask, column),
         prioritizers=_prioritizer_scores(attempt, column),
         total=0 if attempt.total is None else int(attempt.total[column]),
         overflow=0 if attempt.overflow is None else int(attempt.overflow[column]),
@@ -219,12 +232,8 @@ def _prioritizer_scores(attempt: PlacementAttempt, column: int) -> dict[str, int
         plugin = prioritizers.get(ranked.plugin)
         if plugin is None:
             continue
-        query = attempt.score_query(ranked)
-        if plugin.evaluate_all is not None:
-            swept = plugin.evaluate_all(query, attempt.fleet, attempt.feasible.mask)
-            scores[ranked.title] = 0 if swept is None else int(swept[column])
-        else:
-            scores[ranked.title] = scores_of_target([plugin], query, attempt.fleet, column)[plugin.name]
+        query, feasible = attempt.score_query(ranked), attempt.feasible.mask
+        scores[ranked.title] = scores_of_target([plugin], query, attempt.fleet, feasible, column)[plugin.name]
     return scores
 
 

@@ -1,8 +1,8 @@
-"""Defines placement plugins: functions that prepare one request and return a function that evaluates one target.
+"""Defines placement plugins: a rule that prepares one request and evaluates one target, and at most one array form.
 
-The outer call prepares, the inner call evaluates one target. A plugin declares which part of the request it reads, and
-the pipeline never calls it more often than needed: the results for the whole fleet are cached as one array per
-(plugin, part), and only the columns of targets that changed are evaluated again (see `decide.fleet`).
+The outer call of a rule prepares, the inner call evaluates one target. A plugin declares which part of the request it
+reads, and the pipeline never calls it more often than needed: the results for the whole fleet are cached as one array
+per (plugin, part), and only the columns of targets that changed are evaluated again (see `decide.fleet`).
 
     @filter_plugin("TaintToleration", reads=lambda request: hashable_key(request.placement.spec.cluster_tolerations))
     def taint_toleration(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
@@ -14,8 +14,8 @@ How an API dialect uses it
 - It has its own request type, a target type with a `name`, and its own pair of registries (below).
 - `feasible_mask(filters, request, fleet, placed)` is the mask of targets that no filter rejects; `first_rejections`
   returns the reasons of the same plugins, for `explain` and error messages.
-- `weighted_total(scores, request, fleet)` is the weighted sum of scores per target; `scores_of_target` are the scores
-  of one target per plugin.
+- `weighted_total(scores, request, fleet, feasible)` is the weighted sum of scores per target; `scores_of_target` are the
+  scores of one target per plugin.
 - Numbers that rules need in bulk (free cpu, zone codes) are `fleet.column(key, prepare)`: computed once per target and
   updated column by column. Results of array arithmetic on them can be cached with `fleet.compute_once`.
 - After a decision, `fleet.change([target])` or `fleet.reserve` returns the next fleet; nothing else is invalidated.
@@ -23,9 +23,12 @@ How an API dialect uses it
 `reads` returns anything hashable that contains all the plugin reads from the request; `hashable_key(value)` makes a
 hashable key of an API value. A plugin without `reads` is evaluated again for each request. A plugin that concerns only
 a few named targets declares `targets` (their names) instead: no array is cached, only those targets are evaluated.
-A plugin whose result for one target depends on the others (how pods are spread over zones) also declares
-`evaluate_all`, which evaluates the whole fleet by array arithmetic. `skips(request)` means that the plugin has no
-effect on this request.
+
+`array` is the array form: the results for the whole fleet at once, by array arithmetic. It must agree with the rule;
+`tests/plugins/test_forms.py` checks that for every registered plugin. With `reads` it is used when many targets must be
+evaluated, and the rule when a few have changed. Without `reads` it is always used, and the rule only explains: this
+suits rules in which the result for one target depends on the others (how pods are spread over zones).
+`skips(request)` means that the plugin has no effect on this request.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -45,11 +48,30 @@ T = TypeVar("T", bound=Named)
 Mask: TypeAlias = NDArray[np.bool_]
 
 
-class Reason(NamedTuple):
-    """Why a target is rejected: a CamelCase code for machines, a sentence for people."""
+class Reason:
+    """Why a target is rejected: a CamelCase code for machines, a sentence for people.
 
-    code: str
-    message: str
+    The sentence may be given as a function. It is then built when it is read: most rejections are only counted.
+    """
+
+    __slots__ = ("_message", "code")
+
+    def __init__(self, code: str, message: str | Callable[[], str]) -> None:
+        self.code = code
+        self._message = message
+
+    @property
+    def message(self) -> str:
+        return self._message if isinstance(self._message, str) else self._message()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reason) and (self.code, self.message) == (other.code, other.message)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.message))
+
+    def __repr__(self) -> str:
+        return f"Reason({self.code!r}, {self.message!r})"
 
 
 Check: TypeAlias = Callable[[T], Reason | None]
@@ -74,23 +96,15 @@ class FilterPlugin(Generic[A, T]):
     targets: Callable[[A], Collection[str]] | None = None
     skips_placed: bool = False
     """Targets where the workload already is are not checked."""
-    evaluate_all: Callable[[A, Fleet[T]], Mask] | None = None
-    """Checks all targets at once, for rules in which targets depend on each other; must agree with `prepare`."""
     skips: Callable[[A], bool] | None = None
     """Rejects no target for this request."""
-    bulk: Callable[[A, Fleet[T]], Mask] | None = None
-    """The same results as `prepare`, by array arithmetic; used when many targets must be evaluated."""
-    never_fits: Callable[[A, Fleet[T]], Mask] | None = None
-    """The targets that are rejected whatever runs there, by array arithmetic; must agree with `prepare`."""
-    predicate: Callable[[A], Callable[[T], bool]] | None = None
-    """The same results as `prepare`, without the message."""
+    array: Callable[[A, Fleet[T]], Mask] | None = None
+    """Which targets are accepted, as a new array: the same results as `prepare`."""
 
-    def as_predicate(self, request: A, fleet: Fleet[T]) -> Callable[[T], bool]:
-        """Returns whether one target is accepted."""
-        if self.predicate is not None:
-            return self.predicate(request)
-        check = self.prepare(request, fleet)
-        return lambda target: check(target) is None
+    @property
+    def depends_on_fleet(self) -> bool:
+        """Whether the result for one target depends on the other targets."""
+        return self.array is not None and self.reads is None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,14 +116,20 @@ class ScorePlugin(Generic[A, T]):
     reads: Callable[[A], Hashable] | None = None
     targets: Callable[[A], Collection[str]] | None = None
     """Only the named targets are scored; the others get 0."""
-    evaluate_all: Callable[[A, Fleet[T], Mask], Array | None] | None = None
-    """The final score of all targets at once, given which are feasible; None: it contributes nothing."""
     normalize: Callable[[Array], Array] | None = None
     """Maps the raw scores of the feasible targets to the common range."""
     skips: Callable[[A], bool] | None = None
     """Contributes nothing to any target for this request."""
-    bulk: Callable[[A, Fleet[T]], Array] | None = None
-    """The same scores as `prepare`, by array arithmetic; used when many targets must be evaluated."""
+    array: Callable[[A, Fleet[T], Mask], Array | None] | None = None
+    """The scores of all targets as a new array, given which are feasible; None: it contributes nothing.
+
+    Where all are feasible, the same scores as `prepare`. With `reads` they must not depend on which are feasible.
+    """
+
+    @property
+    def depends_on_fleet(self) -> bool:
+        """Whether the score of one target depends on the other targets."""
+        return self.array is not None and self.reads is None
 
 
 PluginFunction = TypeVar("PluginFunction", bound=Callable[..., Callable[..., Any]])
@@ -124,20 +144,12 @@ def _filter_decorator(
         reads: Callable[[Any], Hashable] | None = None,
         targets: Callable[[Any], Collection[str]] | None = None,
         skips_placed: bool = False,
-        evaluate_all: Callable[[Any, Fleet[Any]], Mask] | None = None,
         skips: Callable[[Any], bool] | None = None,
-        bulk: Callable[[Any, Fleet[Any]], Mask] | None = None,
-        never_fits: Callable[[Any, Fleet[Any]], Mask] | None = None,
-        predicate: Callable[[Any], Callable[[Any], bool]] | None = None,
+        array: Callable[[Any, Fleet[Any]], Mask] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
-        def register(study: PluginFunction) -> PluginFunction:
-            registry.add(
-                name,
-                FilterPlugin(
-                    name, study, reads, targets, skips_placed, evaluate_all, skips, bulk, never_fits, predicate
-                ),
-            )
-            return study
+        def register(rule: PluginFunction) -> PluginFunction:
+            registry.add(name, FilterPlugin(name, rule, reads, targets, skips_placed, skips, array))
+            return rule
 
         return register
 
@@ -152,14 +164,13 @@ def _score_decorator(
         *,
         reads: Callable[[Any], Hashable] | None = None,
         targets: Callable[[Any], Collection[str]] | None = None,
-        evaluate_all: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
         normalize: Callable[[Array], Array] | None = None,
         skips: Callable[[Any], bool] | None = None,
-        bulk: Callable[[Any, Fleet[Any]], Array] | None = None,
+        array: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
-        def register(study: PluginFunction) -> PluginFunction:
-            registry.add(name, ScorePlugin(name, study, reads, targets, evaluate_all, normalize, skips, bulk))
-            return study
+        def register(rule: PluginFunction) -> PluginFunction:
+            registry.add(name, ScorePlugin(name, rule, reads, targets, normalize, skips, array))
+            return rule
 
         return register
 
@@ -203,18 +214,21 @@ def hashable_key(value: Any) -> Hashable:
 
 def filter_mask(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Mask:
     """For every target, whether this plugin accepts it; a plugin with `targets` is evaluated again."""
-    if plugin.evaluate_all is not None:
-        return plugin.evaluate_all(request, fleet)
+    if plugin.array is not None and plugin.reads is None:
+        return plugin.array(request, fleet)
     if plugin.targets is not None:
         mask = np.ones(len(fleet), dtype=bool)
         for column in _rejected_columns(plugin, plugin.targets(request), request, fleet):
             mask[column] = False
         return mask
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
-    bulk = None if plugin.bulk is None else partial(plugin.bulk, request, fleet)
-    return fleet.column(
-        key, lambda: plugin.as_predicate(request, fleet), bool, keep=plugin.reads is not None, bulk=bulk
-    )
+    bulk = None if plugin.array is None else partial(plugin.array, request, fleet)
+    return fleet.column(key, partial(_accepts, plugin, request, fleet), bool, keep=plugin.reads is not None, bulk=bulk)
+
+
+def _accepts(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Callable[[T], bool]:
+    check = plugin.prepare(request, fleet)
+    return lambda target: check(target) is None
 
 
 def _rejected_columns(plugin: FilterPlugin[A, T], names: Collection[str], request: A, fleet: Fleet[T]) -> Iterator[int]:
@@ -289,7 +303,7 @@ class CachedFilters(Generic[A, T]):
 
 
 def _is_cacheable(plugin: FilterPlugin[A, T]) -> bool:
-    return plugin.reads is not None and plugin.targets is None and plugin.evaluate_all is None
+    return plugin.reads is not None and plugin.targets is None
 
 
 def first_rejections(
@@ -320,8 +334,44 @@ def _first_rejection(
     return None
 
 
-def score_array(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array:
-    """For every target, the score of this plugin; belongs to the cache, do not write to it."""
+def every_rejection(
+    plugins: Iterable[FilterPlugin[A, T]],
+    request: A,
+    fleet: Fleet[T],
+    columns: Iterable[int],
+    placed: Collection[int] = (),
+) -> Iterator[tuple[int, list[Rejection]]]:
+    """All rejections of each of these columns, in the order of `plugins`; same rules as `first_rejections`."""
+    checks = [
+        (plugin, plugin.prepare(request, fleet), None if plugin.targets is None else frozenset(plugin.targets(request)))
+        for plugin in plugins
+    ]
+    for column in columns:
+        target = fleet.targets[column]
+        found = (_first_rejection(target, [check], placed=column in placed) for check in checks)
+        yield column, [rejection for rejection in found if rejection is not None]
+
+
+def scores_of(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: Mask) -> Array | None:
+    """For every target, the final score of this plugin; None: it contributes nothing.
+
+    Undefined for targets that are not feasible. Belongs to the cache, do not write to it.
+    """
+    if plugin.skips is not None and plugin.skips(request):
+        return None
+    if plugin.array is not None and plugin.reads is None:
+        return plugin.array(request, fleet, feasible)
+    raw = _raw_scores(plugin, request, fleet)
+    if plugin.normalize is None:
+        return raw
+    if feasible.all():
+        return plugin.normalize(raw)
+    normalized: Array = np.zeros(len(raw), dtype=np.int64)
+    normalized[feasible] = plugin.normalize(raw[feasible])
+    return normalized
+
+
+def _raw_scores(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array:
     if plugin.targets is not None:
         named = np.zeros(len(fleet), dtype=np.int64)
         grade = plugin.prepare(request, fleet)
@@ -330,16 +380,25 @@ def score_array(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array
                 named[column] = grade(fleet.targets[column])
         return named
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
-    bulk = None if plugin.bulk is None else partial(plugin.bulk, request, fleet)
+    bulk = None if plugin.array is None else partial(_all_scores, plugin.array, request, fleet)
     return fleet.column(key, lambda: plugin.prepare(request, fleet), np.int64, keep=plugin.reads is not None, bulk=bulk)
 
 
-def weighted_total(plugins: Iterable[tuple[ScorePlugin[A, T], int]], request: A, fleet: Fleet[T]) -> Array:
-    """The weighted sum of the scores, for every target."""
+def _all_scores(array: Callable[[A, Fleet[T], Mask], Array | None], request: A, fleet: Fleet[T]) -> Array:
+    scores = array(request, fleet, np.ones(len(fleet), dtype=bool))
+    return np.zeros(len(fleet), dtype=np.int64) if scores is None else scores
+
+
+def weighted_total(
+    plugins: Iterable[tuple[ScorePlugin[A, T], int]], request: A, fleet: Fleet[T], feasible: Mask
+) -> Array:
+    """The weighted sum of the scores, for every feasible target."""
     total = np.zeros(len(fleet), dtype=np.int64)
     for plugin, weight in plugins:
-        if plugin.targets is None:
-            total += weight * score_array(plugin, request, fleet)
+        if plugin.targets is None or plugin.depends_on_fleet or plugin.skips or plugin.normalize:
+            scores = scores_of(plugin, request, fleet, feasible)
+            if scores is not None:
+                total += weight * scores
         elif names := plugin.targets(request):
             grade = plugin.prepare(request, fleet)
             for name in names:
@@ -348,12 +407,20 @@ def weighted_total(plugins: Iterable[tuple[ScorePlugin[A, T], int]], request: A,
     return total
 
 
-def scores_of_target(plugins: Iterable[ScorePlugin[A, T]], request: A, fleet: Fleet[T], column: int) -> dict[str, int]:
-    """The score of each plugin for one target, unweighted."""
+def scores_of_target(
+    plugins: Iterable[ScorePlugin[A, T]], request: A, fleet: Fleet[T], feasible: Mask, column: int
+) -> dict[str, int]:
+    """The score of each plugin for one feasible target, unweighted."""
+    return {plugin.name: _score_of_target(plugin, request, fleet, feasible, column) for plugin in plugins}
+
+
+def _score_of_target(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: Mask, column: int) -> int:
+    if plugin.depends_on_fleet or plugin.normalize is not None:
+        scores = scores_of(plugin, request, fleet, feasible)
+        return 0 if scores is None else int(scores[column])
     target = fleet.targets[column]
-    return {
-        plugin.name: plugin.prepare(request, fleet)(target)
-        if plugin.targets is None or target.name in plugin.targets(request)
-        else 0
-        for plugin in plugins
-    }
+    if (plugin.skips is not None and plugin.skips(request)) or (
+        plugin.targets is not None and target.name not in plugin.targets(request)
+    ):
+        return 0
+    return plugin.prepare(request, fleet)(target)

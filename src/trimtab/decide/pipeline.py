@@ -29,6 +29,7 @@ from trimtab.decide.framework import (
     Reason,
     Rejection,
     ScorePlugin,
+    every_rejection,
     filters,
     first_rejections,
     hashable_key,
@@ -136,12 +137,7 @@ class PlacementAttempt:
             if plugin is None:
                 continue
             query = self.score_query(ranked)
-            swept = (
-                plugin.evaluate_all(query, self.fleet, self.feasible.mask) if plugin.evaluate_all is not None else None
-            )
-            total += (
-                weighted_total([(plugin, ranked.weight)], query, self.fleet) if swept is None else ranked.weight * swept
-            )
+            total += weighted_total([(plugin, ranked.weight)], query, self.fleet, self.feasible.mask)
         return total
 
     def score_query(self, ranked: Prioritizer) -> ScoreQuery:
@@ -163,7 +159,8 @@ class PlacementAttempt:
     @lazily
     def ranking(self) -> ClusterRanking:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.targets is None or plugin.targets(self.ask)]
-        score = weighted_total([(plugin, 1) for plugin in plugins], self.ask, self.fleet) if plugins else None
+        weighted = [(plugin, 1) for plugin in plugins]
+        score = weighted_total(weighted, self.ask, self.fleet, self.feasible.mask) if plugins else None
         return ClusterRanking(self.available, score=score, total=self.total, overflow=self.overflow)
 
     @lazily
@@ -391,9 +388,9 @@ def cluster_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iter
     return first_rejections(filters_for(request), request, fleet, columns, frozenset(columns_in_use(request, fleet)))
 
 
-def all_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Rejection | None]]:
-    """For every cluster the first rejection, including terminating clusters."""
-    return first_rejections(
+def all_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iterator[tuple[int, list[Rejection]]]:
+    """For every cluster what each rejecting filter says, including terminating clusters."""
+    return every_rejection(
         all_filters(request), request, fleet, range(len(fleet)), frozenset(columns_in_use(request, fleet))
     )
 

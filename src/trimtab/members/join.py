@@ -22,7 +22,27 @@ CLUSTER_NAMESPACE = "karmada-cluster"
 SYSTEM_LABELS = {"karmada.io/system": "true"}
 CONTROL_PLANE = "trimtab.dev/control-plane"
 """On the namespace karmada-cluster of a member: the id of the control plane that holds the member."""
-TOKEN_SECONDS = 10 * 365 * 24 * 3600
+TOKEN_SECONDS = 365 * 24 * 3600
+"""The lifetime of the token of a member; the control plane renews it (`members/token_renewal.py`)."""
+MEMBER_RULES: tuple[Raw, ...] = (
+    # Policies propagate objects of every kind.
+    {
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+    # Without these two verbs only roles whose rights the account has itself could be propagated.
+    {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["roles", "clusterroles"],
+        "verbs": ["escalate", "bind"],
+    },
+    # Requests through the cluster proxy are made as the user who sent them.
+    {"apiGroups": [""], "resources": ["users", "groups", "serviceaccounts"], "verbs": ["impersonate"]},
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["uids", "userextras/*"], "verbs": ["impersonate"]},
+    {"nonResourceURLs": ["*"], "verbs": ["get"]},
+)
+"""The rights of the control plane in a member."""
 
 
 class ClusterFacts:
@@ -67,9 +87,8 @@ async def join(
         "proxyURL": credentials.proxy,
     }
     if mode == "Push":
-        token = await _create_account(member, name)
-        await _ensure(host, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE}})
-        await _store_token(host, name, token, credentials.ca)
+        token = await create_account(member, name)
+        await store_token(host, name, token, credentials.ca)
         spec["secretRef"] = {"namespace": CLUSTER_NAMESPACE, "name": name}
     cluster = {
         "apiVersion": kind_of(Cluster).api_version,
@@ -151,41 +170,53 @@ async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
         return
 
 
-async def _create_account(member: Client, name: str) -> str:
-    """Create a service account with full access in the member; returns its token."""
+async def create_account(member: Client, name: str) -> str:
+    """Create a service account with `MEMBER_RULES` in the member; returns its token."""
+    await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
     account = f"karmada-{name}"
-    role = f"karmada-controller-manager:{account}"
+    role = member_role(name)
     await _ensure(
         member,
         SERVICE_ACCOUNTS,
         {"metadata": {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}},
     )
-    full_access = [
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["get"]},
-    ]
-    await _ensure(member, ROLES, {"metadata": {"name": role, "labels": SYSTEM_LABELS}, "rules": full_access})
+    await _ensure(member, ROLES, role)
     await _ensure(
         member,
         ROLE_BINDINGS,
         {
-            "metadata": {"name": role, "labels": SYSTEM_LABELS},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "metadata": role["metadata"],
+            "roleRef": {"apiGroup": ROLES.group, "kind": ROLES.kind, "name": role["metadata"]["name"]},
             "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
         },
     )
+    return await request_token(member, CLUSTER_NAMESPACE, account, TOKEN_SECONDS)
+
+
+def member_role(name: str) -> Raw:
+    """The role of the control plane in the member."""
+    return {
+        "apiVersion": ROLES.api_version,
+        "kind": ROLES.kind,
+        "metadata": {"name": f"karmada-controller-manager:karmada-{name}", "labels": SYSTEM_LABELS},
+        "rules": list(MEMBER_RULES),
+    }
+
+
+async def request_token(member: Client, namespace: str, account: str, seconds: int) -> str:
     request = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"expirationSeconds": TOKEN_SECONDS},
+        "spec": {"expirationSeconds": seconds},
     }
-    response = await member.submit(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, account, "token", request)
+    response = await member.submit(SERVICE_ACCOUNTS, namespace, account, "token", request)
     token: str = response["status"]["token"]
     return token
 
 
-async def _store_token(host: Client, name: str, token: str, ca: bytes) -> None:
+async def store_token(host: Client, name: str, token: str, ca: bytes) -> None:
     """Store the member's token in a Secret on the host; it is never written to a file or a log."""
+    await _ensure(host, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE}})
     data = {"token": base64.b64encode(token.encode()).decode(), "caBundle": base64.b64encode(ca).decode()}
     secret = {
         "apiVersion": "v1",

@@ -1,7 +1,7 @@
 """Clients of members, with the credentials that `trimtab join` stored on the host."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from trimtab.api.kinds.cluster import Cluster
@@ -10,26 +10,33 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 
 
-def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None]) -> KubeClient | None:
+def client_from_secret(
+    cluster: Cluster, secret: Callable[[str, str], Raw | None], before_write: Callable[[], None] | None = None
+) -> KubeClient | None:
     """A client with the credentials that `join` stored on the host; `None` if there are none."""
     ref = cluster.spec.secret_ref
-    found = secret(ref.namespace, ref.name) if ref is not None else None
-    if found is None or not cluster.spec.api_endpoint:
+    if ref is None or not cluster.spec.api_endpoint:
         return None
-    data = found.get("data") or {}
-    read = partial(_decode_field, data)
+    place = (ref.namespace, ref.name)
+    found = secret(*place)
+    if found is None:
+        return None
+    read = partial(_decode_field, found)
     return KubeClient(
         Credentials(
             server=cluster.spec.api_endpoint.rstrip("/"),
             ca=read("caBundle"),
             skip_verify=bool(cluster.spec.insecure_skip_tls_verification),
             proxy=cluster.spec.proxy_url,
-            token=read("token").decode(),
+            # The token is renewed while the client is used (`token_renewal.py`).
+            read_token=lambda: _decode_field(secret(*place) or found, "token").decode(),
             cert=read("tls.crt"),
             key=read("tls.key"),
-        )
+        ),
+        before_write=before_write,
     )
 
 
-def _decode_field(data: Mapping[str, str], name: str) -> bytes:
+def _decode_field(secret: Raw, name: str) -> bytes:
+    data = secret.get("data") or {}
     return base64.b64decode(data[name]) if data.get(name) else b""

@@ -28,6 +28,7 @@ from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod
 from trimtab.errors import ApiError
 from trimtab.members.roster import MemberHandle, Roster
 from trimtab.runtime.cache import Cache
+from trimtab.tasks import LoggedFailure
 
 PROBE_SECONDS = 10.0
 PROBE_TIMEOUT_SECONDS = 5.0
@@ -97,9 +98,15 @@ class Prober:
     async def probe(self, cluster: Cluster) -> Probe:
         """Probe one cluster; never raises, a failure is part of the result."""
         member = self._roster.get(cluster.name)
-        now = self._clock.now()
         if member is None:
-            return Probe(now, online=False, healthy=False, reachable=False)
+            return Probe(self._clock.now(), online=False, healthy=False, reachable=False)
+        with LoggedFailure(log, "unexpected response from member %s", cluster.name):
+            return await self._probe_member(member, cluster)
+        # A member with malformed responses is unhealthy, and must still be probed again.
+        return Probe(self._clock.now(), online=True, healthy=False)
+
+    async def _probe_member(self, member: MemberHandle, cluster: Cluster) -> Probe:
+        now = self._clock.now()
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
                 healthy = await self._is_healthy(member)
@@ -109,10 +116,6 @@ class Prober:
         except (ApiError, OSError, TimeoutError) as fault:
             log.info("member %s does not respond: %s", cluster.name, fault or type(fault).__name__)
             return Probe(self._clock.now(), online=False, healthy=False)
-        except Exception:
-            # A member with malformed responses is unhealthy, and must still be probed again.
-            log.exception("unexpected response from member %s", cluster.name)
-            return Probe(self._clock.now(), online=True, healthy=False)
 
     @staticmethod
     async def _is_healthy(member: MemberHandle) -> bool:

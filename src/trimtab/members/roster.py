@@ -1,7 +1,6 @@
 """The reachable members: a client for each joined cluster, and a cache of the managed objects in it."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +12,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
 from trimtab.errors import InputError, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry, Table
+from trimtab.tasks import wait_for_tasks
 
 MANAGED_LABEL = "karmada.io/managed"
 MANAGED_SELECTOR = f"{MANAGED_LABEL}=true"
@@ -151,6 +151,4 @@ class Roster:
     async def close(self) -> None:
         for name in self.names():
             self._disconnect(name)
-        for task in list(self._closing):
-            with contextlib.suppress(Exception):
-                await task
+        await wait_for_tasks(self._closing, log)

@@ -5,7 +5,6 @@ Every View reads from it. Results of own writes are put in as well, so a table m
 """
 
 import asyncio
-import contextlib
 import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
 from trimtab.errors import ApiError, Expired, NotFound
+from trimtab.tasks import LoggedFailure, stop_tasks
 
 T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
@@ -143,11 +143,11 @@ class Table:
 
     def _notify_listeners(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call all listeners; an exception in one affects neither the others nor the watch."""
+        name = (new or cast("CacheEntry", old)).name
+        guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
         for listener in (self._update_indexes, *self._listeners):
-            try:
+            with guard:
                 listener(old, new)
-            except Exception:
-                log.exception("a listener failed on %s %s", self.resource.id, (new or cast("CacheEntry", old)).name)
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self.change_count += 1
@@ -176,6 +176,20 @@ class Table:
         return [cast("T", self.entries[name].typed) for name in sorted(found)]
 
 
+class RelistBackoff:
+    """Pauses that double with every failure in a row."""
+
+    def __init__(self) -> None:
+        self._seconds = RELIST_SECONDS
+
+    def reset(self) -> None:
+        self._seconds = RELIST_SECONDS
+
+    def next_seconds(self) -> float:
+        seconds, self._seconds = self._seconds, min(MAX_RELIST_SECONDS, self._seconds * 2)
+        return seconds
+
+
 class Cache:
     """The tables of one API server, each with its own list and watch."""
 
@@ -201,7 +215,7 @@ class Cache:
         table = self._tables.get(resource.id)
         if table is None:
             table = self._tables[resource.id] = Table(resource)
-            self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._list_and_watch(table))
+            self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._keep_watching(table))
             for follower in self._table_listeners:
                 follower(table)
         return table
@@ -227,31 +241,37 @@ class Cache:
         for table in self.tables():
             await table.synced.wait()
 
-    async def _list_and_watch(self, table: Table) -> None:
-        pause = RELIST_SECONDS
+    async def _keep_watching(self, table: Table) -> None:
+        """List and watch for ever: an unexpected response must not end the task, or the table silently becomes stale."""
+        backoff = RelistBackoff()
         while True:
-            try:
-                listing = await self.client.list(table.resource, labels=self._labels)
-                table.replace_all(listing.items, listing.revision)
-                pause = RELIST_SECONDS
-                await self._watch(table, listing.revision)
-            except Expired:
-                await asyncio.sleep(FIRST_REWATCH_SECONDS)
-            except NotFound:
-                # A server that does not serve the kind has no objects of it, and may serve it later. Objects that were
-                # listed before are kept: the kind may only be unavailable for a moment.
-                if not table.synced.is_set():
-                    table.replace_all((), "")
-                await asyncio.sleep(UNKNOWN_KIND_SECONDS)
-            except (ApiError, OSError, TimeoutError) as fault:
-                log.warning("cannot watch %s: %s", table.resource.id, fault)
-                await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
-                pause = min(MAX_RELIST_SECONDS, pause * 2)
-            except Exception:
-                # An unexpected response must not end the task: the table would silently become stale.
-                log.exception("unexpected response while watching %s", table.resource.id)
-                await asyncio.sleep(pause)
-                pause = min(MAX_RELIST_SECONDS, pause * 2)
+            with LoggedFailure(log, "unexpected response while watching %s", table.resource.id) as attempt:
+                await self._list_and_watch(table, backoff)
+            if attempt.failure is not None:
+                await asyncio.sleep(backoff.next_seconds())
+
+    async def _list_and_watch(self, table: Table, backoff: "RelistBackoff") -> None:
+        """List and watch until the watch expires or the server does not respond; then pause."""
+        try:
+            listing = await self.client.list(table.resource, labels=self._labels)
+            table.replace_all(listing.items, listing.revision)
+            backoff.reset()
+            await self._watch(table, listing.revision)
+        except Expired:
+            await asyncio.sleep(FIRST_REWATCH_SECONDS)
+        except NotFound:
+            # A server that does not serve the kind has no objects of it, and may serve it later. Objects that were
+            # listed before are kept: the kind may only be unavailable for a moment.
+            if not table.synced.is_set():
+                table.replace_all((), "")
+            await asyncio.sleep(UNKNOWN_KIND_SECONDS)
+        except ApiError as fault:
+            log.warning("cannot watch %s: %s", table.resource.id, fault)
+            seconds = backoff.next_seconds()
+            await asyncio.sleep(fault.retry_after or seconds)
+        except (OSError, TimeoutError) as fault:
+            log.warning("cannot watch %s: %s", table.resource.id, fault)
+            await asyncio.sleep(backoff.next_seconds())
 
     async def _watch(self, table: Table, revision: str) -> None:
         """Watch until the revision is too old; a watch that ends is resumed from the last revision, without a list."""
@@ -275,8 +295,4 @@ class Cache:
             await asyncio.sleep(pause)
 
     async def close(self) -> None:
-        for feed in self._watch_tasks.values():
-            feed.cancel()
-        for feed in self._watch_tasks.values():
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await feed
+        await stop_tasks(self._watch_tasks.values(), log)

@@ -12,6 +12,8 @@ from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw, Value
 
 V = TypeVar("V", bound=Value)
+LISTS_WITH_OWNERS = ("status.conditions.", "metadata.finalizers.")
+"""Lists whose items have an owner each."""
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 
@@ -77,7 +79,7 @@ def writes_for(
     patch = typed_difference(before, after, raw)
     if not patch:
         return
-    check_declared_fields(patch, declared, type(before), subjects)
+    check_declared_fields(patch, declared, type(before), subjects, raw)
     apart = kind_of(before).status and not (whole and len(patch) > 1)
     status = patch.pop("status", None) if apart else None
     if patch:
@@ -128,11 +130,18 @@ def to_plain_json(value: Any) -> Any:
 
 
 def check_declared_fields(
-    patch: Raw, declared: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
+    patch: Raw,
+    declared: tuple[str, ...],
+    type_: type[Object],
+    subjects: tuple[type[Object], ...],
+    raw: Raw | None = None,
 ) -> None:
-    """Raise `UndeclaredWrite` when the patch touches an undeclared field."""
+    """Raise `UndeclaredWrite` when the patch touches an undeclared field; `raw` is the object before the patch.
+
+    Conditions are declared by type, annotations, labels and finalizers by key: `status.conditions[Ready]`.
+    """
     prefixes = _declared_prefixes(declared, type_, subjects)
-    if prefixes is not None and (foreign := _first_path_outside(prefixes, patch)):
+    if prefixes is not None and (foreign := _first_path_outside(prefixes, patch, raw or {})):
         raise UndeclaredWrite(f"{kind_of(type_).name}.{foreign}")
 
 
@@ -143,22 +152,38 @@ def _declared_prefixes(
     name = kind_of(type_).name
     if name in declared:
         return None
-    named = [f"{own}." for own in declared]
+    named = [f"{own.removesuffix(']').replace('[', '.')}." for own in declared]
     prefixes = [own.removeprefix(f"{name}.") for own in named if own.startswith(f"{name}.")]
     if type_ in subjects:
         prefixes += [own for own in named if not own[:1].isupper()]
     return tuple(prefixes)
 
 
-def _first_path_outside(prefixes: tuple[str, ...], patch: Raw, parent: str = "") -> str:
+def _first_path_outside(prefixes: tuple[str, ...], patch: Raw, raw: Raw, parent: str = "") -> str:
     """The path of the first field in the patch that has none of these prefixes; empty if there is none."""
     for name, value in patch.items():
         path = f"{parent}{name}."
-        if not path.startswith(prefixes):
-            foreign = _first_path_outside(prefixes, value, path) if isinstance(value, dict) and value else parent + name
-            if foreign:
-                return foreign
+        if path.startswith(prefixes):
+            continue
+        before = raw.get(name)
+        inner = _changed_items(before, value) if path in LISTS_WITH_OWNERS else value
+        if isinstance(inner, dict) and (inner or path in LISTS_WITH_OWNERS):
+            foreign = _first_path_outside(prefixes, inner, before if isinstance(before, dict) else {}, path)
+        else:
+            foreign = parent + name
+        if foreign:
+            return foreign
     return ""
+
+
+def _changed_items(before: Any, after: Any) -> Raw:
+    """The items of a list that a patch adds, changes or removes, by type or by themselves."""
+    old, new = ({_name_of_item(item): item for item in items or ()} for items in (before, after))
+    return {name: True for name in {**old, **new} if old.get(name) != new.get(name)}
+
+
+def _name_of_item(item: Any) -> str:
+    return str(item.get("type", "") if isinstance(item, dict) else item)
 
 
 def is_same_in_patched_fields(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

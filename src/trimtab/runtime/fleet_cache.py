@@ -1,19 +1,21 @@
 """The Fleet that decisions read, updated cluster by cluster instead of rebuilt.
 
-A decision takes capacity before the members report it. Until then the capacity is reserved: for `RESERVED_FOR`, or
-until the same binding is decided again without having written the earlier decision.
+A decision takes capacity before the members report it. The scheduler reserves it with the effect `ReserveCapacity`: for
+`RESERVATION_TTL`, or until the same binding is decided again without having written the earlier decision.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
+from trimtab.controllers.contract import ReserveCapacity
 from trimtab.decide.fleet import ExternalValue, Fleet
 from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
+from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache, CacheEntry
 
@@ -36,34 +38,44 @@ def ceil_to_second(at: datetime) -> datetime:
     return at if not at.microsecond else at.replace(microsecond=0) + timedelta(seconds=1)
 
 
+def fleet_from(cache: Cache) -> "FleetCache":
+    """A fleet that applies every change of the cache."""
+    fleet_cache = FleetCache()
+
+    def cluster_changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+        name = (new or cast("CacheEntry", old)).name[1]
+        fleet_cache.set_cluster(name, cast("Cluster", new.typed) if new is not None else None)
+
+    def score_changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+        cluster, name = (new or cast("CacheEntry", old)).name
+        fleet_cache.set_score(cluster, name, cast("AddOnPlacementScore", new.typed) if new is not None else None)
+
+    cache.table_of(Cluster).add_listener(cluster_changed)
+    cache.table_of(AddOnPlacementScore).add_listener(score_changed)
+    return fleet_cache
+
+
 class FleetCache:
     """Applies changes of clusters and scores to a Fleet, and reserves capacity that decisions took."""
 
-    def __init__(self, cache: Cache, memory: dict[tuple[str, Hashable], Any]) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
         self._fleet: Fleet[Cluster] = Fleet.of(())
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._reservations: dict[Key, _Reservation] = {}
         """In the order in which they expire."""
-        cache.table_of(Cluster).add_listener(self._cluster_changed)
-        cache.table_of(AddOnPlacementScore).add_listener(self._score_changed)
 
-    def _cluster_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        entry = new or cast("CacheEntry", old)
-        self._changed[entry.name[1]] = cast("Cluster", new.typed) if new is not None else None
+    def set_cluster(self, name: str, cluster: Cluster | None) -> None:
+        """A cluster was added, changed or removed (None)."""
+        self._changed[name] = cluster
 
-    def _score_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def set_score(self, cluster: str, name: str, score: AddOnPlacementScore | None) -> None:
         """An AddOnPlacementScore is in the namespace of its cluster; policies refer to it by name."""
-        cluster, resource = (new or cast("CacheEntry", old)).name
-        scores = None
-        if new is not None and (status := cast("AddOnPlacementScore", new.typed).status) is not None:
-            scores = ExternalValue({score.name: score.value for score in status.scores}, status.valid_until)
-        self._scores.setdefault(f"AddOnPlacementScore/{resource}", {})[cluster] = scores
+        scores = external_value_of(score) if score is not None and score.status is not None else None
+        self._scores.setdefault(score_key(name), {})[cluster] = scores
 
-    def at(self, now: datetime, deciding: Mapping[Key, PlacementRequest] | None = None) -> Fleet[Cluster]:
-        """The current fleet; `deciding` are the requests that are about to be decided on it."""
-        self._adopt_last_batch()
+    def at(self, now: datetime) -> Fleet[Cluster]:
+        """The current fleet: with all changes so far, without reservations that have lapsed."""
         fleet = self._fleet
         if self._changed:
             present = [cluster for cluster in self._changed.values() if cluster is not None]
@@ -74,22 +86,53 @@ class FleetCache:
         self._scores = {}
         if now < fleet.now:
             self._cap_reservations(ceil_to_second(now + RESERVATION_TTL))
-        expired = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
-        expired += [
-            key
-            for key, ask in (deciding or {}).items()
-            if key in self._reservations and not self._reservations[key].is_written(ask)
-        ]
-        if expired:
-            for key in expired:
-                self._reservations.pop(key, None)
-            moving = ((reservation.request, reservation.arriving) for reservation in self._reservations.values())
-            fleet = reserve_moves(moving, fleet.without_reservations())
-        self._memory["fleet", "next lapse"] = next(
-            (reservation.until for reservation in self._reservations.values()), None
-        )
+        lapsed = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
+        if lapsed:
+            fleet = self._without(lapsed, fleet)
+            self._drop(lapsed)
         self._fleet = fleet.at(now)
         return self._fleet
+
+    def fleet_for(self, requests: Mapping[Key, PlacementRequest], now: datetime) -> Fleet[Cluster]:
+        """The fleet on which these requests are decided: what their own unwritten decisions reserved is free."""
+        return self._without(self._unwritten(requests), self.at(now))
+
+    def reserve(self, effect: ReserveCapacity) -> None:
+        """Carry out the effect of a batch of decisions."""
+        unwritten = self._unwritten({one.binding: one.request for one in effect.reservations})
+        fleet = self._without(unwritten, self._fleet)
+        self._drop(unwritten)
+        self._fleet = reserve_moves(((one.request, one.arriving) for one in effect.reservations), fleet)
+        until = ceil_to_second(effect.since + RESERVATION_TTL)
+        for one in effect.reservations:
+            if one.arriving:
+                self._reservations.pop(one.binding, None)
+                self._reservations[one.binding] = _Reservation(until, one.request, one.arriving)
+
+    @property
+    def next_lapse(self) -> datetime | None:
+        """When the next reservation lapses."""
+        return next((reservation.until for reservation in self._reservations.values()), None)
+
+    def _unwritten(self, requests: Mapping[Key, PlacementRequest]) -> list[Key]:
+        """The bindings whose reserved decision was not written."""
+        return [
+            key
+            for key, request in requests.items()
+            if key in self._reservations and not self._reservations[key].is_written(request)
+        ]
+
+    def _without(self, dropped: Iterable[Key], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+        """The fleet without these reservations; the others are added up again."""
+        dropped = set(dropped)
+        if not dropped:
+            return fleet
+        kept = [one for key, one in self._reservations.items() if key not in dropped]
+        return reserve_moves(((one.request, one.arriving) for one in kept), fleet.without_reservations())
+
+    def _drop(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            del self._reservations[key]
 
     def _cap_reservations(self, latest: datetime) -> None:
         """The clock was set back: no reservation lasts longer than one that is made now."""
@@ -97,14 +140,3 @@ class FleetCache:
             key: reservation._replace(until=min(reservation.until, latest))
             for key, reservation in self._reservations.items()
         }
-
-    def _adopt_last_batch(self) -> None:
-        """Take over the fleet that the last batch of decisions left, with their capacity reserved."""
-        batch = self._memory.pop(("fleet", "given away"), None)
-        if batch is not None:
-            self._fleet, gains = batch
-            until = ceil_to_second(self._fleet.now + RESERVATION_TTL)  # counted from the decision, not from this call
-            for key, ask, arriving in gains:
-                if arriving:
-                    self._reservations.pop(key, None)
-                    self._reservations[key] = _Reservation(until, ask, arriving)

@@ -1,4 +1,14 @@
-"""Leader election by Lease: of several control planes on one API server, one runs its controllers."""
+"""Leader election by Lease: of several control planes on one API server, one runs its controllers.
+
+A Lease does not stop a former leader by itself. Three rules keep it from writing after another process has taken over:
+
+- Every attempt to renew is bounded by the renew deadline, counted from the *start* of the last successful attempt. A call that
+  hangs cannot outlive the Lease, because others count its duration from a later moment: when they saw the renewal.
+- `check_held` raises when that deadline has passed. Clients call it before every write, so a process that was stopped
+  (SIGSTOP, a paused machine) and continues does not write before its loop notices the loss.
+- Writes carry the resourceVersion, and deletions the uid and resourceVersion, of the object that was read. What was on its way
+  when the process stopped fails on every object that the next leader wrote.
+"""
 
 import asyncio
 import logging
@@ -8,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, SteadyClock
-from trimtab.errors import AlreadyExists, ApiError, NotFound
+from trimtab.errors import AlreadyExists, ApiError, NotFound, Unavailable
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 log = logging.getLogger("trimtab.election")
@@ -17,6 +27,10 @@ log = logging.getLogger("trimtab.election")
 def micro_time(at: datetime) -> str:
     """The time as a Kubernetes MicroTime."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class LeaseLost(Unavailable):
+    """This process does not hold the Lease any more, so it may not write."""
 
 
 class LeaderElector:
@@ -33,7 +47,9 @@ class LeaderElector:
         lease_seconds: float = 15.0,
         renew_deadline_seconds: float = 10.0,
         retry_seconds: float = 2.0,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
+        """`monotonic` is read before every write; the default, the time of the loop, is late after a pause of the process."""
         self._client = client
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
@@ -44,6 +60,13 @@ class LeaderElector:
         self._renew_deadline = renew_deadline_seconds
         self._retry_seconds = retry_seconds
         self._last_change: tuple[str, datetime] | None = None
+        self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
+        self._held_until: float | None = None
+
+    def check_held(self) -> None:
+        """Raise `LeaseLost` unless this process holds the Lease; to be called before every write."""
+        if self._seconds_left() <= 0:
+            raise LeaseLost("this process does not hold the lease any more; it writes nothing")
 
     async def run_as_leader(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait to become leader, run `work`, and stop it at once when the lease is lost."""
@@ -65,25 +88,32 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         while True:
-            if await self._try_claim():
+            if await self._try_claim(self._renew_deadline):
                 return
             await asyncio.sleep(self._retry_seconds)
 
     async def _renew(self) -> None:
-        """Returns when the lease could not be renewed in time."""
-        loop = asyncio.get_running_loop()
-        renewed = loop.time()
-        while loop.time() - renewed < self._renew_deadline:
-            await asyncio.sleep(self._retry_seconds)
-            if await self._try_claim():
-                renewed = loop.time()
+        """Returns when the lease could not be renewed in time, or when another process holds it."""
+        while (left := self._seconds_left()) > 0:
+            await asyncio.sleep(min(self._retry_seconds, left))
+            if (left := self._seconds_left()) > 0:
+                await self._try_claim(left)
 
-    async def _try_claim(self) -> bool:
+    def _seconds_left(self) -> float:
+        return self._held_until - self._monotonic() if self._held_until is not None else 0.0
+
+    async def _try_claim(self, limit: float) -> bool:
+        """Take or renew the lease within `limit` seconds."""
+        started = self._monotonic()
         try:
-            return await self._claim()
+            async with asyncio.timeout(limit):
+                claimed = await self._claim()
         except (ApiError, OSError, TimeoutError) as fault:
-            log.warning("cannot take or renew the lease: %s", fault)
+            log.warning("cannot take or renew the lease: %s", str(fault) or "the API server does not answer in time")
             return False
+        # The holder is read before anything is written: without a claim the lease belongs to another process.
+        self._held_until = started + self._renew_deadline if claimed else None
+        return claimed
 
     async def _claim(self) -> bool:
         now = self._clock.now()
@@ -132,12 +162,13 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Clear the holder, so that the next leader need not wait; if this fails, it waits until the lease expires."""
+        self._held_until = None
         try:
-            lease = await self._client.get(LEASES, self._namespace, self._name)
-            spec = lease.get("spec") or {}
-            if spec.get("holderIdentity") == self.identity:
-                await self._client.replace(
-                    LEASES, lease | {"spec": spec | {"holderIdentity": "", "leaseDurationSeconds": 1}}
-                )
+            async with asyncio.timeout(self._retry_seconds):
+                lease = await self._client.get(LEASES, self._namespace, self._name)
+                spec = lease.get("spec") or {}
+                if spec.get("holderIdentity") == self.identity:
+                    released = spec | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    await self._client.replace(LEASES, lease | {"spec": released})
         except (ApiError, OSError, TimeoutError) as fault:
-            log.warning("cannot release the lease: %s", fault)
+            log.warning("cannot release the lease: %s", str(fault) or "the API server does not answer in time")

@@ -1,6 +1,7 @@
 """Runs users' Lua scripts in a separate process, so that a script that does not end can be killed.
 
-`LuaWorker` is called like `interpret.sandbox.run_script`; `python -m trimtab.runtime.lua_worker` is the worker process.
+`LuaWorker` is called like `interpret.lua.sandbox.run_script`, and blocks; `submit` does not block the event loop.
+`python -m trimtab.runtime.lua_worker` is the worker process.
 """
 
 import asyncio

@@ -13,6 +13,7 @@ from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiError
 from trimtab.runtime.reconciler import Reconciler
 from trimtab.runtime.view import ControlPlaneState
+from trimtab.tasks import stop_tasks
 from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0
@@ -48,7 +49,7 @@ class ControllerManager:
             await self._discover_with_retries()
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_discovering()))
         for reconciler in self.reconcilers:
-            reconciler.watch()
+            reconciler.triggers.watch()
         await self.state.cache.wait_until_synced()
         self.state.clock_listeners.append(self._clock_was_set)
         for reconciler in self.reconcilers:
@@ -57,10 +58,11 @@ class ControllerManager:
             )
         self.started = True
 
-    async def run(self) -> None:
+    async def run(self, on_started: Callable[[], None] = lambda: None) -> None:
         """Start, and run until cancelled or until a controller's loop ends, which is a bug."""
         try:
             await self.start()
+            on_started()
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -68,11 +70,7 @@ class ControllerManager:
             await self.stop()
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        await stop_tasks(self._tasks, log)
         self._tasks.clear()
         for reconciler in self.reconcilers:
             reconciler.queue.close()
@@ -81,8 +79,9 @@ class ControllerManager:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no key is queued or in work and no event is pending."""
-        return self.state.recorder.is_idle and all(reconciler.queue.is_idle for reconciler in self.reconcilers)
+        """Whether no key is queued or in work, no event is pending and no script has to run."""
+        services = self.state.recorder.is_idle and self.state.sources.scripts.is_idle
+        return services and all(reconciler.queue.is_idle for reconciler in self.reconcilers)
 
     def samples(self) -> Iterator[Sample]:
         """Reconciles, writes, queue length and failing objects of each controller."""
@@ -103,7 +102,7 @@ class ControllerManager:
         """Queue all subjects of these controllers: a rule that they share has changed."""
         for reconciler in self.reconcilers:
             if reconciler.controller.name in controllers:
-                reconciler.enqueue_all()
+                reconciler.triggers.enqueue_all()
 
     async def _discover_with_retries(self) -> None:
         while True:

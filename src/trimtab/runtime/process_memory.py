@@ -6,52 +6,66 @@ otherwise keep what it knew of every workload that ever existed.
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
-MAX_PER_TOPIC = 200_000
-MAX_OF_TOPIC = {"decision": 4_096}
-"""A decision holds the fleet snapshot it was made on; the last few thousand are enough for `explain`."""
+from trimtab.controllers.contract import Topic
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class ProcessMemory(dict[tuple[str, Hashable], Any]):
+class _Entry(NamedTuple):
+    value: Any
+    owner: Hashable
+
+
+class ProcessMemory:
     """Values by topic and key. A dropped value is computed again; correctness never depends on it."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._order: dict[str, OrderedDict[Hashable, Hashable]] = {}
-        """The owner of each value by topic and key, the oldest first."""
-        self._owned: dict[Hashable, set[tuple[str, Hashable]]] = {}
+        self._values: dict[Topic[Any, Any], OrderedDict[Any, _Entry]] = {}
+        """By topic and key, the oldest first."""
+        self._owned: dict[Hashable, set[tuple[Topic[Any, Any], Any]]] = {}
 
-    def remember(self, topic: str, key: Hashable, value: Any, owner: Hashable = None) -> None:
+    def __len__(self) -> int:
+        return sum(map(len, self._values.values()))
+
+    def keys(self, topic: Topic[K, Any]) -> list[K]:
+        """The keys of all values of a topic, the oldest first."""
+        return list(self._values.get(topic, ()))
+
+    def recall(self, topic: Topic[K, V], key: K) -> V | None:
+        values = self._values.get(topic)
+        entry = values.get(key) if values is not None else None
+        return cast("V", entry.value) if entry is not None else None
+
+    def remember(self, topic: Topic[K, V], key: K, value: V, owner: Hashable = None) -> None:
         """Keep the value; with an `owner`, until that is forgotten."""
-        self[topic, key] = value
-        order = self._order.get(topic)
-        if order is None:
-            order = self._order[topic] = OrderedDict()
-        before = order.get(key)
-        order[key] = owner
-        order.move_to_end(key)
-        if owner != before:
-            self._disown(topic, key, before)
+        values = self._values.get(topic)
+        if values is None:
+            values = self._values[topic] = OrderedDict()
+        before = values.get(key)
+        values[key] = _Entry(value, owner)
+        values.move_to_end(key)
+        if before is not None and owner != before.owner:
+            self._disown(topic, key, before.owner)
         if owner is not None:
             self._owned.setdefault(owner, set()).add((topic, key))
-        if len(order) > MAX_OF_TOPIC.get(topic, MAX_PER_TOPIC):
-            oldest, its_owner = order.popitem(last=False)
-            self.pop((topic, oldest), None)
-            self._disown(topic, oldest, its_owner)
+        if len(values) > topic.limit:
+            oldest, dropped = values.popitem(last=False)
+            self._disown(topic, oldest, dropped.owner)
 
     def forget(self, owner: Hashable) -> None:
         """Drop every value of the owner."""
         for topic, key in self._owned.pop(owner, ()):
-            self.pop((topic, key), None)
-            self._order[topic].pop(key, None)
+            self._values[topic].pop(key, None)
 
     @property
     def owner_count(self) -> int:
         """Number of owners that have values."""
         return len(self._owned)
 
-    def _disown(self, topic: str, key: Hashable, owner: Hashable) -> None:
+    def _disown(self, topic: Topic[Any, Any], key: Any, owner: Hashable) -> None:
         if owner is not None and (owned := self._owned.get(owner)) is not None:
             owned.discard((topic, key))
             if not owned:

@@ -2,7 +2,23 @@
 
 from trimtab.client.client import Resource
 
-OWN_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
+OWN_GROUPS = ("open-cluster-management.io", "trimtab.dev")
+KARMADA_GROUPS = frozenset(
+    f"{name}.karmada.io"
+    for name in (
+        "apps",
+        "autoscaling",
+        "cluster",
+        "config",
+        "networking",
+        "operator",
+        "policy",
+        "remedy",
+        "search",
+        "work",
+    )
+)
+"""Karmada's own groups; users may have custom resources in other groups below karmada.io."""
 NEVER_PROPAGATED = {
     "events",
     "events.events.k8s.io",
@@ -17,4 +33,4 @@ NEVER_PROPAGATED = {
 def is_propagatable(resource: Resource) -> bool:
     """Whether users may propagate objects of this kind."""
     own = any(resource.group == group or resource.group.endswith("." + group) for group in OWN_GROUPS)
-    return not own and resource.id not in NEVER_PROPAGATED
+    return not own and resource.group not in KARMADA_GROUPS and resource.id not in NEVER_PROPAGATED

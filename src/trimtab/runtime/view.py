@@ -1,21 +1,32 @@
 """The state that all controllers of one control plane share, and the View of it that a controller reads."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import Clock, SteadyClock
-from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
+from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref, RememberInProcess, Topic
 from trimtab.controllers.well_known import PROFILE, annotations_of
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
+from trimtab.decide.request import PlacementRequest
+from trimtab.interpret.cel.expressions import Evaluator
+from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.fleet_cache import FleetCache
 from trimtab.runtime.process_memory import ProcessMemory
+from trimtab.runtime.script_answers import ScriptAnswers
 
 T = TypeVar("T", bound=Object)
+K = TypeVar("K")
+V = TypeVar("V")
 NAMESPACES = "namespaces"
 CLOCK_STEP = timedelta(seconds=5)
 """The wall clock was set if it moved by this much more or less than the clock for durations between two reads."""
@@ -44,6 +55,24 @@ class MemberLookup(Protocol):
     def get(self, cluster: str) -> MemberAccess | None: ...
 
 
+class CurrentInterpreter:
+    """The interpreter of this control plane; it is replaced when users change their customizations."""
+
+    def __init__(self, interpreter: Interpreter | None = None) -> None:
+        self.current = interpreter or Interpreter.of()
+
+
+@dataclass(frozen=True)
+class ViewSources:
+    """What a View is made of besides the cache. By default it is empty, as in a member, where nothing is placed."""
+
+    interpreter: CurrentInterpreter = field(default_factory=CurrentInterpreter)
+    fleet: FleetCache = field(default_factory=FleetCache)
+    placement_snapshots: PlacementSnapshotCache = field(default_factory=PlacementSnapshotCache)
+    cel: Evaluator | None = None
+    scripts: ScriptAnswers = field(default_factory=lambda: ScriptAnswers(None, steady_seconds=lambda: 0.0))
+
+
 class ControlPlaneState:
     """The cache, clock, members, settings and memory that the controllers of one control plane share."""
 
@@ -55,16 +84,19 @@ class ControlPlaneState:
         profile: Profile,
         members: MemberLookup,
         settings: Mapping[str, Any] | None = None,
-        parts: Mapping[str, Any] | None = None,
+        sources: ViewSources | None = None,
+        deletes_exact_versions: bool = False,
     ) -> None:
+        """`deletes_exact_versions`: another process may take over, so a deletion names the version that was seen."""
         self.cache = cache
+        self.deletes_exact_versions = deletes_exact_versions
         self.client = cache.client
         self.clock = clock
         self.steady_clock = SteadyClock(clock)
         self.profile = profile
         self.members = members
         self.settings: Mapping[str, Any] = settings or {}
-        self.parts: dict[str, Any] = dict(parts or {})
+        self.sources = sources or ViewSources()
         self.memory = ProcessMemory()
         cache.add_table_listener(self._forget_deleted_objects)
         self.recorder = EventRecorder(cache.client)
@@ -84,24 +116,21 @@ class ControlPlaneState:
                 listener(self._clock_offset - before)
         return now
 
-    def remember(self, subject: Key, topic: str, key: Hashable, value: Any) -> None:
-        """Remember what a reconcile of `subject` found; it is forgotten when the subject is deleted.
-
-        A text that is not the name of the subject, such as "last", stands for something that concerns all objects.
-        """
-        if isinstance(key, str) and key != subject.name:
-            self.memory.remember(topic, key, value)
+    def remember(self, subject: Key, effect: RememberInProcess[Any, Any]) -> None:
+        """Remember what a reconcile of `subject` found; unless it is shared, it is forgotten with the subject."""
+        if effect.topic.shared:
+            self.memory.remember(*effect)
             return
         table = self.cache.find_table(subject.kind)
         if table is not None and (subject.namespace, subject.name) in table.entries:
-            self.memory.remember(topic, key, value, subject)
+            self.memory.remember(*effect, subject)
 
     def _forget_deleted_objects(self, table: Table) -> None:
-        def changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+        def on_change(old: CacheEntry | None, new: CacheEntry | None) -> None:
             if new is None and old is not None:
                 self.memory.forget(Key(table.resource.id, *old.name))
 
-        table.add_listener(changed)
+        table.add_listener(on_change)
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
@@ -189,11 +218,31 @@ class LiveView:
         resource = self._state.resource(ref.api_version, ref.kind)
         return Key(resource.id, ref.namespace, ref.name) if resource else None
 
-    def part(self, name: str) -> Any:
-        return self._state.parts[name]
+    @property
+    def interpreter(self) -> Interpreter:
+        return self._state.sources.interpreter.current
 
-    def recall(self, topic: str, key: Hashable) -> Any:
-        return self._state.memory.get((topic, key))
+    @property
+    def cel(self) -> Evaluator | None:
+        return self._state.sources.cel
+
+    @property
+    def fleet(self) -> Fleet[Cluster]:
+        return self._state.sources.fleet.at(self.now)
+
+    def fleet_for(self, requests: Mapping[Key, PlacementRequest]) -> Fleet[Cluster]:
+        return self._state.sources.fleet.fleet_for(requests, self.now)
+
+    @property
+    def next_lapse(self) -> datetime | None:
+        return self._state.sources.fleet.next_lapse
+
+    @property
+    def placement_snapshot(self) -> PlacementSnapshot:
+        return self._state.sources.placement_snapshots.snapshot(self.now)
+
+    def recall(self, topic: Topic[K, V], key: K) -> V | None:
+        return self._state.memory.recall(topic, key)
 
 
 class TriggerView(LiveView):

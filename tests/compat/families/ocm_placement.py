@@ -50,7 +50,7 @@ def case_differences(case: dict[str, Any]) -> Iterator[str]:
     things = [decode_object(type_, raw) for field, type_ in KINDS.items() for raw in given.get(field) or ()]
     placement = decode_object(OcmPlacement, given["placement"])
     now = msgspec.convert(given["now"], type=datetime)
-    view = FakeView([*things, placement], now=now, profile=UPSTREAM, parts={"cel": compiler()})
+    view = FakeView([*things, placement], now=now, profile=UPSTREAM, cel=compiler())
     effects = list(reconcile_placement(placement, view))
     if recorded.get("skipped") or recorded.get("listError"):
         yield from unexpected_writes(effects)
@@ -81,7 +81,7 @@ def unexpected_decision_changes(effects: list[Effect]) -> Iterator[str]:
 def list_fault_differences(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
     if not recorded.get("listError"):
         return
-    snapshot = view.part("placement_snapshots").snapshot(view.now)
+    snapshot = view.placement_snapshot
     try:
         decide(ocm_request_of(placement, snapshot), snapshot)
     except UnlistableClusterSet as fault:

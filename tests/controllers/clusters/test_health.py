@@ -10,7 +10,7 @@ from trimtab.api.kinds.cluster import Cluster, NodeSummary
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
-from trimtab.controllers.clusters.health import Probe, Streak, format_taints, health
+from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, STREAK, Probe, Streak, format_taints, health
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import Delete, RecordEvent, RememberInProcess
 
@@ -21,8 +21,8 @@ def execution_namespace(name="m1"):
 
 def view(*things, probe=None, streak=None, **more) -> FakeView:
     snapshot = FakeView(things, **more)
-    snapshot.memory["probe", "m1"] = probe
-    snapshot.memory["streak", "m1"] = streak
+    snapshot.memory[PROBE, "m1"] = probe
+    snapshot.memory[STREAK, "m1"] = streak
     return snapshot
 
 
@@ -87,7 +87,7 @@ def test_a_cluster_that_stays_not_ready_gets_a_no_execute_taint_but_not_upstream
 def test_a_pull_cluster_that_stops_reporting_is_unknown() -> None:
     silent = cluster("m1", sync_mode="Pull")
     snapshot = view(silent, execution_namespace())
-    snapshot.memory["heartbeat", "m1"] = NOON - timedelta(seconds=41)
+    snapshot.memory[HEARTBEAT, "m1"] = NOON - timedelta(seconds=41)
     changed, _ = reconcile(snapshot, silent)
     assert find_condition(changed.status.conditions, "Ready").status == "Unknown"
     assert changed.spec.taints[0].key == "cluster.karmada.io/unreachable"
@@ -150,9 +150,9 @@ def test_setting_the_clock_makes_no_pull_cluster_silent_and_hides_none(days: int
     pulled = cluster("m1", sync_mode="Pull")
     snapshot = view(pulled, execution_namespace(), now=NOON + timedelta(days=days))
     snapshot.steady_now = NOON
-    snapshot.memory["heartbeat", "m1"] = NOON - timedelta(seconds=5)
+    snapshot.memory[HEARTBEAT, "m1"] = NOON - timedelta(seconds=5)
     assert reconcile(snapshot, pulled)[0] == pulled
-    snapshot.memory["heartbeat", "m1"] = NOON - timedelta(seconds=41)
+    snapshot.memory[HEARTBEAT, "m1"] = NOON - timedelta(seconds=41)
     assert find_condition(reconcile(snapshot, pulled)[0].status.conditions, "Ready").status == "Unknown"
 
 

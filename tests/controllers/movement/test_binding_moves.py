@@ -16,7 +16,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION, MoveCause, move_of_binding
 from trimtab.decide.gate import Transfer
 
@@ -31,7 +31,7 @@ def budget(**spec: Any) -> DisruptionBudget:
 
 
 def test_a_reschedule_request_is_read_back_until_another_timestamp_replaces_it() -> None:
-    requested = binding_moves.with_reschedule_request(binding(), NOON, "Rebalance", "job")
+    requested = state.request(binding(), NOON, "Rebalance", "job")
     assert binding_moves.reschedule_request_of(requested) == ("Rebalance", "job")
     foreign = requested.but(spec=requested.spec.but(reschedule_triggered_at=NOON + timedelta(seconds=1)))
     assert binding_moves.reschedule_request_of(foreign) == ("Rebalance", "")
@@ -111,3 +111,16 @@ def test_the_stalled_condition_is_cleared_only_for_the_given_reasons() -> None:
     assert list(binding_moves.clear_stalled(stalled, ("EvictionBlocked",), NOON)) == []
     (cleared,) = binding_moves.clear_stalled(stalled, ("MoveBlocked",), NOON)
     assert binding_moves.stalled_condition_of(cleared) is None
+
+
+def test_a_move_that_was_cancelled_before_it_began_begins_again() -> None:
+    """A crash after the Move and before the binding: the log cancels it, and then the next attempt does begin."""
+    cause = MoveCause("Rebalance", "trimtab-mover")
+    first = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 2), cause, NOON)
+    assert list(binding_moves.log_start(first, FakeView())) == [first]
+    assert list(binding_moves.log_start(first, FakeView([first]))) == []
+    late = NOON + timedelta(hours=1)
+    cancelled = binding_moves.with_outcome(first, "Cancelled", "the move never started", late)
+    again = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 1), cause, late)
+    (reopened,) = binding_moves.log_start(again, FakeView([cancelled]))
+    assert (reopened.status.outcome, reopened.status.started, reopened.spec.replicas) == ("", late, 1)

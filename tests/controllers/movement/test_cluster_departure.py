@@ -4,18 +4,20 @@ import asyncio
 from typing import Any
 
 import pytest
+from builders import binding
 from move_helpers import PODS, MoveScenario, aggregated, run_scenario
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.work import Work
+from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, Work
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Resource, resource_of
 from trimtab.controllers.conditions import find_condition
+from trimtab.controllers.movement.cluster_departure import clusters_in_use
 from trimtab.errors import NotFound
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CLUSTERS = resource_of(kind_of(Cluster))
 MANAGED = Resource("cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False)
@@ -380,3 +382,10 @@ def test_works_that_were_created_for_the_cluster_block_until_they_are_deleted_or
         assert "manifestwork" not in await names_in(scene, CONFIGS)
 
     run_scenario(act)
+
+
+def test_cluster_is_in_use_while_replicas_are_placed_held_or_being_evicted_there() -> None:
+    held = HeldReplicas(cluster="m2", replicas=1)
+    task = GracefulEvictionTask(from_cluster="m3", replicas=1, reason="R", producer="x")
+    subject = binding(clusters={"m1": 2}, graceful_eviction_tasks=(task,), status_holds=(held,))
+    assert set(clusters_in_use(subject)) == {"m1", "m2", "m3"}

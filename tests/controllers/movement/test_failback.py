@@ -8,7 +8,7 @@ from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kinds.cluster import Cluster, ResourceSummary
-from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.failback import failback, failback_window
@@ -36,7 +36,7 @@ def fallen_back(previous: PreviousPlacement | None = PREVIOUS, **fields: Any) ->
 
 
 def reconcile(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]:
-    return list(failback(subject, FakeView(clusters, parts={"fleet": StaticFleet(list(clusters))}, **options)))
+    return list(failback(subject, FakeView(clusters, fleet=StaticFleet(list(clusters)), **options)))
 
 
 def test_the_window_begins_when_the_preferred_clusters_are_available() -> None:
@@ -100,3 +100,14 @@ def test_closing_the_preferred_clusters_resets_the_count_of_undone_returns() -> 
         fallen_back(PREVIOUS.but(reverted_failbacks=3)), roomy_cluster("m1", ready="False"), roomy_cluster("m2")
     )
     assert after.status.previous_placement.reverted_failbacks == 0
+
+
+def test_no_return_begins_while_another_move_is_in_progress() -> None:
+    window_over = PREVIOUS.but(healthy_since=NOON - 5 * MINUTE)
+    held = HeldReplicas(cluster="m3", replicas=1, since=NOON, reason="Rebalance")
+    task = GracefulEvictionTask(from_cluster="m3", replicas=1, reason="R", producer="x")
+    for busy in (
+        fallen_back(window_over, status_holds=(held,)),
+        fallen_back(window_over, graceful_eviction_tasks=(task,)),
+    ):
+        assert reconcile(busy, roomy_cluster("m1"), roomy_cluster("m2")) == []

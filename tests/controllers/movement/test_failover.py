@@ -47,11 +47,11 @@ def web(*items: Any, clusters: Any = None, timers: tuple[UnhealthyCluster, ...] 
 def reconcile(subject: Binding, *names: str, **options: Any) -> list[Any]:
     clusters = [serving_cluster(name) for name in names or ("m1", "m2")]
     profile = options.get("profile")
-    parts = {
-        "fleet": StaticFleet(clusters),
-        "interpreter": Interpreter.of(executor=run_script, profile=profile.name if profile else "trimtab"),
-    }
-    return list(failover(subject, FakeView(clusters, parts=parts, **{"raws": [deployment()], **options})))
+    interpreter = Interpreter.of(executor=run_script, profile=profile.name if profile else "trimtab")
+    view = FakeView(
+        clusters, fleet=StaticFleet(clusters), interpreter=interpreter, **{"raws": [deployment()], **options}
+    )
+    return list(failover(subject, view))
 
 
 def binding_after(effects: list[Any]) -> Binding | None:

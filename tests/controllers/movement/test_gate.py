@@ -16,7 +16,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import state
 from trimtab.controllers.movement.gate import BudgetBusy, GateResult, apply_gate, move_started_events, options_for
 from trimtab.decide.karmada import decide
 from trimtab.decide.request import placement_request_of
@@ -155,6 +155,18 @@ def test_every_new_hold_has_one_event() -> None:
 def test_options_come_from_the_rebalancer_that_requested_the_move() -> None:
     wanted = MoveOptions(max_surge=1)
     rebalancer = WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=wanted))
-    subject = binding_moves.with_reschedule_request(web({"m1": 4}), NOON, "Rebalance", "job")
+    subject = state.request(web({"m1": 4}), NOON, "Rebalance", "job")
     assert options_for(subject, FakeView([rebalancer])) == wanted
     assert options_for(web({"m1": 4}), FakeView(settings={"move-timeout-seconds": 5})).timeout_seconds == 5
+
+
+def test_a_drain_never_takes_the_last_copy_at_once() -> None:
+    leaving = [serving_cluster("m1", "x:NoSchedule"), serving_cluster("m2", "x:NoSchedule")]
+    subject = web({"m1": 4})
+    nowhere = decide(
+        msgspec.structs.replace(placement_request_of(subject), fresh=True), StaticFleet(leaving).at(NOON), TRIMTAB
+    )
+    view = FakeView([subject, *leaving], raws=[deployment()])
+    result = apply_gate(subject, nowhere, "Drain", MoveOptions(), view, set())
+    assert isinstance(result, GateResult)
+    assert (shares(result), result.refusal and result.refusal.code) == ({"m1": 4}, "LastCopy")

@@ -76,3 +76,24 @@ def test_only_bindings_with_eviction_tasks_are_reconciled() -> None:
     assert concerns_evictions(None, leaving())
     assert not concerns_evictions(leaving(), binding())
     assert not list(graceful_eviction(binding(), FakeView()))
+
+
+def test_the_old_copy_stays_until_the_placement_was_decided_for_the_current_generation() -> None:
+    subject = leaving(status_item("m1"), status_item("m2"))
+    edited = subject.but(metadata=subject.metadata.but(generation=subject.metadata.generation + 1))
+    assert tasks_after(edited) == 1
+    decided = edited.but(status=edited.status.but(scheduler_observed_generation=edited.metadata.generation))
+    assert tasks_after(decided) == 0
+
+
+def test_every_new_copy_must_be_healthy_before_the_old_one_is_deleted() -> None:
+    subject = leaving(status_item("m1"), status_item("m2"), status_item("m3", "Unhealthy"))
+    wider = subject.but(spec=subject.spec.but(clusters=binding(clusters={"m2": 1, "m3": 1}).spec.clusters))
+    assert tasks_after(wider) == 1
+
+
+def test_a_workload_that_is_placed_nowhere_keeps_its_old_copy() -> None:
+    subject = leaving(status_item("m1"))
+    nowhere = subject.but(spec=subject.spec.but(clusters=()))
+    assert tasks_after(nowhere) == 1
+    assert tasks_after(nowhere, profile=UPSTREAM) == 0

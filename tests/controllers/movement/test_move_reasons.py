@@ -28,14 +28,13 @@ from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacem
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.movement.binding_moves import with_reschedule_request
 from trimtab.controllers.movement.failover import failover, rollout_of
 from trimtab.controllers.movement.gate import GateResult, apply_gate
 from trimtab.controllers.movement.move_reasons import mode_of_eviction, reason_of_unselected
+from trimtab.controllers.movement.state import request
 from trimtab.controllers.movement.taint_eviction import taint_eviction
 from trimtab.decide.karmada import decide
 from trimtab.decide.request import placement_request_of
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.plugins import placement_filters
 from trimtab.registry import discover
 
@@ -91,7 +90,7 @@ FIRST, ONCE = "ReplacementFirst", "AtOnce"
 VOLUNTARY_MOVES = [
     (
         "Rebalance",
-        with_reschedule_request(web(), NOON, "Rebalance", "nightly"),
+        request(web(), NOON, "Rebalance", "nightly"),
         FLEET,
         FIRST,
         "WorkloadRebalancer nightly",
@@ -151,7 +150,7 @@ def test_eviction_by_a_taint_names_the_taint_and_its_real_mode(
     fleet = [serving_cluster("m1", taint, ready=ready), serving_cluster("m2")]
     behaviour = FailoverBehavior(cluster=ClusterFailoverBehavior(purge_mode=purge))
     subject = binding(clusters={"m1": 3}, failover=behaviour)
-    effects = list(taint_eviction(subject, FakeView(fleet, parts={"fleet": StaticFleet(fleet)})))
+    effects = list(taint_eviction(subject, FakeView(fleet, fleet=StaticFleet(fleet))))
     (move,) = [effect for effect in effects if isinstance(effect, Move)]
     assert (move.spec.cause, move.spec.mode) == ("ClusterFailover", mode)
     assert message in move.spec.message
@@ -173,9 +172,7 @@ def test_application_failover_names_the_health_and_its_real_mode(purge: str, mod
         status_unhealthy_clusters=(since,),
         status_aggregated_status=(status_item("m1", health="Unhealthy", status={"readyReplicas": 0}),),
     )
-    view = FakeView(
-        [subject, *FLEET], raws=[deployment()], parts={"fleet": StaticFleet(FLEET), "interpreter": Interpreter.of([])}
-    )
+    view = FakeView([subject, *FLEET], raws=[deployment()], fleet=StaticFleet(FLEET))
     subject = subject.but(status=subject.status.but(rollout=rollout_of(subject, FakeView(raws=[deployment()]))))
     (move,) = [effect for effect in failover(subject, view) if isinstance(effect, Move)]
     assert (move.spec.cause, move.spec.mode) == ("ApplicationFailover", mode)

@@ -11,7 +11,7 @@ from trimtab.controllers.movement.placement_preview import PlacementPreview, pre
 
 
 def preview(subject: Binding, *clusters: Any) -> PlacementPreview:
-    return preview_placement(subject, FakeView(clusters, parts={"fleet": StaticFleet(list(clusters))}))
+    return preview_placement(subject, FakeView(clusters, fleet=StaticFleet(list(clusters))))
 
 
 def test_a_preview_names_the_clusters_that_the_scheduler_would_select() -> None:

@@ -39,14 +39,14 @@ def leaving(then: str = "", producer: str = well_known.TAINT_MANAGER, **fields: 
 
 
 def old_work() -> Work:
-    view = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
+    view = FakeView([], raws=[deployment()], interpreter=Interpreter.of())
     (work,) = works_by_cluster(list(dispatch(binding(clusters={"m1": 3}), view))).values()
     return work.but(metadata=work.metadata.but(resource_version="4", deletion_timestamp=NOON))
 
 
 def view_of(where: Cluster, now: datetime, *, remains: bool = True, **options: Any) -> FakeView:
     things = [where, cluster("m2"), *([old_work()] if remains else [])]
-    return FakeView(things, now=now, raws=[deployment()], parts={"interpreter": Interpreter.of()}, **options)
+    return FakeView(things, now=now, raws=[deployment()], interpreter=Interpreter.of(), **options)
 
 
 @pytest.mark.parametrize(

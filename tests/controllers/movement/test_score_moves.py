@@ -58,7 +58,7 @@ def ranked(**hysteresis: Any) -> Binding:
 
 
 def reconcile(subject: Binding, scores: dict[str, int], after: timedelta = timedelta(), **options: Any) -> list[Any]:
-    view = FakeView([subject], now=NOON + after, parts={"fleet": FleetWithScores(scores, **options)})
+    view = FakeView([subject], now=NOON + after, fleet=FleetWithScores(scores, **options))
     return [effect for _, effect in score_moves([subject], view)]
 
 

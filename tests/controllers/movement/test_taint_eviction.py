@@ -22,10 +22,13 @@ from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
+from trimtab.controllers.contract import RecordEvent, RememberInProcess, RequeueAfter, WriteSequence
 from trimtab.controllers.movement.binding_moves import with_stalled_condition
 from trimtab.controllers.movement.taint_eviction import (
     EVICTION_BLOCKED,
+    LAST_EVICTION_SLOT,
+    LAST_STORM,
+    STORM_COOLDOWN,
     affected_binding,
     bindings_in_tainted_cluster,
     eviction_rate_factor,
@@ -39,7 +42,7 @@ NOT_READY_TAINT = "cluster.karmada.io/not-ready:NoExecute"
 
 def reconcile(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]:
     things = [*clusters, *options.pop("things", [])]
-    return list(taint_eviction(subject, FakeView(things, parts={"fleet": StaticFleet(list(clusters))}, **options)))
+    return list(taint_eviction(subject, FakeView(things, fleet=StaticFleet(list(clusters)), **options)))
 
 
 def evicted_binding(effects: list[Any]) -> Binding | None:
@@ -120,8 +123,8 @@ def test_one_cluster_of_forty_is_evacuated_and_thirty_of_forty_are_not() -> None
 
 
 def test_many_clusters_that_are_not_ready_slow_evictions_down() -> None:
-    view = FakeView(fleet_with(15, 40), parts={"fleet": StaticFleet(fleet_with(15, 40))})
-    view.memory["eviction slot", "last"] = NOON
+    view = FakeView(fleet_with(15, 40), fleet=StaticFleet(fleet_with(15, 40)))
+    view.memory[LAST_EVICTION_SLOT, None] = NOON
     effects = list(taint_eviction(binding(clusters={"m00": 2}), view))
     (requeue,) = [effect for effect in effects if isinstance(effect, RequeueAfter)]
     assert 6 < requeue.seconds < 7  # a tenth of 1.5 a second
@@ -165,8 +168,8 @@ def test_a_taint_set_by_a_user_is_no_storm() -> None:
 
 def test_evictions_are_spaced_by_the_eviction_rate() -> None:
     clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
-    view = FakeView(clusters, parts={"fleet": StaticFleet(clusters)}, settings={"eviction-rate": 2})
-    view.memory["eviction slot", "last"] = NOON
+    view = FakeView(clusters, fleet=StaticFleet(clusters), settings={"eviction-rate": 2})
+    view.memory[LAST_EVICTION_SLOT, None] = NOON
     (requeue,) = [
         effect for effect in taint_eviction(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)
     ]
@@ -221,12 +224,12 @@ def test_setting_the_clock_changes_neither_the_eviction_rate_nor_the_end_of_a_st
     clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
     view = FakeView(
         clusters,
-        parts={"fleet": StaticFleet(clusters)},
+        fleet=StaticFleet(clusters),
         settings={"eviction-rate": 2},
         now=NOON + timedelta(days=days),
     )
     view.steady_now = NOON
-    view.memory["eviction slot", "last"] = NOON
+    view.memory[LAST_EVICTION_SLOT, None] = NOON
     (requeue,) = [
         effect for effect in taint_eviction(binding(clusters={"m1": 2}), view) if isinstance(effect, RequeueAfter)
     ]
@@ -234,5 +237,17 @@ def test_setting_the_clock_changes_neither_the_eviction_rate_nor_the_end_of_a_st
     outage = FakeView(fleet_with(1, 40), now=NOON + timedelta(days=days))
     for seconds, factor in ((1, 0.0), (3600, 1.0)):
         outage.steady_now = NOON + timedelta(seconds=seconds)
-        outage.memory["storm", "last"] = NOON
+        outage.memory[LAST_STORM, None] = NOON
         assert eviction_rate_factor(fleet_with(1, 40)[0], outage) == factor
+
+
+def test_while_clusters_recover_from_a_storm_the_last_ones_are_not_evacuated() -> None:
+    subject, storm, last = binding(clusters={"m00": 2}), fleet_with(30, 40), fleet_with(1, 40)
+    view = FakeView(storm, fleet=StaticFleet(storm))
+    view.memory.keep([effect for effect in taint_eviction(subject, view) if isinstance(effect, RememberInProcess)])
+    later = FakeView(last, fleet=StaticFleet(last), now=NOON + 10 * SECOND)
+    later.memory = view.memory
+    assert evicted_binding(list(taint_eviction(subject, later))) is None
+    calm = FakeView(last, fleet=StaticFleet(last), now=NOON + STORM_COOLDOWN + SECOND)
+    calm.memory = view.memory
+    assert evicted_binding(list(taint_eviction(subject, calm))) is not None

@@ -10,8 +10,9 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.health import Probe
+from trimtab.controllers.clusters.health import PROBE, Probe
 from trimtab.controllers.movement.unschedulable_replicas import (
+    DESCHEDULED,
     UnschedulablePod,
     unschedulable_pods,
     unschedulable_replicas,
@@ -35,7 +36,7 @@ def placed(annotation=DYNAMIC, ready=2) -> ResourceBinding:
 
 def view(*pods: UnschedulablePod, **more) -> FakeView:
     snapshot = FakeView(**more)
-    snapshot.memory["probe", "m1"] = Probe(NOON, online=True, healthy=True, unschedulable_pods=pods)
+    snapshot.memory[PROBE, "m1"] = Probe(NOON, online=True, healthy=True, unschedulable_pods=pods)
     return snapshot
 
 
@@ -77,7 +78,7 @@ def test_static_weights_and_upstream_are_not_descheduled() -> None:
 
 def test_a_binding_is_descheduled_at_most_once_per_interval() -> None:
     snapshot = view(unschedulable())
-    snapshot.memory["descheduled", well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
+    snapshot.memory[DESCHEDULED, well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
     assert list(unschedulable_replicas(placed(), snapshot)) == []
 
 

@@ -30,12 +30,9 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, RequeueAfter
 from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifestwork, plural_of
 from trimtab.interpret.cel.expressions import compiler
-from trimtab.interpret.interpreter import Interpreter
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
 JOINED = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
-
-PARTS = {"cel": compiler(), "interpreter": Interpreter.of()}
 
 
 def subject(generation: int = 1, **spec: Any) -> ManifestWork:
@@ -48,7 +45,7 @@ def subject(generation: int = 1, **spec: Any) -> ManifestWork:
 def reconcile(work: ManifestWork, *others: Object, seen: Raw | None = None) -> list[Any]:
     location = ("m1", well_known.ref_of_raw(DEPLOYMENT))
     return list(
-        manifestwork(work, FakeView([work, *JOINED, *others], members={location: seen} if seen else {}, parts=PARTS))
+        manifestwork(work, FakeView([work, *JOINED, *others], members={location: seen} if seen else {}, cel=compiler()))
     )
 
 
@@ -214,7 +211,7 @@ WITH_RULE = ManifestConfigOption(
 def completed_work(**option: Any) -> ManifestWork:
     """A ManifestWork whose Complete rule is true."""
     wanted = subject(manifest_configs=(WITH_RULE,), delete_option=DeleteOption(**option))
-    view = FakeView([wanted, *JOINED, with_status(rendered_work(wanted))], parts=PARTS)
+    view = FakeView([wanted, *JOINED, with_status(rendered_work(wanted))], cel=compiler())
     return next(effect for effect in manifestwork(wanted, view) if isinstance(effect, ManifestWork))
 
 
@@ -226,7 +223,7 @@ def test_complete_work_is_not_applied_again_and_stays_complete_without_its_objec
     empty = with_status(rendered_work(done)).but(
         status=WorkStatus(conditions=with_status(rendered_work(done)).status.conditions)
     )
-    view = FakeView([done, *JOINED, empty], parts=PARTS)
+    view = FakeView([done, *JOINED, empty], cel=compiler())
     after = next((effect for effect in manifestwork(done, view) if isinstance(effect, ManifestWork)), done)
     assert {c.type: c.status for c in after.status.conditions}["Complete"] == "True"
     assert len(after.status.resource_status.manifests) == 1
@@ -237,7 +234,7 @@ def test_complete_work_is_deleted_after_its_ttl() -> None:
     work = with_status(rendered_work(done))
 
     def at(seconds: int, found: ManifestWork = done) -> list[Any]:
-        view = FakeView([found, *JOINED, work], now=NOON + timedelta(seconds=seconds), parts=PARTS)
+        view = FakeView([found, *JOINED, work], now=NOON + timedelta(seconds=seconds), cel=compiler())
         return [effect for effect in manifestwork(found, view) if isinstance(effect, RequeueAfter | Delete)]
 
     assert at(20) == [RequeueAfter(40.001)]
@@ -249,7 +246,7 @@ def test_complete_work_is_deleted_after_its_ttl() -> None:
 def test_conditions_of_removed_rules_are_removed() -> None:
     done = completed_work()
     without_rules = done.but(spec=done.spec.but(manifest_configs=()))
-    view = FakeView([without_rules, *JOINED, with_status(rendered_work(without_rules))], parts=PARTS)
+    view = FakeView([without_rules, *JOINED, with_status(rendered_work(without_rules))], cel=compiler())
     after = next(effect for effect in manifestwork(without_rules, view) if isinstance(effect, ManifestWork))
     assert "Complete" not in {c.type for c in after.status.conditions}
     assert "Complete" not in {c.type for item in after.status.resource_status.manifests for c in item.conditions}

@@ -31,13 +31,13 @@ def with_applied_status(work, health="Healthy", **status):
 def scheduled_binding(*shares, profile=None, **fields):
     bare = binding(clusters=dict(shares), **fields)
     placed = bare.but(status=bare.status.but(conditions=(*bare.status.conditions, SCHEDULED)))
-    seen = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
+    seen = FakeView([], raws=[deployment()], interpreter=Interpreter.of())
     made = works_by_cluster(list(dispatch(placed, seen)))
     clusters = [cluster(name) for name, _ in shares]
     more = {"profile": profile} if profile else {}
 
     def view(*statuses):
-        return FakeView([*clusters, *statuses], raws=[deployment()], parts={"interpreter": Interpreter.of()}, **more)
+        return FakeView([*clusters, *statuses], raws=[deployment()], interpreter=Interpreter.of(), **more)
 
     return placed, made, view
 

@@ -5,7 +5,7 @@ from views import FakeView
 
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers.propagation.customizations import customizations
+from trimtab.controllers.propagation.customizations import SCRIPT_FAULT, customizations
 from trimtab.interpret.operations import InterpreterFailure
 
 GOOD = "function InterpretHealth(observedObj) return true end"
@@ -37,10 +37,7 @@ def test_syntax_error_names_the_script() -> None:
 
 def test_runtime_failure_is_reported_until_script_is_replaced() -> None:
     view = FakeView()
-    view.memory["script fault", "ric"] = (
-        GOOD,
-        InterpreterFailure("DeadlineExceeded", "InterpretHealth: took too long"),
-    )
+    view.memory[SCRIPT_FAULT, ("ric", GOOD)] = InterpreterFailure("DeadlineExceeded", "InterpretHealth: took too long")
     updated, event = customizations(customization(), view)
     assert event.reason == "DeadlineExceeded"
     (repaired,) = customizations(updated.but(spec=customization(GOOD + " ").spec), view)

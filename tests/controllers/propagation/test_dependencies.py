@@ -29,7 +29,7 @@ def binding_with_dependency(name: str, cluster: str, **fields: Any) -> tuple[Res
 
 
 def view(*bindings: ResourceBinding, raws: list[Raw], **more: Any) -> FakeView:
-    return FakeView(bindings, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
+    return FakeView(bindings, raws=raws, interpreter=Interpreter.of(), **more)
 
 
 def attached_binding_in(effects: list[Any]) -> ResourceBinding:

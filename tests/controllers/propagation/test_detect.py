@@ -8,12 +8,12 @@ from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
-from trimtab.controllers.propagation.detect import best_policy, content_changed, detect, template_state
+from trimtab.controllers.propagation.detect import TEMPLATE, best_policy, content_changed, detect, template_state
 from trimtab.interpret.interpreter import Interpreter
 
 
 def view(*things, raws=(), **more) -> FakeView:
-    return FakeView(things, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
+    return FakeView(things, raws=raws, interpreter=Interpreter.of(), **more)
 
 
 def effects_of_type(effects, type_):
@@ -83,7 +83,7 @@ def test_lazy_policy_applies_with_next_user_edit() -> None:
     template = claimed_template(deployment(), lazy)
     seen = view(lazy, raws=[template])
     key = well_known.ref_of_raw(template)._replace(uid="")
-    seen.memory["template", key] = template_state(template, None)
+    seen.memory[TEMPLATE, key] = template_state(template, None)
     assert effects_of_type(detect(template, seen), ResourceBinding) == []
     edited = claimed_template(deployment(replicas=9), lazy)
     assert len(effects_of_type(detect(edited, seen), ResourceBinding)) == 1

@@ -16,7 +16,7 @@ from trimtab.interpret.interpreter import Interpreter
 
 
 def view(*things, raws=(), **more) -> FakeView:
-    return FakeView(things, raws=raws or [deployment()], parts={"interpreter": Interpreter.of()}, **more)
+    return FakeView(things, raws=raws or [deployment()], interpreter=Interpreter.of(), **more)
 
 
 def stored(work, version="4"):

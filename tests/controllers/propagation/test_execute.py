@@ -10,6 +10,8 @@ from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import (
+    ACCESS,
+    AccessAnswer,
     CheckAccess,
     Delete,
     Ensure,
@@ -21,17 +23,19 @@ from trimtab.controllers.contract import (
     RequeueAfter,
 )
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.execute import execute, fingerprint
+from trimtab.controllers.propagation.execute import execute
+from trimtab.controllers.propagation.member_object import SENT, SETTLED, fingerprint
+from trimtab.controllers.propagation.work_delivery import FETCHED
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.prune import prune
 
 
 def view(*things, members=None, **more) -> FakeView:
-    return FakeView(things, members=members or {}, parts={"interpreter": Interpreter.of()}, **more)
+    return FakeView(things, members=members or {}, interpreter=Interpreter.of(), **more)
 
 
 def work_for(template=None, **fields):
-    seen = FakeView([], raws=[template or deployment()], parts={"interpreter": Interpreter.of()})
+    seen = FakeView([], raws=[template or deployment()], interpreter=Interpreter.of())
     (work,) = works_by_cluster(list(dispatch(binding(clusters={"m1": 3}, **fields), seen))).values()
     return work.but(metadata=work.metadata.but(resource_version="4", generation=1))
 
@@ -95,11 +99,11 @@ def test_defaults_of_the_member_cause_no_second_write() -> None:
     work = work_for()
     there = object_in_member(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
     seen = view(cluster("m1"), work, members={member_key(work): there})
-    (sent,) = [w for w in execute(work, seen) if isinstance(w, RememberInProcess) and w.topic == "sent"]
+    (sent,) = [w for w in execute(work, seen) if isinstance(w, RememberInProcess) and w.topic is SENT]
     seen.memory[sent.topic, sent.key] = sent.value
     settled = list(execute(work, seen))
     assert not [w for w in settled if isinstance(w, InCluster)]
-    (memory,) = [w for w in settled if isinstance(w, RememberInProcess) and w.topic == "settled"]
+    (memory,) = [w for w in settled if isinstance(w, RememberInProcess) and w.topic is SETTLED]
     seen.memory[memory.topic, memory.key] = memory.value
     drifted = object_in_member(work, spec=there["spec"] | {"replicas": 1})
     seen.members = {member_key(work): drifted}
@@ -258,7 +262,7 @@ def test_read_only_object_is_fetched_and_reported_but_never_written_or_deleted()
     assert [type(effect) for effect in first] == [RememberInProcess, Fetch]
     found = view(cluster("m1"), work, members={where: there})
     nothing = view(cluster("m1"), work)
-    found.memory["looked", where] = nothing.memory["looked", where] = NOON
+    found.memory[FETCHED, where] = nothing.memory[FETCHED, where] = NOON
     effects = list(execute(work, found))
     assert not [effect for effect in effects if isinstance(effect, InCluster)]
     assert work.status != next(w for w in effects if type(w) is type(work)).status
@@ -332,9 +336,9 @@ def test_access_of_executor_is_checked_before_any_write() -> None:
         ("create", "update", "patch", "get", "delete"),
     )
     seen = view(cluster("m1"), work)
-    seen.memory["allowed", check] = (NOON, True)
+    seen.memory[ACCESS, check] = AccessAnswer(NOON, allowed=True)
     assert [type(effect) for effect in execute(work, seen) if isinstance(effect, InCluster)] == [InCluster]
-    seen.memory["allowed", check] = (NOON - timedelta(seconds=60), True)
+    seen.memory[ACCESS, check] = AccessAnswer(NOON - timedelta(seconds=60), allowed=True)
     assert list(execute(work, seen)) == [check]
 
 
@@ -342,7 +346,7 @@ def test_forbidden_manifest_is_reported_and_not_applied() -> None:
     work = work_with_executor("default/deployer")
     seen = view(cluster("m1"), work)
     (check,) = execute(work, seen)
-    seen.memory["allowed", check] = (NOON, False)
+    seen.memory[ACCESS, check] = AccessAnswer(NOON, allowed=False)
     effects = list(execute(work, seen))
     assert [effect for effect in effects if isinstance(effect, InCluster)] == []
     (after,) = [effect for effect in effects if isinstance(effect, type(work))]

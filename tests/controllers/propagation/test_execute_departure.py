@@ -10,16 +10,23 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Delete, Ensure, FindForeignObjects, InCluster, Ref, RequeueAfter
+from trimtab.controllers.contract import (
+    FOREIGN_OBJECTS,
+    Delete,
+    Ensure,
+    FindForeignObjects,
+    ForeignObjectsAnswer,
+    InCluster,
+    Ref,
+    RequeueAfter,
+)
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.execute import LISTING_SECONDS, execute
-from trimtab.interpret.interpreter import Interpreter
-
-PARTS = {"interpreter": Interpreter.of()}
+from trimtab.controllers.propagation.execute import execute
+from trimtab.controllers.propagation.work_removal import LISTING_SECONDS
 
 
 def work_for(manifest=None, **annotations):
-    seen = FakeView([], raws=[deployment()], parts=PARTS)
+    seen = FakeView([], raws=[deployment()])
     effects = list(dispatch(binding(clusters={"m1": 3}, conflict_resolution="Overwrite"), seen))
     (work,) = works_by_cluster(effects).values()
     rendered = manifest or work.spec.workload.manifests[0]
@@ -35,7 +42,7 @@ def in_member(work, **metadata):
 
 def view(work, there, *things, **more):
     ref = well_known.ref_without_uid(work.spec.workload.manifests[0])
-    return FakeView([work, *things], members={("m1", ref): there}, parts=PARTS, **more)
+    return FakeView([work, *things], members={("m1", ref): there}, **more)
 
 
 def member_writes(effects):
@@ -90,9 +97,9 @@ def test_namespace_is_deleted_only_when_nothing_of_others_is_in_it(others: tuple
     snapshot = view(work, in_member(work), leaving())
     question = FindForeignObjects("m1", "team")
     assert list(execute(work, snapshot)) == [question]
-    snapshot.memory["foreign objects", question] = (NOON - timedelta(seconds=LISTING_SECONDS), ())
+    snapshot.memory[FOREIGN_OBJECTS, question] = ForeignObjectsAnswer(NOON - timedelta(seconds=LISTING_SECONDS), ())
     assert list(execute(work, snapshot)) == [question]  # too old
-    snapshot.memory["foreign objects", question] = (NOON, others)
+    snapshot.memory[FOREIGN_OBJECTS, question] = ForeignObjectsAnswer(NOON, others)
     (write,) = member_writes(execute(work, snapshot))
     assert isinstance(write, Ensure if others else Delete)
     if not others:

@@ -19,8 +19,9 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
-from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule import affected_bindings, needs_scheduling, schedule
+from trimtab.controllers.movement import state
+from trimtab.controllers.propagation.schedule import schedule
+from trimtab.controllers.propagation.schedule_triggers import affected_bindings, needs_scheduling
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -35,7 +36,7 @@ class FixedFleet:
         discover(scores)
         self.clusters = clusters
 
-    def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
+    def at(self, now: Any) -> Fleet[Cluster]:
         return Fleet.of(self.clusters, now=now)
 
 
@@ -63,9 +64,7 @@ def requested_binding(replicas: dict[str, int], *, rule: Any = None, **fields: A
 def schedule_one(subject: Binding, *things: Any, **options: Any) -> list[Any]:
     clusters = [thing for thing in things if isinstance(thing, Cluster)] or [ready_cluster("m1"), ready_cluster("m2")]
     others = [thing for thing in things if not isinstance(thing, Cluster)]
-    view = FakeView(
-        [subject, *clusters, *others], parts={"fleet": FixedFleet(clusters)}, raws=[deployment()], **options
-    )
+    view = FakeView([subject, *clusters, *others], fleet=FixedFleet(clusters), raws=[deployment()], **options)
     return [effect for _, effect in schedule([subject], view)]
 
 
@@ -138,7 +137,7 @@ def test_budget_with_surge_allows_blocked_move_replacement_first(surge: str, hel
     at_once = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
     subject, clusters = requested_binding({"m1": 3, "m2": 1}), [ready_cluster("m1"), ready_cluster("m2")]
     limiting = budget(max_unavailable=0, surge=surge)
-    view = FakeView([subject, *clusters, limiting], parts={"fleet": FixedFleet(clusters)}, raws=[at_once])
+    view = FakeView([subject, *clusters, limiting], fleet=FixedFleet(clusters), raws=[at_once])
     after = binding_writes([effect for _, effect in schedule([subject], view)])[-1]
     assert replicas_by_cluster(after) == {"m1": 3 - held, "m2": 1 + held}
     assert sum(hold.replicas for hold in after.status.holds) == held
@@ -153,7 +152,7 @@ def test_two_workloads_of_one_batch_do_not_charge_same_budget_twice() -> None:
     )
     view = FakeView(
         [one, two, *clusters, budget(max_concurrent=1)],
-        parts={"fleet": FixedFleet(clusters)},
+        fleet=FixedFleet(clusters),
         raws=[deployment(), deployment("other")],
     )
     effects = list(schedule([one, two], view))
@@ -199,15 +198,15 @@ def test_reverted_move_is_not_retried_immediately() -> None:
     draining = ready_cluster("m1").but(metadata=ready_cluster("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     resting = requested_binding({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(reverted,))
     assert schedule_one(resting, draining, ready_cluster("m2")) == [RequeueAfter(540.0)]
-    stamped = binding_moves.with_reschedule_request(resting, NOON, "Rebalance")
+    stamped = state.request(resting, NOON, "Rebalance")
     assert binding_writes(schedule_one(stamped, ready_cluster("m1"), ready_cluster("m3"))) != ()
 
 
 class ReservedFleet(FixedFleet):
     """A fleet whose whole capacity is reserved."""
 
-    def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
-        fleet = super().at(now, deciding)
+    def at(self, now: Any) -> Fleet[Cluster]:
+        fleet = super().at(now)
         return fleet.reserve(np.arange(len(self.clusters)), {"pods": 110})
 
 
@@ -217,8 +216,8 @@ def test_unschedulable_binding_is_retried_when_reservation_expires(picture: type
     dynamic = {**EVENLY, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
     subject = requested_binding({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
     subject = subject.but(spec=subject.spec.but(replicas=120))
-    view = FakeView([subject, *clusters], parts={"fleet": picture(clusters)}, raws=[deployment()])
-    view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is ReservedFleet else None
+    view = FakeView([subject, *clusters], fleet=picture(clusters), raws=[deployment()])
+    view.next_lapse = NOON + 12 * SECOND if picture is ReservedFleet else None
     (again,) = [effect for _, effect in schedule([subject], view) if isinstance(effect, RequeueAfter)]
     assert seconds <= again.seconds < seconds + 1
 
@@ -306,11 +305,11 @@ def test_preserve_available_keeps_ready_replicas_despite_weights(placed: Any, re
     clusters = [ready_cluster("m1"), ready_cluster("m2"), ready_cluster("m3")]
     weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
     rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
-    subject = binding_moves.with_reschedule_request(requested_binding(placed, rule=rule), NOON, "Rebalance", "gentle")
+    subject = state.request(requested_binding(placed, rule=rule), NOON, "Rebalance", "gentle")
     items = tuple(status_item(name, status={"readyReplicas": n}) for name, n in ready.items())
     subject = subject.but(status=subject.status.but(aggregated_status=items))
     job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))
-    view = FakeView([subject, *clusters, job], parts={"fleet": FixedFleet(clusters)}, raws=[deployment()])
+    view = FakeView([subject, *clusters, job], fleet=FixedFleet(clusters), raws=[deployment()])
     after = binding_writes([effect for _, effect in schedule([subject], view)])[-1]
     assert replicas_by_cluster(after) == then
 
@@ -363,9 +362,7 @@ def test_partial_move_requeues_immediately_to_report_the_refusal() -> None:
     limiting = budget(max_unavailable=1, surge="Never")
     at_once = {well_known.MOVE_MODE: "AtOnce"}
     subject, clusters = requested_binding({"m1": 4}), [ready_cluster("m1"), ready_cluster("m2")]
-    view = FakeView(
-        [subject, *clusters, limiting], parts={"fleet": FixedFleet(clusters)}, raws=[deployment(annotations=at_once)]
-    )
+    view = FakeView([subject, *clusters, limiting], fleet=FixedFleet(clusters), raws=[deployment(annotations=at_once)])
     effects = [effect for _, effect in schedule([subject], view)]
     after = binding_writes(effects)[-1]
     assert (replicas_by_cluster(after), effects[-1]) == ({"m1": 3, "m2": 1}, RequeueAfter(0.0))

@@ -51,6 +51,6 @@ def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: st
     )
     moved = binding(clusters={"m2": 1}, graceful_eviction_tasks=(task,))
     template, target = deployment(), TargetCluster(name="m2", replicas=1)
-    view = FakeView(parts={"interpreter": Interpreter.of()})
+    view = FakeView(interpreter=Interpreter.of())
     work = render_work(moved, target, template, prune(template), {}, view).work
     assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected

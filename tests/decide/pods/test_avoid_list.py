@@ -49,3 +49,9 @@ def test_entry_ends_by_time_without_owner_or_once_the_other_pod_is_scheduled() -
     ]
     kept = active_entries(entries, NOON, lambda one: "gone" not in one.uids, lambda _: False)
     assert [one.uids for one in kept] == [{"kept"}]
+
+
+def test_expired_entry_avoids_nothing() -> None:
+    entry = avoid_entry("rs", minutes=5)
+    assert is_avoided_by([entry], {"rs"}, NOON + timedelta(minutes=4))
+    assert not is_avoided_by([entry], {"rs"}, NOON + timedelta(minutes=5))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.interpret.lua.sandbox import LuaLimits, ScriptResult, check_syntax, run_script
+from trimtab.interpret.lua.sandbox import LuaLimits, ScriptResult, _Sandbox, check_syntax, run_script
 from trimtab.interpret.operations import InterpreterFailure
 from watchdog import cpu_watchdog
 
@@ -226,3 +226,10 @@ def test_a_syntax_check_finds_what_does_not_parse() -> None:
     fault = check_syntax("function (")
     assert fault is not None
     assert fault.reason == "BadScript"
+
+
+def test_a_python_object_that_a_script_could_get_hold_of_shows_no_attributes() -> None:
+    lua = _Sandbox(LuaLimits())._lua
+    lua.globals()["leaked"] = object()
+    with pytest.raises(Exception, match="__class__ is not available to scripts"):
+        lua.execute("return leaked.__class__")

@@ -1,8 +1,9 @@
 from pod_builders import node, pod
 
-from trimtab.decide.framework import Reason
+from trimtab.decide.framework import Reason, node_filters
 from trimtab.decide.pods.node_rejection import UNRESOLVABLE, UNSCHEDULABLE
 from trimtab.decide.pods.node_snapshot import NodeSnapshot
+from trimtab.decide.pods.request import pod_request_for
 from trimtab.decide.pods.schedule import explain
 
 
@@ -23,6 +24,17 @@ def test_a_request_larger_than_the_node_is_unresolvable() -> None:
     reason = rejection("5")
     assert reason is not None
     assert reason.code == UNRESOLVABLE
+
+
+def test_a_request_that_takes_all_that_is_free_fits_in_both_forms() -> None:
+    fleet = NodeSnapshot.of([node("a", cpu="4")], [pod("r", on="a", cpu="1")])
+    for cpu, fits in (("3", True), ("3001m", False)):
+        request = pod_request_for(pod("p", cpu=cpu), fleet)
+        plugin = node_filters["NodeResourcesFit"]
+        (target,) = fleet.nodes
+        assert (plugin.prepare(request, fleet.nodes)(target) is None) is fits
+        assert plugin.array is not None
+        assert plugin.array(request, fleet.nodes).tolist() == [fits]
 
 
 def test_the_number_of_pods_is_limited() -> None:

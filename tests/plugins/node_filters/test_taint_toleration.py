@@ -1,11 +1,13 @@
+import pytest
 from pod_builders import node, pod
 
 from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.schedule import explain, schedule
 
 
-def test_an_untolerated_taint_is_rejected_and_named() -> None:
-    (opinion,) = explain(pod("p"), NodeSnapshot.of([node("a", taints=["gpu=yes:NoSchedule"])]))
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+def test_an_untolerated_taint_is_rejected_and_named(effect: str) -> None:
+    (opinion,) = explain(pod("p"), NodeSnapshot.of([node("a", taints=[f"gpu=yes:{effect}"])]))
     assert opinion.rejection is not None
     assert "{gpu: yes}" in opinion.rejection.reason.message
 

@@ -1,10 +1,10 @@
 from datetime import timedelta
 
-from plugins.clusters import cluster, fleet
+from plugins.clusters import cluster, final_scores, fleet
 from trimtab.api.kinds.policy import AddOnScore, ScoreCoordinate
 from trimtab.clock import EPOCH
 from trimtab.decide.fleet import ExternalValue
-from trimtab.decide.framework import prioritizers, score_array
+from trimtab.decide.framework import prioritizers
 from trimtab.decide.request import ScoreQuery
 from trimtab.plugins import load
 
@@ -20,9 +20,6 @@ def test_addon_uses_the_published_score_and_0_for_a_missing_or_expired_one() -> 
         "m3": ExternalValue({"blue": 5}),
     }
     all_clusters = fleet(M1, M2, M3, external_values={"AddOnPlacementScore/carbon": scores})
-    assert score_array(prioritizers["AddOn"], GREEN, all_clusters).tolist() == [70, 90, 0]
-    assert score_array(prioritizers["AddOn"], GREEN, all_clusters.at(EPOCH + timedelta(seconds=1))).tolist() == [
-        70,
-        0,
-        0,
-    ]
+    assert final_scores(prioritizers["AddOn"], GREEN, all_clusters) == [70, 90, 0]
+    later = all_clusters.at(EPOCH + timedelta(seconds=1))
+    assert final_scores(prioritizers["AddOn"], GREEN, later) == [70, 0, 0]

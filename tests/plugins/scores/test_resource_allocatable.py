@@ -15,6 +15,6 @@ def test_allocatable_ranks_the_feasible_from_the_smallest_to_the_largest() -> No
 
     all_clusters = fleet(of("m1", "4"), of("m2", "8"), of("m3", "16"), cluster("m4"))
     plugin = prioritizers["ResourceAllocatableCPU"]
-    assert plugin.evaluate_all is not None
+    assert plugin.array is not None
     feasible = np.array([True, True, False, True])
-    assert plugin.evaluate_all(ScoreQuery(ScoreCoordinate()), all_clusters, feasible).tolist() == [-100, 100, 0, 0]
+    assert plugin.array(ScoreQuery(ScoreCoordinate()), all_clusters, feasible).tolist() == [-100, 100, 0, 0]

@@ -26,6 +26,7 @@ from trimtab.controllers.contract import (
     RecordEvent,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
@@ -73,6 +74,13 @@ class Streak(NamedTuple):
     since: datetime
 
 
+PROBE: Topic[str, Probe] = Topic("probe")
+"""The last probe, by cluster."""
+STREAK: Topic[str, Streak | None] = Topic("streak")
+HEARTBEAT: Topic[str, datetime] = Topic("heartbeat")
+"""When the agent of a Pull cluster last renewed its Lease, by the clock for durations."""
+
+
 def cluster_of_deleted_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterator[Key]:
     if new is None and old is not None and (cluster := well_known.cluster_of(old.name)):
         yield Key(kind_of(Cluster).id, "", cluster)
@@ -87,7 +95,19 @@ def cluster_of_deleted_work(old: Work | None, new: Work | None, view: View) -> I
 
 @controller(
     Cluster,
-    writes=["status", "spec.taints", "metadata.finalizers", "Namespace", "Work.metadata.finalizers"],
+    writes=[
+        "status.kubernetesVersion",
+        "status.apiEnablements",
+        "status.nodeSummary",
+        "status.resourceSummary",
+        "status.freeNodes",
+        "status.conditions[Ready]",
+        "status.conditions[CompleteAPIEnablements]",
+        "spec.taints",
+        f"metadata.finalizers[{well_known.CLUSTER_FINALIZER}]",
+        "Namespace",
+        f"Work.metadata.finalizers[{well_known.WORK_FINALIZER}]",
+    ],
     triggers=[Trigger(Namespace, cluster_of_deleted_namespace), Trigger(Work, cluster_of_deleted_work)],
 )
 def health(cluster: Cluster, view: View) -> Iterator[Effect]:
@@ -107,7 +127,7 @@ def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     if is_served_by(cluster, ""):
         status, streak = status_after_probe(cluster, view)
         after = after.but(status=status)
-        yield RememberInProcess("streak", cluster.name, streak)
+        yield RememberInProcess(STREAK, cluster.name, streak)
     elif silent := status_when_silent(cluster, view):
         after = after.but(status=silent)
     after = after.but(spec=after.spec.but(taints=taints_for(after, view)))
@@ -130,7 +150,7 @@ def report_own_cluster(cluster: Cluster, view: View) -> Iterator[Effect]:
     if leaves or not is_served_by(cluster, setting(view, "agent")):
         return
     status, streak = status_after_probe(cluster, view)
-    yield RememberInProcess("streak", cluster.name, streak)
+    yield RememberInProcess(STREAK, cluster.name, streak)
     if status != cluster.status:
         yield cluster.but(status=status)
 
@@ -168,8 +188,8 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
 
 def status_after_probe(cluster: Cluster, view: View) -> tuple[ClusterStatus, Streak | None]:
     """The status after the last probe; a flap shorter than the threshold changes nothing in the published status."""
-    probe: Probe | None = view.recall("probe", cluster.name)
-    streak: Streak | None = view.recall("streak", cluster.name)
+    probe = view.recall(PROBE, cluster.name)
+    streak = view.recall(STREAK, cluster.name)
     if probe is None:
         return cluster.status, streak
     probed = ready_condition_of(probe)
@@ -236,7 +256,7 @@ def with_collected_status(status: ClusterStatus, probe: Probe) -> ClusterStatus:
 
 def status_when_silent(cluster: Cluster, view: View) -> ClusterStatus | None:
     """Ready=Unknown for a Pull cluster whose agent has not reported for too long."""
-    last_report: datetime | None = view.recall("heartbeat", cluster.name)
+    last_report = view.recall(HEARTBEAT, cluster.name)
     published = find_condition(cluster.status.conditions, "Ready")
     if last_report is None:
         created = cluster.metadata.creation_timestamp or view.now

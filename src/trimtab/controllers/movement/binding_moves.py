@@ -18,10 +18,10 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, ResourceBinding, TargetCluster
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Index, View
 from trimtab.controllers.ocm import workset_budgets
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.decide.gate import Availability, Transfer
 
@@ -52,15 +52,6 @@ def last_rebalancer_of(binding: Binding) -> str:
     """The rebalancer that last requested a fresh decision, pending or not."""
     words = binding.metadata.annotations.get(well_known.REQUESTED_BY, "").split()
     return words[2] if len(words) > 2 else ""
-
-
-def with_reschedule_request(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -> Binding:
-    """The binding with a fresh decision requested, and with the annotation that says why and by whom."""
-    signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)
-    return binding.but(
-        metadata=binding.metadata.but(annotations=binding.metadata.annotations | {well_known.REQUESTED_BY: signature}),
-        spec=binding.spec.but(reschedule_triggered_at=at),
-    )
 
 
 def placement_before_moves(binding: Binding) -> dict[str, int]:
@@ -236,6 +227,18 @@ def new_move(moved: MovedObject, metadata: Meta, transfer: Transfer, cause: Move
         ),
         status=MoveStatus(started=now),
     )
+
+
+def log_start(move: Move, view: View) -> Iterator[Move]:
+    """Write the Move, unless it is there from an attempt that crashed before the binding was written.
+
+    An attempt that came too late was recorded as cancelled. The move begins now after all, so its Move begins again.
+    """
+    known = view.get(Move, move.namespace, move.name)
+    if known is None:
+        yield move
+    elif known.status.outcome:
+        yield known.but(spec=move.spec, status=move.status)
 
 
 GENERATION_ANNOTATION = "trimtab.dev/binding-generation"

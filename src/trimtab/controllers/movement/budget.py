@@ -16,11 +16,11 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Condition, Key
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import with_condition, with_kstatus_conditions
 from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.decide.gate import Availability, BudgetState, budget_state, disruptions_within
 
 SETTLING_SECONDS = 5.0

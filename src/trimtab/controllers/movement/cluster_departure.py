@@ -21,13 +21,13 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_forced_out, is_terminating
 from trimtab.controllers.clusters.health import cluster_of_deleted_namespace, unjoin
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Delete, Effect, Index, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.ocm.manifestwork import SOURCE_NAME
-from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import SCHEDULER_NAMES
+from trimtab.controllers.propagation.scheduler_scope import SCHEDULER_NAMES
 
 SOURCE = "trimtab-mover"
 POLL_SECONDS = 10.0
@@ -67,7 +67,13 @@ def emptied_clusters(names: Iterable[str], view: View) -> Iterator[Key]:
 
 @controller(
     Cluster,
-    writes=["status.conditions", "metadata.finalizers", "Namespace", "Work", "ManifestWork"],
+    writes=[
+        "status.conditions[Drained]",
+        f"metadata.finalizers[{well_known.CLUSTER_FINALIZER}]",
+        "Namespace",
+        "Work",
+        "ManifestWork",
+    ],
     triggers=[
         Trigger(ResourceBinding, clusters_of_binding),
         Trigger(ClusterResourceBinding, clusters_of_binding),

@@ -12,12 +12,14 @@ from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import Binding, PreviousPlacement
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import SOURCE
-from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import is_scheduled_here, placement_candidates, returns_to_previous
+from trimtab.controllers.propagation.placement_candidates import placement_candidates
+from trimtab.controllers.propagation.schedule_intent import returns_to_previous
+from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
 
@@ -49,7 +51,11 @@ def concerns_failback(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.previousPlacement"],
+    writes=[
+        "spec.rescheduleTriggeredAt",
+        f"metadata.annotations[{well_known.REQUESTED_BY}]",
+        "status.previousPlacement",
+    ],
     predicate=concerns_failback,
     triggers=[Trigger(Cluster, bindings_awaiting_failback)],
 )
@@ -64,22 +70,24 @@ def failback(binding: Binding, view: View) -> Iterator[Effect]:
         return
     if binding.metadata.deletion_timestamp is not None or is_busy(binding):
         return
-    previous = binding.status.previous_placement or PreviousPlacement()
+    previous = binding.status.previous_placement
     if not has_better_placement(binding):
-        if binding.status.previous_placement is not None:
-            yield with_previous_placement(binding, None)
+        if previous is not None:
+            yield state.forget_placement(binding)
         return
+    healthy_since = previous.healthy_since if previous is not None else None
+    reverted = previous.reverted_failbacks if previous is not None else 0
     if not can_return(binding, view):
-        if previous.healthy_since is not None or previous.reverted_failbacks:
+        if healthy_since is not None or reverted:
             # Whatever closed the clusters may also have fixed them, so the count of undone returns starts again at 0.
-            yield with_previous_placement(binding, previous.but(healthy_since=None, reverted_failbacks=0))
+            yield state.time_return(binding, None, reverted=0)
         return
-    window = failback_window(placement, previous.reverted_failbacks)
-    if previous.healthy_since is None:
-        yield with_previous_placement(binding, previous.but(healthy_since=view.now))
+    window = failback_window(placement, reverted)
+    if healthy_since is None:
+        yield state.time_return(binding, view.now)
         yield RequeueAfter(window.total_seconds())
         return
-    remaining = (previous.healthy_since + window - view.now).total_seconds()
+    remaining = (healthy_since + window - view.now).total_seconds()
     if remaining > 0:
         yield RequeueAfter(remaining)
         return
@@ -147,7 +155,7 @@ def decide_return(binding: Binding, view: View) -> BindingDecision:
     previous = binding.status.previous_placement
     if returns_to_previous(binding) and previous is not None:
         request = msgspec.structs.replace(request, candidates=frozenset(previous_cluster_names(previous)))
-    return decide(request, view.part("fleet").at(view.now), view.profile)
+    return decide(request, view.fleet, view.profile)
 
 
 def trigger_failback(binding: Binding, view: View) -> Iterator[Effect]:
@@ -158,10 +166,6 @@ def trigger_failback(binding: Binding, view: View) -> Iterator[Effect]:
     at = view.now.replace(microsecond=0)
     if binding.status.last_scheduled_time is not None:
         at = max(at, binding.status.last_scheduled_time + timedelta(seconds=1))
-    yield binding_moves.with_reschedule_request(binding, at, "Failback")
+    yield state.request(binding, at, "Failback")
     text = "The preferred clusters have been healthy long enough; the workload moves back."
     yield RecordEvent(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
-
-
-def with_previous_placement(binding: Binding, previous: PreviousPlacement | None) -> Binding:
-    return binding.but(status=binding.status.but(previous_placement=previous))

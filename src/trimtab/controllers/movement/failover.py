@@ -20,7 +20,7 @@ from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Effect, RequeueAfter, View, controller
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.move_reasons import reason_of_failover
 from trimtab.controllers.movement.placement_preview import preview_placement
 from trimtab.controllers.movement.taint_eviction import (
@@ -31,9 +31,7 @@ from trimtab.controllers.movement.taint_eviction import (
     missing_state_message,
     preserved_state,
     skip_eviction,
-    with_eviction_task,
 )
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
 
 FAILOVER_BLOCKED = "FailoverBlocked"
@@ -66,7 +64,8 @@ def concerns_failover(old: Binding | None, new: Binding) -> bool:
         "status.unhealthyClusters",
         "status.rollout",
         "status.previousPlacement",
-        "status.conditions",
+        "status.conditions[Stalled]",
+        "status.conditions[FailoverInactive]",
         "Move",
     ],
     predicate=concerns_failover,
@@ -84,7 +83,7 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
     if inactive:
         return
     history, wake = prune_eviction_history(binding, rules, view)
-    after = binding.but(spec=binding.spec.but(active_eviction_history=history))
+    after = state.with_history(binding, history)
     waits = [wake] if wake is not None else []
     if rules is not None:
         timers = evaluate_timers(binding, rules, view)
@@ -111,7 +110,7 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
 
 def inactive_message(binding: Binding, view: View) -> str:
     """Why failover cannot work: health cannot be interpreted, or dependencies would stay behind; empty when it can."""
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     resource = binding.spec.resource
     if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
         return f"the health of {resource.kind} of {resource.api_version} cannot be interpreted"
@@ -318,8 +317,7 @@ def seconds_until_rollout_deadline(binding: Binding, rules: ApplicationFailoverB
 
 def failover_effects(binding: Binding, after: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Effect]:
     """The effects of the evictions; the block list and the timers of `leaving` are written together with them."""
-    marked = binding.but(
-        spec=binding.spec.but(active_eviction_history=after.spec.active_eviction_history),
+    marked = state.with_history(binding, after.spec.active_eviction_history).but(
         status=binding.status.but(unhealthy_clusters=after.status.unhealthy_clusters, rollout=after.status.rollout),
     )
     yield from eviction_effects(binding, marked, evictions, view)
@@ -327,12 +325,9 @@ def failover_effects(binding: Binding, after: Binding, evictions: Sequence[Evict
 
 def with_failover_eviction(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
     """One write: remove the cluster from the placement, add an eviction task, and block the cluster."""
-    now = view.now.replace(microsecond=0)
-    after = with_eviction_task(binding, cluster, task_for(binding, cluster, rules, view))
+    after = state.evict_from(binding, cluster, task_for(binding, cluster, rules, view))
     if is_predecessor_blocked(rules, view):
-        others = tuple(e for e in after.spec.active_eviction_history if e.cluster_name != cluster)
-        entry = ActiveEviction(cluster_name=cluster, creation_timestamp=now)
-        after = after.but(spec=after.spec.but(active_eviction_history=(*others, entry)))
+        after = state.block(after, cluster, view.now)
     timers = tuple(t for t in after.status.unhealthy_clusters if t.cluster_name != cluster)
     return after.but(status=after.status.but(unhealthy_clusters=timers))
 

@@ -9,7 +9,7 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_forced_out
 from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View, controller
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.cluster_departure import CLUSTER_USES, SOURCE, USES, clusters_in_use
 from trimtab.controllers.movement.gate import AT_ONCE
 from trimtab.decide.gate import Transfer
@@ -35,7 +35,7 @@ def uses_clusters(old: Binding | None, new: Binding) -> bool:
         "spec.gracefulEvictionTasks",
         "status.holds",
         "status.replacement",
-        "status.conditions",
+        "status.conditions[Stalled]",
         "Move",
     ],
     predicate=uses_clusters,
@@ -48,7 +48,7 @@ def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
     for name in sorted(clusters_in_use(binding)):
         if not is_forced_out(view.get(Cluster, "", name), view.profile):
             continue
-        after = without_cluster(after, name)
+        after = state.drop_cluster(after, name)
         shares = binding_moves.current_placement(binding)
         if name in shares:
             cause = binding_moves.MoveCause("Drain", SOURCE, AT_ONCE, message=MESSAGE)
@@ -60,17 +60,3 @@ def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
     yield binding_moves.with_stalled_condition(after, "", "", view.now)  # nothing waits for a move out of it any more
     text = "Copies are deleted at once: their cluster is forced out of the fleet."
     yield RecordEvent(well_known.ref_of(binding), "ForcedOut", text, SOURCE, "Warning")
-
-
-def without_cluster(binding: Binding, name: str) -> Binding:
-    """The binding without the cluster in its placement, its eviction tasks and its moves in progress."""
-    spec = binding.spec.but(
-        clusters=tuple(target for target in binding.spec.clusters if target.name != name),
-        graceful_eviction_tasks=tuple(t for t in binding.spec.graceful_eviction_tasks if t.from_cluster != name),
-    )
-    holds = tuple(hold for hold in binding.status.holds if hold.cluster != name)
-    replacement = binding.status.replacement
-    if replacement is not None:
-        before = tuple(target for target in replacement.before if target.name != name)
-        replacement = replacement.but(before=before) if holds else None
-    return binding.but(spec=spec, status=binding.status.but(holds=holds, replacement=replacement))

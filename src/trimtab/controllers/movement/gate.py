@@ -45,7 +45,7 @@ from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, Targe
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_move
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
@@ -133,7 +133,7 @@ def apply_gate(
         tuple(move_log_entries(binding, admitted, reasons, mode, budgets, view)),
         binding_moves.targets_of(shares, decision.targets, binding.spec.clusters),
         holds,
-        replacement_of(binding, view) if holds else None,
+        state.state_before_move(binding, binding_moves.ready_replicas_by_cluster(binding, view)) if holds else None,
         admitted.refusal,
         next((reason.cause for reason in reasons.values()), cause),
     )
@@ -184,26 +184,13 @@ def holds_of(
     view: View,
 ) -> tuple[HeldReplicas, ...]:
     """One hold for each cluster that loses replicas."""
-    known = {hold.cluster: hold for hold in binding.status.holds}
+    timeout = timedelta(seconds=options.timeout_seconds)
     holds = []
     for name, replicas in sorted(before.items()):
         leaving = replicas - shares.get(name, 0)
         if leaving > 0 or name not in shares:
-            until = view.now + timedelta(seconds=options.timeout_seconds)
-            fresh = HeldReplicas(cluster=name, since=view.now, until=until, reason=reasons[name].cause)
-            holds.append(known.get(name, fresh).but(replicas=leaving))
+            holds.append(state.hold(binding, name, leaving, reasons[name].cause, view.now, timeout))
     return tuple(holds)
-
-
-def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
-    if binding.status.holds and binding.status.replacement is not None:
-        return binding.status.replacement
-    ready = binding_moves.ready_replicas_by_cluster(binding, view)
-    return StateBeforeMove(
-        before=binding.spec.clusters,
-        ready=tuple(TargetCluster(name=name, replicas=n) for name, n in sorted(ready.items())),
-        affinity_name=binding.status.scheduler_observing_affinity_name,
-    )
 
 
 def charged_budget(
@@ -228,8 +215,7 @@ def move_log_entries(
         reason = reasons[transfer.source]
         cause = binding_moves.MoveCause(reason.cause, SOURCE, mode, reason.message, tuple(budgets))
         move = binding_moves.move_of_binding(binding, transfer, cause, view.now)
-        if view.get(type(move), move.namespace, move.name) is None:
-            yield move
+        yield from binding_moves.log_start(move, view)
 
 
 def move_started_events(binding: Binding, result: GateResult) -> Iterator[RecordEvent]:

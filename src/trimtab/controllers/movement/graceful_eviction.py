@@ -1,20 +1,20 @@
 """Removes eviction tasks when the old copy may be deleted: replaced, past its deadline, or allowed by a user."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement, Work
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained_to_leave
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.movement import binding_moves, purge_guard
+from trimtab.controllers.movement import binding_moves, purge_guard, state
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, no_execute_taints
 from trimtab.controllers.propagation.dispatch import binding_of_changed_work, works_of
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 
 OVERDUE_SECONDS = 15.0
@@ -40,7 +40,8 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
         "spec.clusters",
         "status.schedulerObservingAffinityName",
         "status.previousPlacement",
-        "status.conditions",
+        "status.conditions[Stalled]",
+        "status.conditions[PurgeUnconfirmed]",
     ],
     predicate=concerns_evictions,
     triggers=[Trigger(Cluster, bindings_leaving_cluster), Trigger(Work, binding_of_changed_work)],
@@ -52,7 +53,7 @@ def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
         return
     for task in tasks:
         if view.profile.recovery_cancels_eviction and is_cancelled(task, binding, view):
-            yield with_eviction_cancelled(binding, task, view)
+            yield state.cancel(binding, task, binding_moves.ready_replicas_by_cluster(binding, view))
             text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
             yield RecordEvent(well_known.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
             return
@@ -66,9 +67,7 @@ def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
         else:
             kept.append(task)
     works = works_of(binding, view)
-    after = purge_guard.with_purge_conditions(
-        binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept))), works, view
-    )
+    after = purge_guard.with_purge_conditions(state.finish_tasks(binding, kept), works, view)
     if after != binding:
         yield after
     source = (
@@ -96,46 +95,6 @@ def is_cancelled(task: GracefulEvictionTask, binding: Binding, view: View) -> bo
         return False
     due = eviction_time(no_execute_taints(cluster), applied_tolerations(binding) or (), view.now)
     return (due is None or due > view.now) and not is_replaced(task, binding, view)
-
-
-def with_eviction_cancelled(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
-    """The cluster gets its share back from clusters whose replacements are not ready yet."""
-    tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
-    previous = binding.status.previous_placement
-    if previous is not None and can_restore_previous(previous, task, tasks, binding):
-        status = binding.status.but(scheduler_observing_affinity_name=previous.affinity_name, previous_placement=None)
-        spec = binding.spec.but(clusters=previous.clusters, graceful_eviction_tasks=tasks)
-        return binding.but(spec=spec, status=status)
-    shares = binding_moves.current_placement(binding)
-    wanted = task.replicas or 0
-    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
-    if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
-        wanted = min(wanted, max(0, binding.spec.replicas - sum(shares.values())))
-        missing = (task.replicas or 0) - wanted
-        for name in sorted(
-            shares, key=lambda name: (binding_moves.ready_replicas_in(binding, name, view) - shares[name], name)
-        ):
-            taken = min(missing, max(0, shares[name] - binding_moves.ready_replicas_in(binding, name, view)))
-            shares[name] -= taken
-            missing -= taken
-            wanted += taken
-        shares = {name: n for name, n in shares.items() if n > 0}
-    if wanted or not task.replicas:
-        shares[task.from_cluster] = shares.get(task.from_cluster, 0) + wanted
-    clusters = binding_moves.targets_of(shares, binding.spec.clusters)
-    return binding.but(spec=binding.spec.but(clusters=clusters, graceful_eviction_tasks=tasks))
-
-
-def can_restore_previous(
-    previous: PreviousPlacement, task: GracefulEvictionTask, others: Sequence[GracefulEvictionTask], binding: Binding
-) -> bool:
-    """Whether the old placement can be restored: no other eviction, no cluster grew, no new cluster is healthy yet."""
-    was = {target.name: target.replicas for target in previous.clusters}
-    health = {name: item.health for name, item in binding_moves.status_by_cluster(binding).items()}
-    grown = any(t.name in was and t.replicas > was[t.name] for t in binding.spec.clusters)
-    arrived = any(t.name not in was and health.get(t.name) == "Healthy" for t in binding.spec.clusters)
-    leaving = any(other.from_cluster in was for other in others)
-    return was.get(task.from_cluster) == (task.replicas or 0) and not grown and not arrived and not leaving
 
 
 def deadline(task: GracefulEvictionTask, view: View) -> datetime:

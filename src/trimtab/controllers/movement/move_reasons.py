@@ -194,7 +194,7 @@ def reason_of_unselected(cluster: str, placements: Iterable[Key], view: View) ->
 
 def _reason_of_placement(cluster: ManagedCluster, placement: OcmPlacement, view: View) -> MoveReason:
     named = f"Placement {placement.namespace}/{placement.name}"
-    snapshot = view.part("placement_snapshots").snapshot(view.now)
+    snapshot = view.placement_snapshot
     try:
         rejection = _placement_rejection(cluster, placement, snapshot, view)
     except (Misconfigured, UnlistableClusterSet) as fault:
@@ -221,7 +221,7 @@ def _placement_rejection(
     column = snapshot.fleet.index.get(cluster.name)
     if column is None:
         return None
-    request = ocm_request_of(placement, snapshot, view.part("cel"))
+    request = ocm_request_of(placement, snapshot, view.cel)
     request = msgspec.structs.replace(request, placed=(*request.placed, cluster.name))
     if not eligible_clusters(request, snapshot).mask[column]:
         return Rejection("ClusterSet", Reason("NotInSets", NOT_IN_SETS))

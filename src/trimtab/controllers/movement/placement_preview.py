@@ -22,9 +22,7 @@ def preview_placement(binding: Binding, view: View) -> PlacementPreview:
     """Where the scheduler would place this binding as it is given."""
     if binding.spec.placement is None:
         return PlacementPreview({}, "it has no placement of its own")
-    decision = decide(
-        placement_request_of(binding, feature_gates=feature_gates(view)), view.part("fleet").at(view.now), view.profile
-    )
+    decision = decide(placement_request_of(binding, feature_gates=feature_gates(view)), view.fleet, view.profile)
     if decision.ok:
         return PlacementPreview(dict(decision.clusters))
     return PlacementPreview({}, decision.condition[2])

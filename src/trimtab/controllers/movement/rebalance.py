@@ -22,7 +22,7 @@ from trimtab.controllers.contract import (
     controller,
     spec_changed,
 )
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
 from trimtab.controllers.movement.move_log import is_placement_healthy
 from trimtab.interpret.names import binding_name
@@ -55,7 +55,7 @@ def withdraw_requests(key: Key, view: View) -> Iterator[Effect]:
         stamp, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time
         pending = stamp is not None and last is not None and stamp > last
         if pending and binding_moves.reschedule_request_of(binding).rebalancer == key.name:
-            yield binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
+            yield state.withdraw(binding)
 
 
 @controller(
@@ -63,9 +63,9 @@ def withdraw_requests(key: Key, view: View) -> Iterator[Effect]:
     writes=[
         "status",
         "ResourceBinding.spec.rescheduleTriggeredAt",
-        "ResourceBinding.metadata.annotations",
+        f"ResourceBinding.metadata.annotations[{well_known.REQUESTED_BY}]",
         "ClusterResourceBinding.spec.rescheduleTriggeredAt",
-        "ClusterResourceBinding.metadata.annotations",
+        f"ClusterResourceBinding.metadata.annotations[{well_known.REQUESTED_BY}]",
     ],
     predicate=spec_changed,
     triggers=[
@@ -213,7 +213,7 @@ def trigger_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int
         return item.but(result="Successful"), []
     if last is not None and already is None and at >= last:
         at = max(at, last + timedelta(seconds=1))
-    return item.but(result="Successful"), [binding.but(spec=binding.spec.but(reschedule_triggered_at=at))]
+    return item.but(result="Successful"), [state.request(binding, at)]
 
 
 def follow_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> WorkloadResult:
@@ -227,7 +227,7 @@ def follow_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int,
     if not item.result:
         return begin_move(job, item, slots, binding, view)
     if job.spec.cancel and is_pending(item, binding):
-        withdrawn = binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
+        withdrawn = state.withdraw(binding)
         return item.but(phase="Cancelled", message="cancelled before it started"), [withdrawn]
     return with_progress(item, binding), []
 
@@ -259,7 +259,7 @@ def begin_move(
         RecordEvent(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
     ]
-    return moving, [binding_moves.with_reschedule_request(binding, at, "Rebalance", job.name), *events]
+    return moving, [state.request(binding, at, "Rebalance", job.name), *events]
 
 
 def is_pending(item: ObservedWorkload, binding: Binding) -> bool:

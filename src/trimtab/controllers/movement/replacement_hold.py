@@ -8,10 +8,10 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, StateBeforeMove
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import SOURCE
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
 
 ORPHANED_HOLD_TIMEOUT = timedelta(seconds=30)
@@ -37,7 +37,7 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "spec.clusters",
         "status.holds",
         "status.replacement",
-        "status.conditions",
+        "status.conditions[Stalled]",
         "status.lastScheduledTime",
         "status.schedulerObservingAffinityName",
         "status.previousPlacement",
@@ -52,12 +52,12 @@ def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
     if not holds or binding.metadata.deletion_timestamp is not None:
         return
     if replacement is None:
-        yield without_holds(binding)
+        yield state.abandon(binding)
         return
     if binding_moves.current_placement(binding) == binding_moves.placement_before_moves(binding):
         age = view.now - min(hold.since or view.now for hold in holds)
         if age >= ORPHANED_HOLD_TIMEOUT:
-            yield without_holds(binding)
+            yield state.abandon(binding)
         else:
             yield RequeueAfter((ORPHANED_HOLD_TIMEOUT - age).total_seconds())
         return
@@ -88,20 +88,13 @@ def is_replacement_ready(binding: Binding, replacement: StateBeforeMove, view: V
     return arrived >= min(leaving, sum(growing.values()))
 
 
-def without_holds(binding: Binding) -> Binding:
-    return binding.but(status=binding.status.but(holds=(), replacement=None))
-
-
 def release_holds(binding: Binding, reason: str, view: View) -> Iterator[Effect]:
     """Let the old replicas be deleted."""
     held = {hold.cluster for hold in binding.status.holds}
     for move in binding_moves.unfinished_moves(binding, view):
         if move.spec.from_ in held:
             yield binding_moves.with_outcome(move, "Done", reason, view.now)
-    done = without_holds(binding)
-    if any(hold.reason == "Failback" for hold in binding.status.holds):
-        done = done.but(status=done.status.but(previous_placement=None))
-    yield done
+    yield state.finish(binding)
     names = ", ".join(sorted(held))
     yield RecordEvent(
         well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} are released: {reason}.", SOURCE
@@ -117,21 +110,10 @@ def revert_move(binding: Binding, replacement: StateBeforeMove, view: View) -> I
     for move in binding_moves.unfinished_moves(binding, view):
         if move.spec.from_ in held:
             yield binding_moves.with_outcome(move, "Reverted", why, view.now)
-    now = view.now.replace(microsecond=0)
-    stamp = binding.spec.reschedule_triggered_at
-    previous = binding.status.previous_placement
-    times = (previous.reverted_failbacks if previous is not None else 0) + any(
-        h.reason == "Failback" for h in binding.status.holds
-    )
-    status = without_holds(binding).status.but(
-        last_scheduled_time=max(now, stamp) if stamp is not None else now,
-        scheduler_observing_affinity_name=replacement.affinity_name,
-        previous_placement=previous.but(healthy_since=None, reverted_failbacks=times) if previous is not None else None,
-        # new clusters that could not be used count as new again after the back-off that follows a reverted move
-        placement_ref_clusters=tuple(sorted(shares)) if binding.status.placement_ref_clusters else (),
-    )
-    undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
     yield binding_moves.with_stalled_condition(
-        undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now
+        state.revert(binding, replacement, view.now),
+        "MoveReverted",
+        f"{binding.status.holds[0].reason}: {why}",
+        view.now,
     )
     yield RecordEvent(well_known.ref_of(binding), "MoveReverted", f"{why}.".capitalize(), SOURCE, "Warning")

@@ -15,8 +15,8 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule import placement_candidates
+from trimtab.controllers.movement import state
+from trimtab.controllers.propagation.placement_candidates import placement_candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.ocm.snapshot import score_key
@@ -62,13 +62,13 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.betterPlacement"],
+    writes=["spec.rescheduleTriggeredAt", f"metadata.annotations[{well_known.REQUESTED_BY}]", "status.betterPlacement"],
     predicate=concerns_scores,
     triggers=[Trigger(AddOnPlacementScore, bindings_ranked_by)],
     batch=BATCH,
 )
 def score_moves(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
-    fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
+    fleet = view.fleet
     for binding in bindings:
         if is_settled(binding):
             yield from ((binding, effect) for effect in compare_scores(binding, fleet, view))
@@ -89,9 +89,7 @@ def compare_scores(binding: Binding, fleet: Fleet[Cluster], view: View) -> Itera
         last = binding.status.last_scheduled_time
         at = view.now.replace(microsecond=0)
         at = at if last is None else max(at, last + timedelta(seconds=1))
-        yield binding_moves.with_reschedule_request(binding, at, "ScoreChange").but(
-            status=binding.status.but(better_placement=None)
-        )
+        yield state.request(binding, at, "ScoreChange").but(status=binding.status.but(better_placement=None))
         return
     waiting = BetterPlacement(clusters=better.targets, since=since)
     if waiting != before:

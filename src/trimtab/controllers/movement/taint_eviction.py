@@ -15,27 +15,28 @@ from trimtab.api.kinds.work import (
     Binding,
     ClusterResourceBinding,
     GracefulEvictionTask,
-    PreviousPlacement,
     ResourceBinding,
 )
 from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import CONDITION_TAINTS
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import (
     Effect,
     RecordEvent,
+    Ref,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     WriteSequence,
     controller,
     never,
 )
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.move_reasons import MoveReason, mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.pods.budgets.budget import scaled_value
 
@@ -48,6 +49,10 @@ STORM_RETRY_SECONDS = 10.0
 STORM_COOLDOWN = timedelta(seconds=60)
 """How long no storm must have been seen before clusters are evacuated."""
 SLOW_RATE_FACTOR = 0.1
+EVICTION_SLOT: Topic[Ref, datetime | None] = Topic("eviction slot")
+LAST_EVICTION_SLOT: Topic[None, datetime] = Topic("last eviction slot", shared=True)
+LAST_STORM: Topic[None, datetime] = Topic("last storm", shared=True)
+REPORTED_STORM: Topic[str, tuple[datetime | None, str]] = Topic("reported storm", shared=True)
 """Factor by which evictions slow down in a storm."""
 
 
@@ -88,7 +93,7 @@ def affected_binding(old: Binding | None, new: Binding | None, view: View) -> It
         "spec.clusters",
         "spec.gracefulEvictionTasks",
         "status.previousPlacement",
-        "status.conditions",
+        "status.conditions[Stalled]",
         "Move",
     ],
     predicate=never,
@@ -143,7 +148,7 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
         return EvictionAttempt(before, STORM_RETRY_SECONDS)
     task = task_for(binding, view, cluster.name)
     preview = (
-        preview_placement(with_eviction_task(binding, cluster.name, task), view)
+        preview_placement(state.evict_from(binding, cluster.name, task), view)
         if view.profile.evict_only_with_target
         else None
     )
@@ -152,13 +157,13 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
         skipped = skip_eviction(binding, cluster.name, obstacle, view) if preview is not None else ()
         return EvictionAttempt((*before, *skipped), RETRY_SECONDS)
     slot = eviction_slot(binding, cluster, view)
-    last = RememberInProcess("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
+    last = RememberInProcess(LAST_EVICTION_SLOT, None, max(slot, view.recall(LAST_EVICTION_SLOT, None) or slot))
     if slot > view.steady_now:
-        booked = RememberInProcess("eviction slot", well_known.ref_of(binding), slot)
+        booked = RememberInProcess(EVICTION_SLOT, well_known.ref_of(binding), slot)
         return EvictionAttempt((*before, last, booked), (slot - view.steady_now).total_seconds())
-    released = RememberInProcess("eviction slot", well_known.ref_of(binding), None)
+    released = RememberInProcess(EVICTION_SLOT, well_known.ref_of(binding), None)
     if preview is None:
-        return EvictionAttempt((*before, last, released, with_eviction_task(binding, cluster.name, task)))
+        return EvictionAttempt((*before, last, released, state.evict_from(binding, cluster.name, task)))
     evictions = (Eviction(cluster.name, task, preview, reason_of_taints(cluster, no_execute_taints(cluster))),)
     return EvictionAttempt((*before, last, released, *eviction_effects(binding, binding, evictions, view)))
 
@@ -196,11 +201,11 @@ def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now:
 
 def eviction_slot(binding: Binding, cluster: Cluster, view: View) -> datetime:
     """When this binding may be evicted: evictions are spaced by the eviction rate."""
-    booked: datetime | None = view.recall("eviction slot", well_known.ref_of(binding))
+    booked = view.recall(EVICTION_SLOT, well_known.ref_of(binding))
     if booked is not None:
         return booked
     rate = eviction_rate(view) * eviction_rate_factor(cluster, view)
-    last: datetime | None = view.recall("eviction slot", "last")
+    last = view.recall(LAST_EVICTION_SLOT, None)
     if last is None or rate <= 0:
         return view.steady_now
     return max(view.steady_now, last + timedelta(seconds=1 / rate))
@@ -222,7 +227,7 @@ def eviction_rate_factor(cluster: Cluster, view: View) -> float:
     by_hand = any(taint.key not in CONDITION_TAINTS for taint in no_execute_taints(cluster))
     if by_hand or not view.profile.evict_only_with_target:
         return 1.0
-    last_storm: datetime | None = view.recall("storm", "last")
+    last_storm = view.recall(LAST_STORM, None)
     if has_more_not_ready_than(storm_settings(view).stop_above, view) or (
         last_storm is not None and view.steady_now - last_storm < STORM_COOLDOWN
     ):
@@ -251,16 +256,16 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
     if has_more_not_ready_than(storm_settings(view).stop_above, view):
-        yield RememberInProcess("storm", "last", view.steady_now)
+        yield RememberInProcess(LAST_STORM, None, view.steady_now)
     reason = "EvictionSlowed" if rate_factor else "EvictionStopped"
     outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
-    if view.recall("storm", cluster.name) == outage:
+    if view.recall(REPORTED_STORM, cluster.name) == outage:
         return
     not_ready = sum(not is_ready(other) for other in view.all(Cluster))
     consequence = "evictions slow down" if rate_factor else "nothing is evicted until some are ready again"
     text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
     yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
-    yield RememberInProcess("storm", cluster.name, outage)
+    yield RememberInProcess(REPORTED_STORM, cluster.name, outage)
 
 
 def skip_eviction(
@@ -300,18 +305,12 @@ def eviction_effects(current: Binding, binding: Binding, evictions: Sequence[Evi
     for cluster, task, preview, reason in evictions:
         move_cause = binding_moves.MoveCause(reason.cause, task.producer, mode_of_eviction(task), reason.message)
         move = binding_moves.move_of_binding(binding, transfer_out_of(binding, cluster, preview), move_cause, view.now)
-        if view.get(type(move), move.namespace, move.name) is None:
-            yield move
-    previous = binding.status.previous_placement or PreviousPlacement(
-        clusters=binding.spec.clusters,
-        affinity_name=binding.status.scheduler_observing_affinity_name,
-        since=view.now,
-    )
+        yield from binding_moves.log_start(move, view)
     unstalled = binding_moves.with_stalled_condition(binding, "", "", view.now)
-    after = unstalled.but(status=unstalled.status.but(previous_placement=previous.but(healthy_since=None)))
+    after = state.time_return(state.remember_placement(unstalled, binding, view.now), None)
     announced = current.but(status=after.status)
     for cluster, task, _, _ in evictions:
-        after = with_eviction_task(after, cluster, task)
+        after = state.evict_from(after, cluster, task)
     yield WriteSequence((announced, after))
 
 
@@ -349,15 +348,3 @@ def missing_state_message(binding: Binding, cluster: str, rules: StatePreservati
 
 def format_state_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def with_eviction_task(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:
-    """The binding without the cluster in its placement, and with a task that deletes the old copy."""
-    target = next((t for t in binding.spec.clusters if t.name == cluster), None)
-    if target is None:
-        return binding
-    tasks = binding.spec.graceful_eviction_tasks
-    if not any(t.from_cluster == cluster for t in tasks):
-        tasks = (*tasks, task.but(from_cluster=cluster, replicas=target.replicas or None))
-    remaining = tuple(t for t in binding.spec.clusters if t.name != cluster)
-    return binding.but(spec=binding.spec.but(clusters=remaining, graceful_eviction_tasks=tasks))

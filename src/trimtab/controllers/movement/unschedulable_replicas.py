@@ -10,13 +10,15 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.health import Probe
-from trimtab.controllers.contract import Effect, RecordEvent, RememberInProcess, View, controller, never
+from trimtab.controllers.clusters.health import PROBE
+from trimtab.controllers.contract import Effect, RecordEvent, Ref, RememberInProcess, Topic, View, controller, never
+from trimtab.controllers.movement import state
 from trimtab.controllers.settings import setting
 
 SOURCE = "karmada-descheduler"
 INTERVAL_SECONDS = 120
 TEMPLATE_HASH = "pod-template-hash"
+DESCHEDULED: Topic[Ref, datetime] = Topic("descheduled")
 
 
 class UnschedulablePod(NamedTuple):
@@ -55,8 +57,8 @@ def unschedulable_replicas(binding: ResourceBinding, view: View) -> Iterator[Eff
     reduced = tuple(without_unschedulable(binding, target, view) for target in binding.spec.clusters)
     if reduced == binding.spec.clusters:
         return
-    yield binding.but(spec=binding.spec.but(clusters=reduced))
-    yield RememberInProcess("descheduled", well_known.ref_of(binding), view.steady_now)
+    yield state.give_back(binding, reduced)
+    yield RememberInProcess(DESCHEDULED, well_known.ref_of(binding), view.steady_now)
     for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
         yield RecordEvent(about, "DescheduleBindingSucceed", format_descheduled(binding.spec.clusters, reduced), SOURCE)
 
@@ -79,7 +81,7 @@ def is_descheduled(binding: ResourceBinding, view: View) -> bool:
 
 
 def is_interval_over(binding: ResourceBinding, view: View) -> bool:
-    last: datetime | None = view.recall("descheduled", well_known.ref_of(binding))
+    last = view.recall(DESCHEDULED, well_known.ref_of(binding))
     return last is None or view.steady_now - last >= timedelta(seconds=INTERVAL_SECONDS)
 
 
@@ -95,7 +97,7 @@ def without_unschedulable(binding: ResourceBinding, target: TargetCluster, view:
 
 def count_unschedulable(binding: ResourceBinding, cluster: str, view: View) -> int:
     """Number of pods of the newest template that have been unschedulable for too long, according to the last probe."""
-    probe: Probe | None = view.recall("probe", cluster)
+    probe = view.recall(PROBE, cluster)
     resource = binding.spec.resource
     pods: list[UnschedulablePod] = [
         pod

@@ -20,7 +20,6 @@ from trimtab.controllers.contract import Effect, Trigger, View, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, set_names_of
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, set_members
 from trimtab.decide.ocm.selectors import EXCLUSIVE
-from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
 
 AUTO_UPDATE = f"{CLUSTER_GROUP}/autoupdate"
 BUILTIN_SETS = {
@@ -61,9 +60,8 @@ def clusterset(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:
     if subject.metadata.deletion_timestamp is not None:
         return
     wanted = with_builtin_selector(subject)
-    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
     try:
-        members = int(np.count_nonzero(set_members(wanted, snapshots.snapshot(view.now).fleet)))
+        members = int(np.count_nonzero(set_members(wanted, view.placement_snapshot.fleet)))
     except UnlistableClusterSet:
         members = 0
     wanted = wanted.but(

@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm_work import (
     ManifestConfigOption,
 )
 from trimtab.api.value import Condition, Raw
-from trimtab.interpret.cel.expressions import ExpressionError
+from trimtab.interpret.cel.expressions import Evaluator, ExpressionError
 
 COMPLETE = "Complete"
 RULE_REASON_PREFIX = "ConditionRule"
@@ -118,7 +118,9 @@ def field_value(value: Any, name: str) -> FieldValue:
     return FieldValue(type="JsonRaw", json_raw=text)
 
 
-def evaluate_condition_rules(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> Iterator[Condition]:
+def evaluate_condition_rules(
+    configs: Iterable[ManifestConfigOption], document: Raw, cel: Evaluator | None
+) -> Iterator[Condition]:
     """The conditions that the condition rules produce for an object."""
     for config in configs:
         for rule in config.condition_rules:
@@ -135,7 +137,7 @@ def _with_well_known_expressions(rule: ManifestConditionRule, document: Raw) -> 
     return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=message)
 
 
-def _evaluate_rule(rule: ManifestConditionRule, document: Raw, cel: Any) -> Condition:
+def _evaluate_rule(rule: ManifestConditionRule, document: Raw, cel: Evaluator | None) -> Condition:
     condition = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
     if cel is None:
         return condition.but(message=CEL_MISSING_MESSAGE)
@@ -151,14 +153,14 @@ def _evaluate_rule(rule: ManifestConditionRule, document: Raw, cel: Any) -> Cond
     )
 
 
-def _is_true(text: str, document: Raw, cel: Any) -> bool:
+def _is_true(text: str, document: Raw, cel: Evaluator) -> bool:
     result = cel.value(text, {"object": document})
     if not isinstance(result, bool):
         raise ExpressionError(f"expected bool result, got {result!r}")
     return result
 
 
-def _message(rule: ManifestConditionRule, document: Raw, cel: Any, *, holds: bool) -> str:
+def _message(rule: ManifestConditionRule, document: Raw, cel: Evaluator, *, holds: bool) -> str:
     if rule.message_expression:
         try:
             message = cel.value(rule.message_expression, {"object": document, "result": holds})

@@ -47,7 +47,6 @@ from trimtab.controllers.ocm.workset_budgets import SET_LABEL
 from trimtab.controllers.propagation.detect import digest
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.work_rendering import with_tracking_metadata
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import work_name
 from trimtab.interpret.operations import InterpreterError, Operation
 from trimtab.interpret.prune import prune
@@ -353,7 +352,7 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
     reported = read_feedback(configs, document)
     rules = [
         one.but(observed_generation=subject.metadata.generation)
-        for one in evaluate_condition_rules(configs, document, view.part("cel"))
+        for one in evaluate_condition_rules(configs, document, view.cel)
     ]
     types = {rule.type for rule in rules}
     conditions = tuple(one for one in before.conditions if one.type in types or not is_from_rule(one))
@@ -381,7 +380,7 @@ def member_object(subject: ManifestWork, status: ManifestStatus, view: View) -> 
 def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
     """The health by the object itself; its Work may still report the generation before."""
     seen = member_object(subject, status, view)
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     if seen is None or not interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         return status.health
     try:

@@ -48,7 +48,7 @@ from trimtab.decide.ocm.rollout import (
     resolve_share,
     rollout_groups,
 )
-from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSnapshotCache
+from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
 from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
@@ -100,7 +100,14 @@ class PlacementRollout(NamedTuple):
 
 @controller(
     ManifestWorkReplicaSet,
-    writes=["status", "metadata.finalizers", "ManifestWork", "DisruptionBudget.status", "Move"],
+    writes=[
+        "status",
+        "metadata.finalizers",
+        "ManifestWork",
+        "DisruptionBudget.status.inFlight",
+        "DisruptionBudget.status.rate",
+        "Move",
+    ],
     triggers=[
         Trigger(PlacementDecision, sets_of_decision),
         Trigger(ManifestWork, set_of_work),
@@ -180,8 +187,7 @@ def remove_replicaset(subject: ManifestWorkReplicaSet, works: list[ManifestWork]
 def rollout_of(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
 ) -> PlacementRollout:
-    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
-    pages = snapshots.snapshot(view.now).decisions_of(subject.namespace, ref.name).pages
+    pages = view.placement_snapshot.decisions_of(subject.namespace, ref.name).pages
     batches = rollout_groups(
         (
             page.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),

@@ -21,7 +21,7 @@ from trimtab.decide.ocm.groups import decision_pages
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.decide.ocm.request import CelCompiler, OcmRequest, ocm_request_of
 from trimtab.decide.ocm.selectors import set_matcher
-from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, PlacementSnapshot, PlacementSnapshotCache
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, PlacementSnapshot
 from trimtab.decide.ocm.status import (
     SATISFIED,
     WELL_CONFIGURED,
@@ -154,9 +154,8 @@ def is_using_score(placement: OcmPlacement, resource: str) -> bool:
 def placement(placement: OcmPlacement, view: View) -> Iterator[Effect]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
-    snapshots: PlacementSnapshotCache = view.part("placement_snapshots")
-    snapshot = snapshots.snapshot(view.now)
-    request = placement_request(placement, snapshot, view.part("cel"), view)
+    snapshot = view.placement_snapshot
+    request = placement_request(placement, snapshot, view.cel, view)
     try:
         decision = decide(request, snapshot)
     except UnlistableClusterSet:

@@ -11,11 +11,11 @@ from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained, is_forced_out
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_unselected
 from trimtab.controllers.ocm import workset_budgets
-from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import GateRefusal, Transfer, admit, budget_state, charge_budget
 

@@ -11,6 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import (
     Effect,
@@ -18,21 +19,19 @@ from trimtab.controllers.contract import (
     RecordEvent,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
 )
 from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
-from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import is_scheduled_here
+from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
 from trimtab.controllers.propagation.template_status import aggregate_while_moving
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import InterpreterError, Operation
 
 REPORT_WAIT_SECONDS = 5.0
 MAX_REPORT_WAIT_SECONDS = 20.0
 SCHEDULER_WAIT_SECONDS = 0.25
-PENDING_REPORT = "pending report"
 
 
 class PendingReport(NamedTuple):
@@ -51,6 +50,9 @@ class PendingReport(NamedTuple):
     def seconds_left(self, view: View) -> float:
         """A clock that was set, forward or back, ends the wait: the report may come early, but it does come."""
         return self.seconds - abs((view.now - self.since).total_seconds())
+
+
+PENDING_REPORT: Topic[Key, PendingReport] = Topic("pending report")
 
 
 def binding_of_reported_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
@@ -73,7 +75,7 @@ def binding_of_reported_work(old: Work | None, new: Work | None, view: View) -> 
 
 def is_report_pending(work: Work, key: Key, view: View) -> bool:
     """Whether the binding of this Work still waits for another cluster; a requeue is set for the end of the wait."""
-    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
+    pending = view.recall(PENDING_REPORT, key)
     if pending is None or not pending.cluster:
         return False
     binding = well_known.binding_at(view, key.namespace, key.name)
@@ -114,7 +116,7 @@ def needs_report(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["status.conditions", "status.aggregatedStatus"],
+    writes=["status.conditions[FullyApplied]", "status.aggregatedStatus"],
     predicate=needs_report,
     triggers=[Trigger(Work, binding_of_reported_work), Trigger(Cluster, bindings_of_cluster)],
 )
@@ -182,14 +184,14 @@ def is_being_placed(binding: Binding) -> bool:
 
 def pending_report(binding: Binding, view: View) -> PendingReport | None:
     """The pending report of the current placement, if there is one."""
-    pending: PendingReport | None = view.recall(PENDING_REPORT, key_of(binding))
+    pending = view.recall(PENDING_REPORT, key_of(binding))
     return None if pending is None or pending.is_outdated(binding) else pending
 
 
 def double_next_wait(binding: Binding, view: View) -> Iterator[Effect]:
     """While statuses are still missing, each report waits twice as long as the one before."""
     key = key_of(binding)
-    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
+    pending = view.recall(PENDING_REPORT, key)
     if pending is not None:
         yield RememberInProcess(
             PENDING_REPORT, key, PendingReport(view.now, min(MAX_REPORT_WAIT_SECONDS, pending.seconds * 2))
@@ -199,7 +201,7 @@ def double_next_wait(binding: Binding, view: View) -> Iterator[Effect]:
 def clear_awaited_cluster(binding: Binding, view: View) -> Iterator[Effect]:
     """Without Works there is no cluster to wait for, and no requeue is set."""
     key = key_of(binding)
-    pending: PendingReport | None = view.recall(PENDING_REPORT, key)
+    pending = view.recall(PENDING_REPORT, key)
     if pending is not None and pending.cluster:
         yield RememberInProcess(PENDING_REPORT, key, pending._replace(cluster=""))
 
@@ -284,7 +286,7 @@ def update_template_status(
     binding: Binding, items: tuple[AggregatedStatusItem, ...], view: View, source: str
 ) -> Iterator[Effect]:
     """Write the aggregated status of the members into the template, where users and tools read it."""
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     ref = well_known.template_ref(binding)
     template = view.raw(ref)
     if template is None or not interpreter.interprets((ref.api_version, ref.kind), Operation.AGGREGATE_STATUS):

@@ -8,11 +8,13 @@ from trimtab.api.kinds.interpreter import CustomizationStatus, ResourceInterpret
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import with_condition
-from trimtab.controllers.contract import Effect, RecordEvent, View, controller, spec_changed
+from trimtab.controllers.contract import Effect, RecordEvent, Topic, View, controller, spec_changed
 from trimtab.interpret.lua.sandbox import check_syntax
 from trimtab.interpret.operations import InterpreterFailure
 
 SOURCE = "interpreter"
+SCRIPT_FAULT: Topic[tuple[str, str], InterpreterFailure] = Topic("script fault")
+"""Why a script failed the last time it ran, by the name of its customization and its text."""
 
 
 @controller(ResourceInterpreterCustomization, writes=["status"], predicate=spec_changed)
@@ -35,9 +37,9 @@ def scripts_of(customization: ResourceInterpreterCustomization) -> dict[str, str
 
 
 def last_script_fault(customization: ResourceInterpreterCustomization, view: View) -> InterpreterFailure | None:
-    """The last failure of a script of this customization, if the customization still has that script."""
-    script, fault = view.recall("script fault", customization.name) or ("", None)
-    return fault if script in scripts_of(customization).values() else None
+    """The failure of a script that the customization still has."""
+    faults = (view.recall(SCRIPT_FAULT, (customization.name, text)) for text in scripts_of(customization).values())
+    return next((fault for fault in faults if fault is not None), None)
 
 
 def first_syntax_fault(customization: ResourceInterpreterCustomization) -> InterpreterFailure | None:

@@ -27,16 +27,17 @@ from trimtab.controllers.contract import (
     Ref,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
 )
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "dependencies-distributor"
+REPORTED_DEPENDENCIES: Topic[Ref, tuple[int | str, ...]] = Topic("reported dependencies")
 
 
 def depended_by_keys(binding: ResourceBinding) -> Iterable[str]:
@@ -91,7 +92,11 @@ def dependency_state(attached: ResourceBinding) -> tuple[Iterable[str], str]:
 
 @controller(
     ResourceBinding,
-    writes=["metadata.finalizers", "metadata.annotations", "ResourceBinding"],
+    writes=[
+        f"metadata.finalizers[{well_known.DEPENDENCIES_FINALIZER}]",
+        f"metadata.annotations[{well_known.DEPENDENCIES}]",
+        "ResourceBinding",
+    ],
     predicate=affects_dependencies,
     triggers=[Trigger(ResourceBinding, bindings_requiring)],
 )
@@ -104,7 +109,7 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Effect]:
         return
     if not binding.spec.clusters and well_known.DEPENDENCIES_FINALIZER not in binding.metadata.finalizers:
         return  # the workload has no clusters yet
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     ref = well_known.template_ref(binding)
     template = view.raw(ref)
     if template is None or not interpreter.interprets((ref.api_version, ref.kind), Operation.DEPENDENCY):
@@ -192,14 +197,14 @@ def attach_dependencies(
             yield wanted
             yield from conflict_events(wanted, view)
     key, cause = well_known.ref_of(binding), (binding.metadata.generation, *versions)
-    if changed or view.recall("dependencies reported", key) != cause:
+    if changed or view.recall(REPORTED_DEPENDENCIES, key) != cause:
         listed = f"[{' '.join(map(format_dependency, needed))}]"
         yield RecordEvent(
             ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed
         )
         text = "Sync schedule results to dependencies succeed."
         yield RecordEvent(key, "SyncScheduleResultToDependenciesSucceed", text, SOURCE, routine=not changed)
-        yield RememberInProcess("dependencies reported", key, cause)
+        yield RememberInProcess(REPORTED_DEPENDENCIES, key, cause)
 
 
 def format_dependency(dependency: Raw) -> str:

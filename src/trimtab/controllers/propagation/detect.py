@@ -31,6 +31,7 @@ from trimtab.controllers.contract import (
     Ref,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
@@ -38,7 +39,6 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
@@ -125,7 +125,7 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
     if well_known.labels_of(template).get(well_known.CLAIMED_BY):
         return
     key = well_known.ref_without_uid(template)
-    known: TemplateState | None = view.recall("template", key)
+    known = view.recall(TEMPLATE, key)
     policy, is_stale = claiming_policy(template, view)
     if is_stale:
         yield from release_claim(template, view)
@@ -134,7 +134,7 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
         policy = best_policy(template, view)
     if policy is None or policy.metadata.deletion_timestamp is not None:
         yield from update_attached_binding(template, view)
-        yield RememberInProcess("template", key, template_state(template, None))
+        yield RememberInProcess(TEMPLATE, key, template_state(template, None))
         return
     if policy_priority(selectors_of(policy), template):
         if missing := missing_overrides(policy, view):
@@ -147,9 +147,9 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
         current = template_state(template, policy)
         edited = known is None or known.user_content != current.user_content
         yield from apply_policy(template, policy, view, user_edited=edited, is_changed=known != current)
-        yield RememberInProcess("template", key, current)
+        yield RememberInProcess(TEMPLATE, key, current)
     else:
-        yield RememberInProcess("template", key, template_state(template, policy))
+        yield RememberInProcess(TEMPLATE, key, template_state(template, policy))
 
 
 class TemplateState(NamedTuple):
@@ -161,6 +161,9 @@ class TemplateState(NamedTuple):
     """All labels and annotations of the template."""
     policy: str
     generation: int
+
+
+TEMPLATE: Topic[Ref, TemplateState] = Topic("template")
 
 
 def template_state(template: Raw, policy: Policy | None) -> TemplateState:
@@ -325,7 +328,7 @@ def sync_binding(template: Raw, policy: Policy, view: View, *, is_changed: bool)
 
 
 def interprets_replicas(template: Raw, view: View) -> bool:
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     return interpreter.interprets((template["apiVersion"], template["kind"]), Operation.REPLICA)
 
 
@@ -381,7 +384,7 @@ def suspension_of(policy: Policy) -> BindingSuspension | None:
 
 
 def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     gvk = (template["apiVersion"], template["kind"])
     try:
         if feature_gates(view).components and interpreter.interprets(gvk, Operation.COMPONENT):

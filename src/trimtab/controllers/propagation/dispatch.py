@@ -13,8 +13,10 @@ from trimtab.controllers.contract import (
     Effect,
     Index,
     RecordEvent,
+    Ref,
     RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
@@ -29,6 +31,7 @@ from trimtab.interpret.prune import prune
 
 PURGE_RECHECK_SECONDS = 5.0
 RETRY_SECONDS = 10.0
+DISPATCHED: Topic[Ref, tuple[int, ...]] = Topic("dispatched")
 
 
 def binding_ids_of_work(work: Work) -> Iterable[str]:
@@ -88,7 +91,11 @@ def needs_dispatch(old: Binding | None, new: Binding) -> bool:
 
 @controller(
     *well_known.BINDINGS,
-    writes=["Work", "metadata.finalizers"],
+    writes=[
+        "Work",
+        f"metadata.finalizers[{well_known.BINDING_FINALIZER}]",
+        f"metadata.finalizers[{well_known.CLUSTER_BINDING_FINALIZER}]",
+    ],
     predicate=needs_dispatch,
     triggers=[
         Trigger(OverridePolicy, bindings_of_override),
@@ -167,7 +174,7 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
     shares = targets_of(binding)
     completions, pruned = divide_completions(binding, template, shares), prune(template)
     cause = dispatch_cause(binding, template, view)
-    fresh = view.recall("dispatched", well_known.ref_of(binding)) != cause
+    fresh = view.recall(DISPATCHED, well_known.ref_of(binding)) != cause
     failures: list[str] = []
     changed = False
     for target in shares:
@@ -196,7 +203,7 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
     )  # without targets only upstream records an event
     yield from sync_events(binding, failures, report_success=changed or first)
     if fresh and not failures:
-        yield RememberInProcess("dispatched", well_known.ref_of(binding), cause)
+        yield RememberInProcess(DISPATCHED, well_known.ref_of(binding), cause)
 
 
 def dispatch_cause(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:

@@ -57,7 +57,14 @@ def deleted_policies_of_binding(
 @controller(
     PropagationPolicy,
     ClusterPropagationPolicy,
-    writes=["metadata.finalizers", "metadata.labels", "ResourceBinding.metadata", "ClusterResourceBinding.metadata"],
+    writes=[
+        f"metadata.finalizers[{well_known.POLICY_FINALIZER}]",
+        f"metadata.finalizers[{well_known.CLUSTER_POLICY_FINALIZER}]",
+        f"metadata.labels[{well_known.PP_ID}]",
+        f"metadata.labels[{well_known.CPP_ID}]",
+        "ResourceBinding.metadata",
+        "ClusterResourceBinding.metadata",
+    ],
     predicate=spec_changed,
     triggers=[
         Trigger(PropagationPolicy, preempting_policies),

@@ -66,7 +66,7 @@ def _merge_counts(status: Raw, total: Mapping[str, object], binding: Binding) ->
     """The counts of the clusters that stay and of all, at most the desired number."""
     merged = dict(status)
     for name in COUNT_FIELDS:
-        limit = _desired(name, status, total, binding)
+        limit = _desired_number(name, status, total, binding)
         if not limit:
             continue  # not a workload with replicas
         own, everywhere = _count(status, name), _count(total, name)
@@ -75,13 +75,13 @@ def _merge_counts(status: Raw, total: Mapping[str, object], binding: Binding) ->
             merged[name] = value
     for name, served in MISSING_FIELDS.items():
         if name in merged:
-            desired = _desired(served, status, total, binding)
+            desired = _desired_number(served, status, total, binding)
             missing = min(_count(status, name), max(0, desired - _count(merged, served)))
             merged = {**merged, name: missing} if missing else {k: v for k, v in merged.items() if k != name}
     return merged
 
 
-def _desired(field: str, status: Mapping[str, object], total: Mapping[str, object], binding: Binding) -> int:
+def _desired_number(field: str, status: Mapping[str, object], total: Mapping[str, object], binding: Binding) -> int:
     """How many replicas, or pods of a DaemonSet, should exist."""
     if field in DAEMON_FIELDS:
         return _count(status, "desiredNumberScheduled") or _count(total, "desiredNumberScheduled")

@@ -8,7 +8,6 @@ from trimtab.api.value import Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, Ref, View
 from trimtab.decide.divide import apportion
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
 from trimtab.interpret.overrides.overrides import (
@@ -40,7 +39,7 @@ def render_work(
 
     Raises `Uninterpretable` or `OverrideFault`.
     """
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     manifest = pruned
     if is_workload(binding) and interpreter.interprets(
         (template["apiVersion"], template["kind"]), Operation.REVISE_REPLICA

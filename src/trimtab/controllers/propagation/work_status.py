@@ -4,7 +4,6 @@ from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, View
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "work-status-controller"
@@ -27,7 +26,7 @@ def reflect_status(
     work: Work, identifier: ResourceIdentifier, seen: Raw, view: View
 ) -> tuple[ManifestStatus, list[RecordEvent]]:
     """The status and health of one object, with the events that report the interpretation."""
-    interpreter: Interpreter = view.part("interpreter")
+    interpreter = view.interpreter
     about = well_known.ref_of(work)
     name = f"{identifier.kind}/{identifier.namespace}/{identifier.name}"
     events = []

@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import FilterPlugin, Mask, filter_mask, hashable_key, placement_filters, score_array
+from trimtab.decide.framework import FilterPlugin, Mask, filter_mask, hashable_key, placement_filters, scores_of
 from trimtab.decide.ocm.decision import (
     MISCONFIGURED,
     SUCCESS_STATUS,
@@ -151,9 +151,7 @@ def score_clusters(
 ) -> Array | None:
     """The scores of one prioritizer for every column; None: none. Belongs to the cache, do not write to it."""
     query = ScoreQuery(one.coordinate, request.placed, request.decided, snapshot.decision_counts)
-    if one.plugin.evaluate_all is not None:
-        return one.plugin.evaluate_all(query, snapshot.fleet, feasible)
-    return score_array(one.plugin, query, snapshot.fleet)
+    return scores_of(one.plugin, query, snapshot.fleet, feasible)
 
 
 def total_scores(

@@ -21,7 +21,7 @@ _MAX_CACHED_POLICIES = 4096
 class ScoreLookup(Protocol):
     """The scores that one AddOnPlacementScore has for a cluster, by name; None when there is no such object."""
 
-    def __call__(self, resource: str) -> Mapping[str, int] | None: ...
+    def __call__(self, resource: str, /) -> Mapping[str, int] | None: ...
 
 
 CelProgram = Callable[[Raw, ScoreLookup], bool]
@@ -31,7 +31,7 @@ CelProgram = Callable[[Raw, ScoreLookup], bool]
 class CelCompiler(Protocol):
     """Compiles the expressions of a CEL selector, or returns the error message."""
 
-    def __call__(self, expressions: tuple[str, ...]) -> CelProgram | str: ...
+    def __call__(self, expressions: tuple[str, ...], /) -> CelProgram | str: ...
 
 
 class WeightedPrioritizer(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,12 @@ from trimtab.decide.framework import (
     FilterPlugin,
     Mask,
     Rejection,
-    ScorePlugin,
     feasible_mask,
     filter_mask,
     first_rejections,
     node_filters,
     node_scores,
-    score_array,
+    scores_of,
 )
 from trimtab.decide.pods.fit.resource_arrays import pod_counts
 from trimtab.decide.pods.node_info import NodeInfo, PodInfo
@@ -241,9 +240,7 @@ def resolvable_nodes(request: PodRequest, fleet: NodeSnapshot, scheduler_profile
         if not rejected.any():
             continue
         undecided &= ~rejected
-        if plugin.never_fits is not None:
-            resolvable |= rejected & ~plugin.never_fits(request, fleet.nodes)
-        elif plugin.reads is not None:
+        if plugin.reads is not None:
             key = (plugin, "crowded", plugin.reads(request))
             resolvable |= rejected & fleet.nodes.column(key, partial(_resolvable_check, plugin, request, fleet), bool)
         else:
@@ -284,23 +281,6 @@ def weighted_scores(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the weighted scores of every plugin that does not skip the pod."""
     for name, weight in scheduler_profile.scores:
-        scores = _plugin_scores(node_scores[name], request, fleet, feasible)
+        scores = scores_of(node_scores[name], request, fleet.nodes, feasible)
         if scores is not None:
             yield name, scores if weight == 1 else scores * weight
-
-
-def _plugin_scores(
-    plugin: ScorePlugin[Any, Any], request: PodRequest, fleet: NodeSnapshot, feasible: Mask
-) -> Array | None:
-    if plugin.skips is not None and plugin.skips(request):
-        return None
-    if plugin.evaluate_all is not None:
-        return plugin.evaluate_all(request, fleet.nodes, feasible)
-    raw = score_array(plugin, request, fleet.nodes)
-    if plugin.normalize is None:
-        return raw
-    if feasible.all():
-        return plugin.normalize(raw)
-    normalized: Array = np.zeros(len(raw), dtype=np.int64)
-    normalized[feasible] = plugin.normalize(raw[feasible])
-    return normalized

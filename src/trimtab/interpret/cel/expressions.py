@@ -24,7 +24,6 @@ except ImportError:  # the extra is not installed
 
 ScoreLookup: TypeAlias = Callable[[str], Mapping[str, int] | None]
 SelectorProgram: TypeAlias = Callable[[Raw, ScoreLookup], bool]
-SelectorCompiler: TypeAlias = Callable[[tuple[str, ...]], SelectorProgram | str]
 
 OPAQUE_TYPES = ("Quantity", "IP", "CIDR", "URL", "Semver", "Format")
 """Types that CEL does not have."""
@@ -267,6 +266,6 @@ def largest_collection_size(value: Any, *, count_strings: bool) -> int:
 
 
 @cache
-def compiler() -> SelectorCompiler | None:
+def compiler() -> Evaluator | None:
     """The evaluator, or None where the extra `cel` is not installed."""
     return None if cel is None else Evaluator()

@@ -44,8 +44,10 @@ def apply_patch(document: Any, steps: Sequence[PatchOperation]) -> Any:
             raise InvalidPatch(f"the operator {operation.operator!r} is none of add, remove, replace")
         value = {} if operation.operator == "remove" else {"value": operation.value}
         try:
+            if operation.operator == "replace":
+                value_at_pointer(document, operation.path)  # unlike kube-apiserver, overriders refuse an absent member
             document = apply_json_patch(document, [{"op": operation.operator, "path": operation.path, **value}])
-        except Invalid as rejected:
+        except (Invalid, InvalidPatch) as rejected:
             raise InvalidPatch(_error_message(document, operation)) from rejected
     return document
 

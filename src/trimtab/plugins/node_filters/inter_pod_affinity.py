@@ -80,7 +80,7 @@ def affinity_mask(request: PodRequest, nodes: Fleet[NodeInfo]) -> Mask:
     return mask
 
 
-@node_filter("InterPodAffinity", evaluate_all=affinity_mask, skips=has_no_requirements)
+@node_filter("InterPodAffinity", array=affinity_mask, skips=has_no_requirements)
 def inter_pod_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     found = affinity_masks(request, nodes)
 

@@ -63,7 +63,7 @@ def spread_mask(request: PodRequest, nodes: Fleet[NodeInfo]) -> Mask:
     return mask
 
 
-@node_filter("PodTopologySpread", evaluate_all=spread_mask, skips=has_no_hard_constraint)
+@node_filter("PodTopologySpread", array=spread_mask, skips=has_no_hard_constraint)
 def pod_topology_spread(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     found = list(constraint_skews(request, nodes))
 

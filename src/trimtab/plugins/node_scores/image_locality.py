@@ -40,7 +40,7 @@ def image_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) ->
     return scores
 
 
-@node_score("ImageLocality", evaluate_all=image_scores)
+@node_score("ImageLocality", array=image_scores)
 def image_locality(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     scores = image_scores(request, nodes, np.ones(len(nodes), dtype=bool))
     return lambda node_info: int(scores[nodes.index[node_info.name]])

@@ -56,7 +56,7 @@ def affinity_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask)
     return settled
 
 
-@node_score("InterPodAffinity", evaluate_all=affinity_scores, skips=has_no_preferences)
+@node_score("InterPodAffinity", array=affinity_scores, skips=has_no_preferences)
 def inter_pod_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     scores = affinity_scores(request, nodes, np.ones(len(nodes), dtype=bool))
     return lambda node_info: 0 if scores is None else int(scores[nodes.index[node_info.name]])

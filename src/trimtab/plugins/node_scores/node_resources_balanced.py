@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Scorer, node_score
+from trimtab.decide.framework import Mask, Scorer, node_score
 from trimtab.decide.pods.fit.resource_arrays import requested_array, size_array
 from trimtab.decide.pods.node_info import NodeInfo
 from trimtab.decide.pods.request import PodRequest
@@ -19,7 +19,7 @@ def requests_neither(request: PodRequest) -> bool:
     return balanced_requests(request) == (0, 0)
 
 
-def balanced_scores(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
+def balanced_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) -> Array:
     requests = request.pod_info.resources.requests
     change = _balance_array(nodes, requests.get("cpu", 0), requests.get("memory", 0))
     change -= nodes.column(
@@ -57,7 +57,7 @@ def _has_both(node_info: NodeInfo) -> bool:
     return bool(node_info.allocatable.get("cpu") and node_info.allocatable.get("memory"))
 
 
-@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balanced_scores)
+@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, array=balanced_scores)
 def node_resources_balanced(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     cpu, memory = (
         request.pod_info.resources.requests.get("cpu", 0),

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import Scorer, node_score
+from trimtab.decide.framework import Mask, Scorer, node_score
 from trimtab.decide.pods.fit.resource_arrays import size_array, unassumed_array
 from trimtab.decide.pods.node_info import NodeInfo
 from trimtab.decide.pods.request import PodRequest
@@ -15,7 +15,7 @@ def assumed_requests(request: PodRequest) -> Hashable:
     return request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 
 
-def least_allocated_scores(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
+def least_allocated_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) -> Array:
     total = _hundredths(nodes, "cpu", request.pod_info.resources.assumed_cpu)
     total += _hundredths(nodes, "memory", request.pod_info.resources.assumed_memory)
     total /= nodes.column("scored resources", lambda: _scored_resource_count, np.float64)
@@ -38,7 +38,7 @@ def _hundredths(nodes: Fleet[NodeInfo], resource: str, amount: int) -> Array:
     return np.floor(left, out=left)
 
 
-@node_score("NodeResourcesFit", reads=assumed_requests, bulk=least_allocated_scores)
+@node_score("NodeResourcesFit", reads=assumed_requests, array=least_allocated_scores)
 def node_resources_fit(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     cpu, memory = request.pod_info.resources.assumed_cpu, request.pod_info.resources.assumed_memory
 

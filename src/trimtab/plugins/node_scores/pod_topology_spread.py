@@ -55,7 +55,7 @@ def _weighted_domain_counts(
     return weighted
 
 
-@node_score("PodTopologySpread", evaluate_all=spread_scores, skips=has_no_soft_constraint)
+@node_score("PodTopologySpread", array=spread_scores, skips=has_no_soft_constraint)
 def pod_topology_spread(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     scores = spread_scores(request, nodes, np.ones(len(nodes), dtype=bool))
     return lambda node_info: int(scores[nodes.index[node_info.name]])

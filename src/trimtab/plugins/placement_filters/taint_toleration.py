@@ -31,7 +31,7 @@ def untainted_mask(request: OcmRequest, fleet: Fleet[ManagedCluster]) -> Mask:
     return mask
 
 
-@placement_filter(PLUGIN, evaluate_all=untainted_mask)
+@placement_filter(PLUGIN, array=untainted_mask)
 def taint_toleration(request: OcmRequest, fleet: Fleet[ManagedCluster]) -> Check[ManagedCluster]:
     tolerations = request.spec.tolerations
     validate_tolerations(tolerations)

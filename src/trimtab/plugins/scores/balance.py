@@ -30,7 +30,7 @@ def balance_scores(query: ScoreQuery, fleet: Fleet[Named], feasible: Mask) -> Ar
     return scores_by_count(most).take(times)
 
 
-@prioritizer("Balance", evaluate_all=balance_scores)
+@prioritizer("Balance", array=balance_scores)
 def balance(query: ScoreQuery, fleet: Fleet[Named]) -> Scorer[Named]:
     scores = balance_scores(query, fleet, np.ones(len(fleet), dtype=bool))
     return lambda target: int(scores[fleet.index[target.name]])

@@ -59,4 +59,4 @@ def prepare_by(resource: str) -> Callable[[ScoreQuery, Fleet[Cluster]], Scorer[C
 
 
 for name, of in (("ResourceAllocatableCPU", "cpu"), ("ResourceAllocatableMemory", "memory")):
-    prioritizer(name, evaluate_all=score_all_by(of))(prepare_by(of))
+    prioritizer(name, array=score_all_by(of))(prepare_by(of))

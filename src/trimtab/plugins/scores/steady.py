@@ -13,6 +13,6 @@ def steady_scores(query: ScoreQuery, fleet: Fleet[Named], feasible: Mask) -> Arr
     return scores
 
 
-@prioritizer("Steady", targets=lambda query: query.placed, evaluate_all=steady_scores)
+@prioritizer("Steady", targets=lambda query: query.placed, array=steady_scores)
 def steady(query: ScoreQuery, fleet: Fleet[Named]) -> Scorer[Named]:
     return lambda _: 100

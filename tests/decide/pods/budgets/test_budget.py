@@ -94,3 +94,11 @@ def test_no_window_ever_exceeds_the_rate(limit: int, steps: list[int]) -> None:
             accepted.append(now)
     for end in accepted:
         assert sum(end - timedelta(seconds=500) < at <= end for at in accepted) <= limit
+
+
+def test_terminating_pods_and_granted_evictions_do_not_count_as_healthy() -> None:
+    first, second, third = pods(3)
+    limit = BudgetLimit(max_unavailable=1)
+    assert assess_web(limit, [first._replace(terminating=True), second, third]).allowed == 0
+    assert assess_web(limit, [first, second, third], {first.name: NOON}).allowed == 0
+    assert assess_web(limit, [first._replace(ready=False), second, third]).allowed == 0

@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 from trimtab.decide.pods.budgets.budget import RateWindow
 from trimtab.decide.pods.budgets.eviction import (
+    MAX_UNCONFIRMED,
     BudgetSnapshot,
     EvictedPod,
     EvictionVerdict,
@@ -60,3 +61,43 @@ def test_recreated_pod_is_a_conflict() -> None:
     refused = verdict_for(RUNNING, given=Preconditions(uid="another"))
     assert refused.refusal is not None
     assert refused.refusal.code == 409
+
+
+def refusal_code(pod: EvictedPod, *budgets: BudgetSnapshot) -> int:
+    refusal = verdict_for(pod, *budgets).refusal
+    return refusal.code if refusal is not None else 0
+
+
+def test_budget_whose_status_is_older_than_its_spec_refuses() -> None:
+    assert refusal_code(RUNNING, OPEN._replace(generation=2, observed_generation=1)) == 429
+    assert refusal_code(RUNNING, OPEN._replace(generation=2, observed_generation=2)) == 0
+
+
+def test_closed_budget_refuses_until_it_opens() -> None:
+    closed = OPEN._replace(closed_reason="no window is open", opens_at=NOON + timedelta(minutes=3))
+    refused = verdict_for(RUNNING, closed)
+    assert refused.refusal is not None
+    assert (refused.refusal.causes, refused.refusal.retry_after_seconds) == (("no window is open",), 180)
+
+
+def test_budget_with_too_many_unconfirmed_evictions_refuses() -> None:
+    assert refusal_code(RUNNING, OPEN._replace(unconfirmed=MAX_UNCONFIRMED)) == 0
+    assert refusal_code(RUNNING, OPEN._replace(unconfirmed=MAX_UNCONFIRMED + 1)) == 403
+
+
+def test_unready_pod_is_protected_while_too_few_others_are_healthy_unless_the_policy_allows_it() -> None:
+    short = BudgetSnapshot("b", disruptions_allowed=0, current_healthy=1, desired_healthy=2)
+    unready = RUNNING._replace(ready=False)
+    assert refusal_code(unready, short) == 429
+    assert refusal_code(unready, short._replace(always_allow_unhealthy=True)) == 0
+    assert refusal_code(RUNNING, short._replace(always_allow_unhealthy=True)) == 429
+
+
+def test_only_pods_that_serve_nothing_are_exempt() -> None:
+    for exempt in (
+        RUNNING._replace(phase="Failed"),
+        RUNNING._replace(terminating=True),
+        RUNNING._replace(phase="Pending"),
+    ):
+        assert refusal_code(exempt, CLOSED) == 0
+    assert refusal_code(RUNNING, CLOSED) == 429

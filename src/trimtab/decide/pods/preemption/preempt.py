@@ -365,10 +365,8 @@ class PreemptionTrial:
         request, fleet = search.request, search.fleet
         self.pod_info, self.search = request.pod_info, search
         plugins = active_filters(request, search.scheduler_profile)
-        self._checks_one_node = all(plugin.evaluate_all is None for plugin in plugins)
-        self._checks = (
-            [plugin.as_predicate(request, fleet.nodes) for plugin in plugins] if self._checks_one_node else []
-        )
+        self._checks_one_node = not any(plugin.depends_on_fleet for plugin in plugins)
+        self._checks = [plugin.prepare(request, fleet.nodes) for plugin in plugins] if self._checks_one_node else []
         self._fleet = fleet if self._checks_one_node else fleet.fork()
         self._node_info: NodeInfo | None = None
         self._node_name = ""
@@ -453,7 +451,7 @@ class PreemptionTrial:
         return self._passes_filters(self._node_info) and self._passes_with_nominated(self._node_info)
 
     def _passes_filters(self, node_info: NodeInfo) -> bool:
-        return all(check(node_info) for check in self._checks)
+        return all(check(node_info) is None for check in self._checks)
 
     def _passes_with_nominated(self, node_info: NodeInfo) -> bool:
         """Return whether pods of equal or higher priority nominated to this node still fit."""

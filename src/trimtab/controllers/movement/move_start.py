@@ -1,0 +1,105 @@
+"""Starts the moves that a decision implies: through the disruption gate, budgets first, the binding last."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from trimtab.api.kinds.work import Binding
+from trimtab.api.value import Key
+from trimtab.controllers.contract import (
+    Effect,
+    RequeueAfter,
+    View,
+    WriteSequence,
+)
+from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.gate import (
+    MOVE_BLOCKED,
+    VOLUNTARY_CAUSES,
+    BudgetBusy,
+    apply_gate,
+    move_started_events,
+    options_for,
+)
+from trimtab.controllers.propagation.schedule_events import decision_events
+from trimtab.controllers.propagation.schedule_intent import SchedulingIntent
+from trimtab.controllers.propagation.schedule_result import report_stalled, status_after, with_decision
+from trimtab.decide.karmada import BindingDecision
+
+BLOCKED_SECONDS = 15.0
+FIRST_RETRY_SECONDS = 1.0
+"""The delay of the first retry after a budget refused a move."""
+PAUSE_AFTER_REVERT = timedelta(seconds=600)
+
+
+def is_blocked(binding: Binding) -> bool:
+    condition = binding_moves.stalled_condition_of(binding)
+    return condition is not None and condition.reason == MOVE_BLOCKED
+
+
+def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None:
+    """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one."""
+    if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange":
+        return None
+    if binding.status.holds:
+        return 0.0
+    condition = binding_moves.stalled_condition_of(binding)
+    if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
+        return None
+    remaining = (condition.last_transition_time + PAUSE_AFTER_REVERT - view.now).total_seconds()
+    requested = binding.spec.reschedule_triggered_at
+    newer = requested is not None and requested > condition.last_transition_time
+    return remaining if remaining > 0 and not newer else None
+
+
+def removes_replicas(binding: Binding, decision: BindingDecision) -> bool:
+    after = dict(decision.clusters)
+    return bool(binding.status.holds) or any(
+        n > after.get(name, 0) or name not in after for name, n in binding_moves.placement_before_moves(binding).items()
+    )
+
+
+def start_move(
+    binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View, busy: set[Key]
+) -> Iterator[Effect]:
+    """Start a move: charge the budget first, then write the Move object, then change the binding."""
+    begun = apply_gate(binding, decision, intent.cause, options_for(binding, view), view, busy)
+    if isinstance(begun, BudgetBusy):
+        yield RequeueAfter(0.05)
+        return
+    yield from begun.charged_budgets
+    yield from begun.log_entries
+    held = state.begin(binding, begun.holds, begun.replacement)
+    placed = state.place(with_decision(held, decision) if begun.is_complete else held, begun.clusters)
+    moved = placed.spec != binding.spec
+    status = status_after(placed, decision, view, moved=moved)
+    if not begun.is_complete:
+        # The reschedule request, the old group and the old placement stay: the rest is scheduled again.
+        status = held.status.but(scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0))
+    placed = placed.but(status=status)
+    if begun.is_complete and intent.cause in ("Rebalance", "PolicyChange"):
+        placed = state.forget_placement(placed)
+    elif falls_back(binding, decision):
+        placed = state.remember_placement(placed, binding, view.now)
+    refusal = begun.refusal
+    if refusal is not None and not moved:
+        yield from report_stalled(binding, MOVE_BLOCKED, f"{begun.cause}: {refusal.message}", view)
+    else:
+        placed = binding_moves.with_stalled_condition(placed, "", "", view.now)
+        yield WriteSequence((held, placed)) if held.status != binding.status else placed
+        yield from move_started_events(binding, begun)
+        if begun.is_complete:
+            yield from decision_events(binding, decision)
+    if refusal is not None and moved:
+        yield RequeueAfter(0.0)  # the next reconcile reports why the remaining replicas may not move
+    elif refusal is not None and not begun.holds:
+        # A binding becomes blocked only with this write, so a budget change before it triggers nothing: retry soon.
+        delay = BLOCKED_SECONDS if is_blocked(binding) else FIRST_RETRY_SECONDS
+        seconds = (refusal.until - view.now).total_seconds() if refusal.until is not None else delay
+        yield RequeueAfter(max(0.0, seconds) + 0.001)
+
+
+def falls_back(binding: Binding, decision: BindingDecision) -> bool:
+    """Whether the decision selects a later affinity group than the one in use."""
+    groups = [term.affinity_name for term in decision.request.placement.groups]
+    old, new = binding.status.scheduler_observing_affinity_name, decision.affinity_name
+    return old in groups and new in groups and groups.index(new) > groups.index(old)

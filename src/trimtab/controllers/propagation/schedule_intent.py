@@ -1,0 +1,133 @@
+"""Why a binding is scheduled now, and the request for the decision."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import Placement
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.api.kinds.work import Binding, TargetCluster
+from trimtab.controllers.clusters.departure import is_drained, is_drained_to_leave
+from trimtab.controllers.contract import (
+    View,
+)
+from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.taint_eviction import task_for
+from trimtab.controllers.propagation.placement_candidates import placement_candidates
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest, placement_request_of
+from trimtab.decide.reschedule_trigger import reschedule_reason
+
+CAUSE_OF_TRIGGER = {
+    "PlacementChanged": "PolicyChange",
+    "ReplicasChanged": "Scale",
+    "DuplicatedOrNonWorkload": "Reschedule",
+    "TargetClusterTerminating": "ClusterFailover",
+}
+
+
+class SchedulingIntent(NamedTuple):
+    """Why a binding is scheduled now, and the request for it."""
+
+    cause: str
+    request: PlacementRequest
+    restore: tuple[TargetCluster, ...] = ()
+    """The shares to restore, if the clusters have capacity for them."""
+    only_if_fewer_clusters: bool = False
+    """Move only when the new decision needs fewer clusters."""
+    keep: tuple[TargetCluster, ...] = ()
+    """The shares to keep in clusters that are still feasible."""
+
+
+def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> SchedulingIntent | None:
+    """Why and how this binding is scheduled now; None when nothing is to be decided."""
+    reason = reschedule_reason(binding, fleet, gates)
+    replacement_first = view.profile.replacement_first
+    offered = placement_candidates(binding, view)
+    leaves = any(
+        is_drained_to_leave(view.get(Cluster, "", target.name), view.profile) for target in binding.spec.clusters
+    )
+    if leaves and reason == "TargetClusterTerminating":
+        reason = "None"
+    unchanged = reason in ("None", "DuplicatedOrNonWorkload")
+    if replacement_first and unchanged and (rest := without_draining_clusters(binding, view)) is not binding:
+        return SchedulingIntent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
+    if unchanged and offered is not None and (intent := intent_of_new_candidates(binding, offered, gates)) is not None:
+        return intent
+    if reason == "None":
+        return None
+    request = placement_request_of(binding, feature_gates=gates, candidates=offered)
+    if not replacement_first or not request.fresh:
+        # No decision selects a cluster that leaves, so every decision takes its replicas away: that is its drain.
+        return SchedulingIntent("Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, ""), request)
+    return intent_of_reschedule(binding, request, gates, view)
+
+
+def without_draining_clusters(binding: Binding, view: View) -> Binding:
+    """The binding without the clusters that are being drained."""
+    for target in binding.spec.clusters:
+        if is_drained(view.get(Cluster, "", target.name), view.profile):
+            binding = state.evict_from(binding, target.name, task_for(binding, view))
+    return binding
+
+
+def intent_of_new_candidates(
+    binding: Binding, candidates: Sequence[str], gates: FeatureGates
+) -> SchedulingIntent | None:
+    """The intent after a change in the decisions of the binding's Placement; None when the binding keeps its clusters.
+
+    The binding leaves the clusters that are no longer selected. When more clusters were added than removed, all
+    replicas are divided again: otherwise the new clusters would get none until the workload is scaled.
+    """
+    kept = tuple(target for target in binding.spec.clusters if target.name in candidates)
+    lost = len(binding.spec.clusters) - len(kept)
+    joined = (
+        set(candidates).difference(binding.status.placement_ref_clusters)
+        if binding.status.placement_ref_clusters
+        else ()
+    )
+    request = placement_request_of(binding, feature_gates=gates, candidates=candidates)
+    if request.is_workload and request.placement.strategy != DUPLICATED and len(joined) > lost:
+        aggregate = request.placement.strategy == AGGREGATED and not lost
+        return SchedulingIntent(
+            "ScoreChange", msgspec.structs.replace(request, fresh=True), only_if_fewer_clusters=aggregate
+        )
+    if not lost:
+        return None
+    rest = state.place(binding, kept)
+    return SchedulingIntent("ScoreChange", placement_request_of(rest, feature_gates=gates, candidates=candidates))
+
+
+def intent_of_reschedule(
+    binding: Binding, request: PlacementRequest, gates: FeatureGates, view: View
+) -> SchedulingIntent:
+    """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
+    asked = binding_moves.reschedule_request_of(binding)
+    previous = binding.status.previous_placement
+    failback = binding.spec.placement.failback if binding.spec.placement is not None else None
+    if asked.reason == "Failback" and previous is not None and failback is not None and returns_to_previous(binding):
+        clusters = frozenset(target.name for target in previous.clusters)
+        return SchedulingIntent("Failback", msgspec.structs.replace(request, candidates=clusters), previous.clusters)
+    job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
+    if job is not None and job.spec.strategy == "PreserveAvailable":
+        kept = binding_moves.targets_of(available_shares(binding, view))
+        partial = placement_request_of(state.place(binding, kept), feature_gates=gates, candidates=request.candidates)
+        return SchedulingIntent(asked.reason, msgspec.structs.replace(partial, fresh=False), keep=kept)
+    return SchedulingIntent(asked.reason, request)
+
+
+def returns_to_previous(binding: Binding) -> bool:
+    """Whether failback restores the previous clusters: by the policy, or because there are no affinity groups."""
+    placement = binding.spec.placement or Placement()
+    return placement.failback is not None and (placement.failback.to == "Previous" or not placement.cluster_affinities)
+
+
+def available_shares(binding: Binding, view: View) -> dict[str, int]:
+    """The replicas of each cluster that are ready."""
+    shares = {
+        name: min(n, binding_moves.ready_replicas_in(binding, name, view))
+        for name, n in binding_moves.current_placement(binding).items()
+    }
+    return {name: n for name, n in shares.items() if n > 0}

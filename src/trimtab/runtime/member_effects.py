@@ -1,0 +1,148 @@
+"""Reads and writes in member clusters. What fails there is raised as `MemberFault`, which names the cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Resource
+from trimtab.controllers.contract import CheckAccess, Delete, Ensure, ReadPodUse, Ref
+from trimtab.decide.autoscale import PodSample
+from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
+from trimtab.runtime.foreign_objects import foreign_objects
+from trimtab.runtime.object_writer import ObjectWriter, target_of
+from trimtab.runtime.pod_use import pod_use
+from trimtab.runtime.view import ControlPlaneState, MemberAccess
+
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+
+
+class MemberFault(Exception):
+    """A fault of a member cluster's API server."""
+
+    def __init__(self, cluster: str, fault: ApiError) -> None:
+        super().__init__(f"{cluster}: {fault}")
+        self.cluster = cluster
+        self.fault = fault
+
+
+@contextmanager
+def member_faults(cluster: str) -> Iterator[None]:
+    """Raise whatever fails in the block as a `MemberFault` of this cluster."""
+    try:
+        yield
+    except ApiError as fault:
+        raise MemberFault(cluster, fault) from fault
+    except (OSError, TimeoutError) as fault:
+        raise MemberFault(cluster, ApiError(str(fault) or type(fault).__name__)) from fault
+
+
+class MemberEffects:
+    """Carries out effects in members, for one controller; what was read or written goes into the member's cache."""
+
+    def __init__(self, state: ControlPlaneState, writer: ObjectWriter) -> None:
+        self._state = state
+        self._writer = writer
+
+    def _member(self, cluster: str) -> MemberAccess:
+        member = self._state.members.get(cluster)
+        if member is None:
+            raise NotFound(f"cluster {cluster} is not joined")
+        return member
+
+    async def write(self, cluster: str, effect: Ensure | Delete) -> None:
+        """Ensure or delete an object in the member."""
+        with member_faults(cluster):
+            if isinstance(effect, Ensure):
+                await self._ensure(self._member(cluster), effect)
+            else:
+                await self._delete(self._member(cluster), effect)
+
+    async def _ensure(self, member: MemberAccess, effect: Ensure) -> None:
+        resource = await member.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
+        metadata = effect.wanted["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            written = await self._writer.ensure(member.client, resource, effect)
+        except (AlreadyExists, Conflict):
+            member.put_cached(resource, namespace, name, await member.client.get(resource, namespace, name))
+            raise
+        except NotFound:
+            if effect.seen is not None:
+                member.put_cached(resource, namespace, name, None)
+            raise
+        if written is not None:
+            member.put_cached(resource, namespace, name, written)
+
+    async def _delete(self, member: MemberAccess, effect: Delete) -> None:
+        ref = target_of(effect)
+        resource = await member.resource(ref.api_version, ref.kind)
+        seen = member.get_cached(ref) if self._state.deletes_exact_versions else None
+        metadata = seen["metadata"] if isinstance(seen, dict) else {}
+        ref = ref._replace(uid=ref.uid or metadata.get("uid", ""))
+        revision = effect.revision or metadata.get("resourceVersion", "")
+        try:
+            await self._writer.delete(member.client, resource, ref, revision)
+        except NotFound:
+            member.put_cached(resource, ref.namespace, ref.name, None)
+        except Conflict:
+            found = await member.client.get(resource, ref.namespace, ref.name)
+            member.put_cached(resource, ref.namespace, ref.name, found)
+            raise
+
+    async def fetch(self, cluster: str, ref: Ref) -> None:
+        """Read an object from a member into the member's cache."""
+        with member_faults(cluster):
+            member = self._member(cluster)
+            resource = await member.resource(ref.api_version, ref.kind)
+            try:
+                found = await member.client.get(resource, ref.namespace, ref.name)
+                member.put_cached(resource, ref.namespace, ref.name, found)
+            except NotFound:
+                member.put_cached(resource, ref.namespace, ref.name, None)
+
+    async def is_access_allowed(self, effect: CheckAccess) -> bool:
+        """Whether the member allows the user every verb on the object."""
+        with member_faults(effect.cluster):
+            member = self._member(effect.cluster)
+            resource = await member.resource(effect.ref.api_version, effect.ref.kind)
+            for verb in effect.verbs:
+                review = await member.client.submit(ACCESS_REVIEWS, "", "", "", access_review(effect, resource, verb))
+                if not (review.get("status") or {}).get("allowed"):
+                    return False
+        return True
+
+    async def foreign_objects(self, cluster: str, namespace: str) -> tuple[str, ...]:
+        """Some of the objects in the namespace that would be lost with it."""
+        with member_faults(cluster):
+            return await foreign_objects(self._member(cluster).client, namespace)
+
+    async def read_pod_use(self, effect: ReadPodUse) -> tuple[PodSample, ...]:
+        """The pods and their use; none in a member that this process cannot read, such as a Pull member."""
+        cluster = effect.cluster
+        try:
+            with member_faults(cluster):
+                client = self._member(cluster).client if cluster else self._state.client
+                return await pod_use(client, effect.namespace, effect.selector)
+        except MemberFault:
+            return ()
+
+
+def access_review(effect: CheckAccess, resource: Resource, verb: str) -> Raw:
+    """The SubjectAccessReview for one verb."""
+    account = effect.user.removeprefix("system:serviceaccount:").partition(":")[0]
+    return {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {
+            "user": effect.user,
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{account}", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb,
+                "group": resource.group,
+                "version": resource.version,
+                "resource": resource.plural,
+                "namespace": effect.ref.namespace if resource.namespaced else "",
+                "name": effect.ref.name,
+            },
+        },
+    }

@@ -1,0 +1,70 @@
+"""Maps changes in the cache and in members to the keys that a controller reconciles."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import cast
+
+from trimtab.api.value import Key, Raw
+from trimtab.controllers.contract import Controller, Trigger, never
+from trimtab.runtime.cache import CacheEntry, Table
+from trimtab.runtime.controller_call import subject_of
+from trimtab.runtime.view import ControlPlaneState, TriggerView
+
+
+class ChangeTriggers:
+    """Adds the keys of one controller to its queue when something changes that concerns them."""
+
+    def __init__(self, controller: Controller, state: ControlPlaneState, add: Callable[[Key], None]) -> None:
+        """`add` adds a key to the queue."""
+        self._controller = controller
+        self._state = state
+        self._add = add
+        self._trigger_view = TriggerView(state)
+
+    def watch(self) -> None:
+        """Start to queue keys for changes of the subjects and of the objects that the triggers name."""
+        if not self._controller.subjects:
+            self._state.cache.add_table_listener(self._watch_template_table)
+        for subject in self._controller.subjects:
+            table = self._state.cache.table_of(subject)
+            if self._controller.predicate is not never or self._controller.on_deleted is not None:
+                table.add_listener(partial(self._subject_changed, table.resource.id))
+        for trigger in self._controller.triggers:
+            self._state.cache.table_of(trigger.type).add_listener(partial(self._related_changed, trigger))
+
+    def _related_changed(self, trigger: Trigger, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        self._enqueue(trigger.keys(old.typed if old else None, new.typed if new else None, self._trigger_view))
+
+    def enqueue_all(self) -> None:
+        """Queue every subject, whether it has changed or not."""
+        tables = (
+            [self._state.cache.table_of(subject) for subject in self._controller.subjects]
+            if self._controller.subjects
+            else [t for t in self._state.cache.tables() if self._is_template_table(t)]
+        )
+        for table in tables:
+            for name in table.names():
+                self._add(Key(table.resource.id, *name))
+
+    def _is_template_table(self, table: Table) -> bool:
+        return (table.resource.api_version, table.resource.kind) in self._state.resources
+
+    def _watch_template_table(self, table: Table) -> None:
+        if self._is_template_table(table):
+            table.add_listener(partial(self._subject_changed, table.resource.id))
+
+    def _subject_changed(self, id_: str, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        if new is None:
+            if self._controller.on_deleted is not None:
+                self._add(Key(id_, *cast("CacheEntry", old).name))
+        elif self._controller.predicate(subject_of(old, self._controller), subject_of(new, self._controller)):
+            self._add(Key(id_, *new.name))
+
+    def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
+        """An object in a member was added (old is None), changed, or removed (new is None)."""
+        for trigger in self._controller.member_triggers:
+            self._enqueue(trigger.keys(cluster, old, new, self._trigger_view))
+
+    def _enqueue(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._add(key)
