@@ -1,0 +1,12 @@
+"""All safety rules with their removals, by area."""
+
+from mutants.rules import access, decisions, members, movement, pods, storage
+
+MUTANTS = (
+    *decisions.MUTANTS,
+    *movement.MUTANTS,
+    *members.MUTANTS,
+    *pods.MUTANTS,
+    *access.MUTANTS,
+    *storage.MUTANTS,
+)

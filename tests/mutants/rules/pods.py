@@ -1,0 +1,171 @@
+"""Rules of evictions, quotas, preemption and the pod scheduler inside a cluster."""
+
+from mutants.mutant import Mutant
+
+VERDICT, VERDICT_TESTS = "decide/pods/budgets/eviction.py", ("decide/pods/budgets/test_eviction.py",)
+EVICTION, EVICTION_TESTS = "server/subresources/eviction.py", ("server/subresources/test_eviction.py",)
+QUOTA, QUOTA_TESTS = "server/admission/priority_quota.py", ("server/admission/test_priority_quota.py",)
+
+MUTANTS = (
+    Mutant(
+        "Every budget over a pod must allow its eviction.",
+        VERDICT,
+        "if refusals := [refusal for budget in charged if (refusal := _budget_refusal(budget, now)) is not None]:",
+        "if len(refusals := [r for b in charged if (r := _budget_refusal(b, now)) is not None]) == len(charged) > 0:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A budget with no disruption left refuses an eviction.",
+        VERDICT,
+        "if budget.disruptions_allowed == 0:",
+        "if False:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A budget whose status is older than its spec refuses an eviction.",
+        VERDICT,
+        "if budget.observed_generation < budget.generation:",
+        "if False:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A budget whose rate is used up refuses an eviction.",
+        VERDICT,
+        "if budget.rate is not None and budget.rate.remaining(now) == 0:",
+        "if False:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A closed budget refuses an eviction.",
+        VERDICT,
+        "    if budget.closed_reason:\n",
+        "    if False:\n",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A budget with too many unconfirmed evictions refuses further ones.",
+        VERDICT,
+        "if budget.unconfirmed > MAX_UNCONFIRMED:",
+        "if False:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "By default an unhealthy pod may be evicted only while enough others are healthy.",
+        VERDICT,
+        "return self.always_allow_unhealthy or (self.current_healthy >= self.desired_healthy > 0)",
+        "return True",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "An eviction with the uid of another pod is refused.",
+        VERDICT,
+        "if preconditions.uid and preconditions.uid != pod.uid:",
+        "if False:",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "Only pods that are finished, terminating or pending are exempt from budgets.",
+        VERDICT,
+        'return self.is_finished or self.terminating or self.phase == "Pending"',
+        "return True",
+        VERDICT_TESTS,
+    ),
+    Mutant(
+        "A budget counts the pods that are healthy now, whatever its status says.",
+        "decide/pods/budgets/pod_budgets.py",
+        "allowed = min(allowed, max(0, healthy - status.desired_healthy))",
+        "pass",
+        ("decide/pods/budgets/test_pod_budgets.py", "server/subresources/test_eviction.py"),
+    ),
+    Mutant(
+        "An eviction is charged to its budgets in the transaction that deletes the pod.",
+        EVICTION,
+        "self._staged.put_status(_budget_key(budget), after)",
+        "pass",
+        EVICTION_TESTS,
+    ),
+    Mutant(
+        "Only the scheduler may evict several pods in one step.",
+        EVICTION,
+        'if MASTERS not in caller.user.groups and caller.user.name != "system:kube-scheduler":',
+        "if False:",
+        EVICTION_TESTS,
+    ),
+    Mutant(
+        "A component evicts no more pods than its quota allows.",
+        EVICTION,
+        "spent := component_quota.quota_refusal(",
+        "spent := None and component_quota.quota_refusal(",
+        EVICTION_TESTS,
+    ),
+    Mutant(
+        "A dry run evicts nothing.",
+        EVICTION,
+        "return [] if dry_run or options.dry_run else staged.operations()",
+        "return staged.operations()",
+        EVICTION_TESTS,
+    ),
+    Mutant(
+        "Validating admission may refuse an eviction.",
+        EVICTION,
+        "await plugin.validate(attributes, None, old)",
+        "pass",
+        EVICTION_TESTS,
+    ),
+    Mutant(
+        "A namespace has no more pods of a priority than its quota allows.",
+        QUOTA,
+        "if (found := quota_excess(quota, pod, pods)) is not None:",
+        "if False:",
+        QUOTA_TESTS,
+    ),
+    Mutant(
+        "A limited priority needs a quota that names it.",
+        QUOTA,
+        "if pod.spec.priority_class_name in limited and",
+        "if False and",
+        QUOTA_TESTS,
+    ),
+    Mutant(
+        "Preemption evicts only pods of lower priority.",
+        "decide/pods/preemption/preempt.py",
+        "return pod.priority < self.request.pod_info.priority or (",
+        "return pod.priority <= self.request.pod_info.priority or (",
+        ("decide/pods/preemption/test_preempt.py",),
+    ),
+    Mutant(
+        "A pod is bound only if nothing else was bound to its node since the decision.",
+        "server/subresources/binding.py",
+        "if seen is not None and last_other > seen:",
+        "if False:",
+        ("server/subresources/test_binding.py",),
+    ),
+    Mutant(
+        "A pod that is decided counts on its node before it is bound.",
+        "simulate/scheduling/cluster_state.py",
+        "self.fleet = self.fleet.with_pod_on(pod, node)",
+        "pass",
+        ("simulate/scheduling/test_cluster_state.py",),
+    ),
+    Mutant(
+        "Pods are scheduled by priority.",
+        "simulate/scheduling/queue.py",
+        "(not_boosted, -self._rank_of(pod), self._arrival_numbers[name], name)",
+        "(not_boosted, 0, self._arrival_numbers[name], name)",
+        ("simulate/scheduling/test_queue.py",),
+    ),
+    Mutant(
+        "A node stays reserved for the replacement of a pod that is being moved.",
+        "simulate/scheduling/nominations.py",
+        "        self._state.add_nominated(pod, node)\n",
+        "",
+        ("simulate/scheduling/test_nominations.py",),
+    ),
+    Mutant(
+        "A machine admits no pod beyond its actual capacity.",
+        "simulate/kubelets/pod_admission.py",
+        "if amount + sum(other.get(resource, 0) for other in others) > capacity.get(resource, 0):",
+        "if False:",
+        ("simulate/kubelets/test_pod_admission.py",),
+    ),
+)
