@@ -3,31 +3,45 @@
 SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/installed
 READY := .venv/ready
 
-.PHONY: help setup up test soak lint compat flows writes reference bench bench-peers demo kube kube-up test-kube bench-kube lock
+.PHONY: help setup up test soak mutants lint compat flows writes reference bench bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## create .venv with the locked dependencies and Trimtab
+setup: $(INSTALLED) ## create .venv with the locked dependencies and Trimtab
 
-$(READY): requirements/dev.txt pyproject.toml
+$(INSTALLED): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Trimtab needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "setting up .venv (once; about a minute)"
+	@echo "1/3 creating .venv"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@echo "2/3 installing $$(grep -c == requirements/run.txt) packages"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	@echo "3/3 installing Trimtab"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(INSTALLED)
+	@echo "The command is .venv/bin/trimtab. To call it by name: export PATH=\"$(CURDIR)/.venv/bin:\$$PATH\""
+
+$(READY): $(INSTALLED) requirements/dev.txt
+	@echo "installing $$(grep -c == requirements/dev.txt) packages for development (once; about a minute)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $(READY)
 
-up: $(READY) ## run the control plane in the foreground (data in .trimtab; ARGS="--port 7443" for flags)
+up: $(INSTALLED) ## run the control plane in the foreground (data in .trimtab; ARGS="--port 7443" for flags)
 	@exec $(BIN)/trimtab up --data-dir .trimtab $(ARGS)
 
 test: $(READY) ## all tests that need only Python (kubectl and Chromium tests where those are installed)
-	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube tests
+	@$(BIN)/python tools/chromium.py
+	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube --ignore tests/distribution tests
+	@$(BIN)/python tools/chromium.py
 
 soak: $(READY) ## property, fuzz, chaos and leak tests with EFFORT times as many examples (default 20), with new seeds; FILES selects some
 	EFFORT=$(or $(EFFORT),20) $(BIN)/pytest -q -n 2 --dist loadfile $(or $(FILES),tests/properties tests/soak)
+
+mutants: $(READY) ## remove every listed safety rule in turn and demand that a test fails; RULES="watch budget" selects some
+	@$(BIN)/python tests/mutants/run.py $(if $(JOBS),--jobs $(JOBS)) $(RULES)
 
 lint: $(READY) ## formatting, style, types and import contracts
 	$(BIN)/ruff format --check src tests bench rig tools
@@ -44,7 +58,7 @@ flows: $(READY) ## compare with recorded flows of a live Karmada; DIR=directory 
 writes: $(READY) ## compare the ordered writes of the controllers with the recorded ones; RECORD=1 records them
 	@$(BIN)/python tests/compat/writes.py $(if $(RECORD),--record) $(NAMES)
 
-reference: $(READY) ## write docs/reference from the code
+reference: $(READY) ## write docs/reference and the chart of the CRDs from the code
 	$(BIN)/python tools/reference.py
 
 bench: $(READY) ## run the benchmarks; writes JSON to bench/results (PARTS="decide server" selects some)
@@ -53,13 +67,13 @@ bench: $(READY) ## run the benchmarks; writes JSON to bench/results (PARTS="deci
 bench-peers: $(READY) ## run the algorithms of the peers and ours in one run (needs Go; built once into a cache)
 	@$(BIN)/python -m bench.peers
 
-demo: $(READY) ## run the demo story in real time, about a minute
+demo: $(INSTALLED) ## run the demo story in real time, about a minute
 	@$(BIN)/trimtab demo stories/demo.yaml
 
 kube: ## build kube-apiserver, etcd, controller manager and scheduler (needs Go; see docs/how-to/use-a-real-kube-apiserver.md)
 	@$(PYTHON) rig/obtain.py
 
-kube-up: $(READY) ## run a real kube-apiserver in the foreground (ARGS="--controllers --scheduler")
+kube-up: $(INSTALLED) ## run a real kube-apiserver in the foreground (ARGS="--controllers --scheduler")
 	@PYTHONPATH=tests exec $(BIN)/python -m kube.up $(ARGS)
 
 test-kube: $(READY) ## run the tests on a real kube-apiserver and etcd (after make kube)
@@ -68,5 +82,20 @@ test-kube: $(READY) ## run the tests on a real kube-apiserver and etcd (after ma
 bench-kube: $(READY) ## measure requests and CPU per workload on a real kube-apiserver (after make kube)
 	@$(BIN)/python rig/obtain.py --check && $(BIN)/python -m bench.kube $(ARGS)
 
+packaging-tools: ## obtain helm, promtool and mmdebstrap (needs Go and apt)
+	@$(PYTHON) rig/packaging_tools.py
+
+test-distribution: $(READY) ## test charts, alerts and the image with helm and promtool (after make packaging-tools)
+	@$(BIN)/python rig/packaging_tools.py --check && $(BIN)/pytest -q tests/distribution
+
+image: $(READY) ## build an OCI image and its SBOM into dist/ without a container engine (needs mmdebstrap)
+	@$(BIN)/python tools/image.py
+
+release: $(READY) ## write wheel, sdist, image, SBOM, charts and checksums into dist/
+	@$(BIN)/python tools/release.py
+
+suites: $(READY) ## run the end-to-end suites of Karmada and Kubernetes (needs Go; PARTS="karmada/failover" selects some)
+	@$(BIN)/python tests/suites/run.py $(PARTS)
+
 lock: ## update the pinned dependencies (needs uv)
-	for set in core dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
+	for set in core run dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done

@@ -1,6 +1,6 @@
 """`make bench`: runs each part, writes JSON to bench/results, and prints our figures beside those of the peers.
 
-python -m bench [decide] [placements] [pods] [bind] [server] [fair] [propagate] [simulate] [-- flags for the parts]
+python -m bench [decide] [placements] [pods] [bind] [server] [fair] [propagate] [simulate] [console] [-- flags for the parts]
 """
 
 import json
@@ -101,6 +101,7 @@ PARTS = {
     "fair": BenchmarkPart("bench.fair", "", plain_rows),
     "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
+    "console": BenchmarkPart("bench.console", "", plain_rows),
 }
 
 

@@ -12,7 +12,7 @@ from trimtab.clock import WallClock
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.simulate.pod_scheduler import PodScheduler
+from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 from trimtab.store.store import Store
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

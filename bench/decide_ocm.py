@@ -113,10 +113,8 @@ class SnapshotView:
 
     def __init__(self, snapshots: PlacementSnapshotCache, now: datetime) -> None:
         self.now = now
-        self._parts = {"placement_snapshots": snapshots, "cel": compiler()}
-
-    def part(self, name: str) -> Any:
-        return self._parts[name]
+        self.cel = compiler()
+        self.placement_snapshot = snapshots.snapshot(now)
 
 
 def controller_passes(snapshots: PlacementSnapshotCache, variant: str) -> dict[str, float]:

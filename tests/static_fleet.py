@@ -14,7 +14,7 @@ DEPLOYMENTS = APIEnablement(group_version="apps/v1", resources=(APIResource(name
 
 
 class StaticFleet:
-    """The `fleet` part of a view with these clusters."""
+    """The source of a view's fleet with these clusters."""
 
     def __init__(self, clusters: list[Cluster]) -> None:
         discover(filters)

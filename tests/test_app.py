@@ -48,7 +48,7 @@ def test_metrics_report_whether_each_cluster_is_ready() -> None:
         await LocalClient(server).create(CLUSTERS, {**body, "spec": {"syncMode": "Push"}})
         await asyncio.sleep(30)
         found = [sample for sample in plane.samples() if sample.name == "trimtab_cluster_ready"]
-        assert [(sample.labels, sample.value) for sample in found] == [({"cluster": "east"}, False)]
+        assert [(sample.labels, sample.value) for sample in found] == [({"member_cluster": "east"}, False)]
         await plane.stop()
         await server.stop()
 

@@ -1,16 +1,23 @@
 """The local fleet keeps its plan, and a member that was unjoined stays unjoined."""
 
 import asyncio
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.client.client import resource_of
 from trimtab.errors import InputError
-from trimtab.local_fleet import LocalFleet, read_stored_plan
+from trimtab.local_fleet import LocalFleet, port_of, read_stored_plan
+from trimtab.members.join import SECRETS
+from trimtab.members.member_client import client_from_secret
+from trimtab.runtime.leader_election import LEASES
 from trimtab.simulate.fleet import FleetPlan, uniform_fleet
+from trimtab.simulate.kubelets.node_status import NODES
 
 CLUSTERS = resource_of(kind_of(Cluster))
 
@@ -51,3 +58,81 @@ def test_unreadable_plan_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="delete it to start with another fleet"):
         read_stored_plan(tmp_path / "fleet.json")
     assert read_stored_plan(tmp_path / "none.json") is None
+
+
+async def start_and_read(directory: Path, plan: FleetPlan | None, **options: Any) -> tuple[LocalFleet, dict[str, Any]]:
+    local = LocalFleet(directory, "127.0.0.1", 0, plan, "trimtab", {}, **options)
+    try:
+        await local.open()
+        await local.start()
+        return local, {raw["metadata"]["name"]: raw for raw in (await local.fleet.client.list(CLUSTERS)).items}
+    finally:
+        await local.stop()
+
+
+def test_members_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> None:
+    async def run_fleet() -> None:
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {})
+        await local.open()
+        await local.start()
+        try:
+            cluster = await local.fleet.client.get(CLUSTERS, "", "member1")
+            reference = cluster["spec"]["secretRef"]
+            secret = await local.fleet.client.get(SECRETS, reference["namespace"], reference["name"])
+            client = client_from_secret(kind_of(Cluster).decode(cluster), lambda *_: secret)
+            assert client is not None
+            nodes = await client.list(NODES)
+            assert [node["metadata"]["name"] for node in nodes.items] == ["member1-node-1"]
+            await client.close()
+        finally:
+            await local.stop()
+
+    asyncio.run(run_fleet())
+
+
+def test_members_keep_their_endpoint_over_restarts(tmp_path: Path) -> None:
+    _, first = asyncio.run(start_and_read(tmp_path, uniform_fleet(2, 1)))
+    _, second = asyncio.run(start_and_read(tmp_path, None))
+    assert len({cluster["spec"]["apiEndpoint"] for cluster in first.values()}) == 2
+    assert {name: one["spec"] for name, one in first.items()} == {name: one["spec"] for name, one in second.items()}
+
+
+def test_endpoint_of_a_member_follows_its_port_when_that_is_taken(tmp_path: Path) -> None:
+    _, first = asyncio.run(start_and_read(tmp_path, uniform_fleet(1, 1)))
+    endpoint = first["member1"]["spec"]["apiEndpoint"]
+    with socket.create_server(("127.0.0.1", port_of(endpoint))):
+        local, second = asyncio.run(start_and_read(tmp_path, None))
+    assert second["member1"]["spec"]["apiEndpoint"] == local.fleet.endpoints["member1"] != endpoint
+
+
+def test_pull_members_get_a_heartbeat_and_become_ready(tmp_path: Path) -> None:
+    async def run_fleet() -> None:
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(2, 1), "trimtab", {}, pull=1)
+        await local.open()
+        await local.start()
+        try:
+            async with asyncio.timeout(60):
+                while True:
+                    cluster = await local.fleet.client.get(CLUSTERS, "", "member2")
+                    conditions = (cluster.get("status") or {}).get("conditions") or []
+                    if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+                        break
+                    await asyncio.sleep(0.05)
+            assert cluster["spec"]["syncMode"] == "Pull"
+            assert cluster["spec"]["secretRef"] == {"namespace": "karmada-cluster", "name": "member2"}
+            assert (await local.fleet.client.get(LEASES, "karmada-cluster", "member2"))["spec"]["renewTime"]
+        finally:
+            await local.stop()
+
+    asyncio.run(run_fleet())
+
+
+def test_kubeconfig_has_the_further_contexts(tmp_path: Path) -> None:
+    local, _ = asyncio.run(start_and_read(tmp_path, uniform_fleet(1, 1), contexts=["karmada-apiserver"]))
+    contexts = yaml.safe_load(local.daemon.kubeconfig.read_text())["contexts"]
+    assert [context["name"] for context in contexts] == ["trimtab", "karmada-apiserver", "member1"]
+
+
+def test_more_pull_members_than_members_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has 1 members"):
+        LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, pull=2)

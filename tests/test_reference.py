@@ -6,5 +6,5 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import reference
 
 
-def test_generated_reference_pages_are_current() -> None:
-    assert reference.stale_pages() == [], "run `make reference`"
+def test_generated_files_are_current() -> None:
+    assert reference.stale_files() == [], "run `make reference`"

@@ -1,17 +1,40 @@
 """A View over a list of objects, for calling controllers without a server."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind, to_wire
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
-from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref
-from trimtab.decide.ocm.snapshot import PlacementSnapshotCache
+from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref, RememberInProcess, Topic
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
+from trimtab.decide.request import PlacementRequest
+from trimtab.interpret.cel.expressions import Evaluator
+from trimtab.interpret.interpreter import Interpreter
 
 T = TypeVar("T", bound=Object)
+K = TypeVar("K")
+V = TypeVar("V")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class FleetSource(Protocol):
+    """Gives the fleet of a view."""
+
+    def at(self, now: datetime) -> Fleet[Cluster]: ...
+
+
+class FakeMemory(dict[tuple[Topic[Any, Any], Any], Any]):
+    """What a view recalls, by topic and key."""
+
+    def keep(self, effects: Iterable[Any]) -> None:
+        """Remember what the effects ask to remember."""
+        for effect in effects:
+            if isinstance(effect, RememberInProcess):
+                self[effect.topic, effect.key] = effect.value
 
 
 class FakeView:
@@ -25,7 +48,9 @@ class FakeView:
         profile: Profile = TRIMTAB,
         settings: Mapping[str, Any] | None = None,
         fault: ReconcileFault | None = None,
-        parts: Mapping[str, Any] | None = None,
+        interpreter: Interpreter | None = None,
+        fleet: FleetSource | None = None,
+        cel: Evaluator | None = None,
         members: Mapping[tuple[str, Ref], Raw | None] | None = None,
         raws: Iterable[Raw] = (),
     ) -> None:
@@ -34,10 +59,14 @@ class FakeView:
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
-        self.parts = {"placement_snapshots": PlacementSnapshotCache(self.objects), "cel": None, **(parts or {})}
+        self.interpreter = interpreter or Interpreter.of()
+        self.fleet_source = fleet
+        self.cel = cel
+        self.next_lapse: datetime | None = None
+        self.placement_snapshots = PlacementSnapshotCache(self.objects)
         self.members = members or {}
         self.raw_objects = list(raws)
-        self.memory: dict[tuple[str, Hashable], Any] = {}
+        self.memory = FakeMemory()
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
         return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)
@@ -72,8 +101,16 @@ class FakeView:
         kind = find_kind(ref.api_version, ref.kind)
         return Key(kind.id, ref.namespace, ref.name) if kind else None
 
-    def part(self, name: str) -> Any:
-        return self.parts[name]
+    @property
+    def fleet(self) -> Fleet[Cluster]:
+        return self.fleet_source.at(self.now) if self.fleet_source is not None else Fleet.of(self.all(Cluster))
 
-    def recall(self, topic: str, key: Hashable) -> Any:
-        return self.memory.get((topic, key))
+    def fleet_for(self, requests: Mapping[Key, PlacementRequest]) -> Fleet[Cluster]:
+        return self.fleet
+
+    @property
+    def placement_snapshot(self) -> PlacementSnapshot:
+        return self.placement_snapshots.snapshot(self.now)
+
+    def recall(self, topic: Topic[K, V], key: K) -> V | None:
+        return cast("V | None", self.memory.get((topic, key)))

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +13,6 @@ import orjson
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
@@ -23,44 +21,53 @@ from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
-from trimtab.api.value import Key, Object, Raw
+from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
-from trimtab.clock import Clock, WallClock
-from trimtab.controllers.clusters.health import Probe
+from trimtab.clock import Clock, SteadyClock, WallClock
+from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
-from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Controller, controllers
+from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
+from trimtab.controllers.propagation.schedule import DECISION
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import ref_of
-from trimtab.decide.explain import explain
+from trimtab.decide.explain import Explanation, explain
 from trimtab.decide.ocm.explain import debug_document
 from trimtab.decide.ocm.request import ocm_request_of
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, ScriptResult, run_script
+from trimtab.interpret.lua.questions import ScriptQuestion
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.members.agent import CONTROLLERS as AGENT_CONTROLLERS
 from trimtab.members.member_client import client_from_secret
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
+from trimtab.members.token_renewal import TokenRenewal
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.declarations import load_declarations
-from trimtab.runtime.fleet_cache import FleetCache
+from trimtab.runtime.fleet_cache import fleet_from
+from trimtab.runtime.fleet_metrics import FleetMetrics
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import is_propagatable
-from trimtab.runtime.view import ControlPlaneState
+from trimtab.runtime.script_answers import ScriptAnswers, ScriptRunner
+from trimtab.runtime.view import ControlPlaneState, CurrentInterpreter, ViewSources
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
 from trimtab.server.local import LocalClient
 from trimtab.server.request.messages import Request, Response
+from trimtab.simulate.faults import FaultInjector
+from trimtab.simulate.faults import action_of as fault_action
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
-from trimtab.telemetry import Sample
+from trimtab.store.keys import object_key
+from trimtab.tasks import stop_tasks
+from trimtab.telemetry import HistogramSeries, Sample
 
 log = logging.getLogger("trimtab.app")
 
@@ -76,24 +83,42 @@ class ControlPlane:
         profile: Profile = TRIMTAB,
         settings: Mapping[str, Any] | None = None,
         connect: Callable[[Cluster], Client | None] | None = None,
-        scripts: Executor = run_script,
+        scripts: ScriptRunner | None = None,
         probe_seconds: float = 10.0,
         is_enabled: Callable[[Controller], bool] = lambda _: True,
+        karmada_metrics: bool = False,
+        check_lease: Callable[[], None] | None = None,
     ) -> None:
+        """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
+
+        `check_lease` raises when this process is not the leader any more; it is called before writes in members.
+        `client` has such a hook of its own. None: there is no other process.
+        """
         load_declarations()
-        self._scripts = scripts
         self._customization_by_script: dict[str, Raw] = {}
         self._connect = connect
+        self._check_lease = check_lease
         self.cache = Cache(client)
         clock = clock or WallClock()
         self.roster = Roster(self.cache, self._connect_member, self._member_changed)
+        self._interpreter = CurrentInterpreter(Interpreter.of(profile=cast("Any", profile.name)))
+        self._steady_clock = SteadyClock(clock)
+        self._scripts = ScriptAnswers(scripts, steady_seconds=self._steady_seconds, on_failure=self._script_failed)
         self.state = ControlPlaneState(
-            cache=self.cache, clock=clock, profile=profile, members=self.roster, settings=settings
+            cache=self.cache,
+            clock=clock,
+            profile=profile,
+            members=self.roster,
+            settings=settings,
+            deletes_exact_versions=check_lease is not None,
+            sources=ViewSources(
+                interpreter=self._interpreter,
+                fleet=fleet_from(self.cache),
+                placement_snapshots=placement_snapshots_from(self.cache),
+                cel=compiler(),
+                scripts=self._scripts,
+            ),
         )
-        self.state.parts["fleet"] = FleetCache(self.cache, self.state.memory)
-        self.state.parts["placement_snapshots"] = placement_snapshots_from(self.cache)
-        self.state.parts["cel"] = compiler()
-        self.state.parts["interpreter"] = Interpreter.of(executor=scripts, profile=cast("Any", profile.name))
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
         self._customizations.add_listener(self._customizations_changed)
         self.cache.table_of(Secret)
@@ -112,25 +137,33 @@ class ControlPlane:
             counts_nodes=profile.capacity_from_nodes,
         )
         self._probing: asyncio.Task[None] | None = None
+        self._token_renewal = TokenRenewal(client, clock, self._clusters, self._secret, self._member_client)
+        self._fleet_metrics = FleetMetrics(self.cache, clock)
+        self._karmada_metrics = karmada_metrics
+
+    def _steady_seconds(self) -> float:
+        return self._steady_clock.now().timestamp()
 
     async def start(self) -> None:
         await self.manager.start()
+        self._fleet_metrics.watch()
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
 
     async def run(self) -> None:
-        """Start, and run until cancelled."""
+        """Start, and run until cancelled; also renews the tokens of members."""
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
+        renewing = asyncio.get_running_loop().create_task(self._token_renewal.run(), name="token renewal")
         try:
-            await self.manager.run()
+            await self.manager.run(self._fleet_metrics.watch)
         finally:
+            renewing.cancel()
             await self.stop()
 
     async def stop(self) -> None:
         if self._probing is not None:
-            self._probing.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._probing
+            await stop_tasks([self._probing], log)
         await self.manager.stop()
+        await self._scripts.close()
         await self.roster.close()
 
     @property
@@ -144,28 +177,32 @@ class ControlPlane:
     def samples(self) -> Iterator[Sample]:
         """The metrics of the control plane and of its fleet."""
         yield from self.manager.samples()
-        for cluster in cast("list[Cluster]", self._cached_objects(Cluster)):
-            ready = is_condition_true(cluster.status.conditions, "Ready")
-            yield Sample("trimtab_cluster_ready", ready, {"cluster": cluster.name})
-        outcomes = Counter(move.status.outcome for move in cast("list[Move]", self._cached_objects(Move)))
-        for outcome, count in sorted(outcomes.items()):
-            yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})
+        yield from self._fleet_metrics.samples()
+        if self._karmada_metrics:
+            yield from self._fleet_metrics.karmada_samples()
 
-    def _cached_objects(self, type_: type[Object]) -> list[Object]:
-        """The cached objects of a kind; metrics must not start a watch that no controller needs."""
-        table = self.cache.find_table(kind_of(type_).id)
-        return [entry.typed for entry in table.entries.values()] if table is not None else []
+    def histograms(self) -> Iterator[HistogramSeries]:
+        return self._fleet_metrics.histograms()
 
     def _connect_member(self, cluster: Cluster) -> Client | None:
         if not is_served_by(cluster, self.state.settings.get("agent", "")):
             return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
-        return client_from_secret(cluster, self._secret)
+        return client_from_secret(cluster, self._secret, self._check_lease)
 
     def _is_probed(self, cluster: Cluster) -> bool:
         is_elsewhere = self._connect is None and cluster.spec.api_endpoint.endswith(SIMULATED_SUFFIX)
         return is_served_by(cluster, self.state.settings.get("agent", "")) and not is_elsewhere
+
+    def _clusters(self) -> list[Cluster]:
+        """The clusters that this process writes to."""
+        found = [cast("Cluster", entry.typed) for entry in self.cache.table_of(Cluster).entries.values()]
+        return [cluster for cluster in found if is_served_by(cluster, self.state.settings.get("agent", ""))]
+
+    def _member_client(self, name: str) -> Client | None:
+        member = self.roster.get(name)
+        return member.client if member is not None else None
 
     def _secret(self, namespace: str, name: str) -> Raw | None:
         entry = self.cache.table_of(Secret).entries.get((namespace, name))
@@ -173,40 +210,34 @@ class ControlPlane:
 
     def _member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
         for reconciler in self.manager.member_reconcilers:
-            reconciler.member_changed(cluster, old, new)
+            reconciler.triggers.member_changed(cluster, old, new)
 
     def _customizations_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Users' rules changed: rebuild the interpreter and reconcile everything that it interprets."""
         raws = [entry.raw for entry in self._customizations.entries.values()]
         self._customization_by_script = {script: raw for raw in raws for script in scripts_of(raw)}
-        self.state.parts["interpreter"] = Interpreter.of(
-            raws, self._run_script, profile=cast("Any", self.state.profile.name)
-        )
-        if hasattr(self, "manager"):
-            self.manager.enqueue_all("detect", "dispatch", "execute", "aggregate", "dependencies")
+        self._scripts.forget_failures()
+        self._interpreter.current = Interpreter.of(raws, self._scripts, profile=cast("Any", self.state.profile.name))
+        self.manager.enqueue_all("detect", "dispatch", "execute", "aggregate", "dependencies")
 
-    def _run_script(
-        self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
-    ) -> ScriptResult | InterpreterFailure:
-        """Run a user's script; a failure is reported in the customization that contains it."""
-        outcome = self._scripts(script, hook, arguments, limits)
-        customization = self._customization_by_script.get(script)
-        if isinstance(outcome, InterpreterFailure) and customization is not None:
+    def _script_failed(self, question: ScriptQuestion, failure: InterpreterFailure) -> None:
+        """Report the failure in the customization that contains the script."""
+        customization = self._customization_by_script.get(question.script)
+        if customization is not None:
             name = customization["metadata"]["name"]
             key = Key(kind_of(ResourceInterpreterCustomization).id, "", name)
-            failure = InterpreterFailure(outcome.reason, f"{hook}: {outcome.message}")
-            self.state.memory.remember("script fault", name, (script, failure), key)
+            failure = InterpreterFailure(failure.reason, f"{question.hook}: {failure.message}")
+            self.state.memory.remember(SCRIPT_FAULT, (name, question.script), failure, key)
             self.manager.enqueue("customizations", key)
-        return outcome
 
     def _lease_changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Record when the agent of a Pull cluster renewed its Lease, by the local clock for durations."""
         if new is not None and new.name[0] == "karmada-cluster":
             cluster = new.name[1]
-            self.state.memory.remember("heartbeat", cluster, self.state.steady_clock.now(), cluster_key(cluster))
+            self.state.memory.remember(HEARTBEAT, cluster, self.state.steady_clock.now(), cluster_key(cluster))
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
-        self.state.memory.remember("probe", cluster, probe, cluster_key(cluster))
+        self.state.memory.remember(PROBE, cluster, probe, cluster_key(cluster))
         self.manager.enqueue("health", cluster_key(cluster))
         for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
@@ -252,17 +283,21 @@ class EmbeddedFleet:
         settings: Mapping[str, Any] | None = None,
         seed: int = 0,
         directory: Path | None = None,
-        scripts: Executor = run_script,
+        scripts: ScriptRunner | None = None,
         probe_seconds: float = 10.0,
         wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
+        whole_clusters: bool = False,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
         self._wrap_client = wrap_client
-        self._profile = profile
+        self.profile = profile
+        self.settings = dict(settings or {})
         self.host = host
         self.client = LocalClient(host)
-        self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
+        self.world = World(
+            fleet, seed=seed, clock=clock, profile=profile, directory=directory, whole_clusters=whole_clusters
+        )
         self._make_plane = partial(
             ControlPlane,
             clock=clock,
@@ -273,20 +308,26 @@ class EmbeddedFleet:
             probe_seconds=probe_seconds,
         )
         self.plane: ControlPlane | None = None
+        self.endpoints: dict[str, str] = {}
+        """Addresses at which clients outside of this process reach members; the control plane does not dial them."""
         host.handler.external_subresources[f"{kind_of(Cluster).id}/proxy"] = MemberProxy(self._find_server).forward
+        self.faults = FaultInjector(self.world)
+        host.nonresource_paths.pages["simulation"] = self.faults.handle
+        host.nonresource_paths.page_actions["simulation"] = fault_action
         host.nonresource_paths.pages["debug"] = self._debug_page
         host.nonresource_paths.page_actions["debug"] = debug_action
         host.metric_sources.append(lambda: self.plane.samples() if self.plane is not None else ())
+        host.histogram_sources.append(lambda: self.plane.histograms() if self.plane is not None else ())
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)
-        if member is None or cluster.spec.api_endpoint != endpoint_of(member.name):
+        if member is None or cluster.spec.api_endpoint != self.endpoint(member.name):
             return None
         return self._wrap_client(member.client, member.name)
 
     def _find_server(self, name: str) -> ServeRequest | KubeClient | None:
         """The API server of a cluster."""
-        stored = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
+        stored = self.host.store.get(object_key("cluster.karmada.io", "clusters", name))
         if stored is None:
             raise api_errors.not_found("clusters", "cluster.karmada.io", name)
         cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(stored.value)))
@@ -302,21 +343,43 @@ class EmbeddedFleet:
         """
         page, *names = request.path.strip("/").split("/")[1:] or [""]
         if page == "profile" and not names and request.method == "GET":
-            return Response(200, orjson.dumps({"profile": self._profile.name}))
+            return Response(200, orjson.dumps({"profile": self.profile.name}))
         if page == "placements":
             return self._debug_placement(request, names)
         if request.method != "GET":
             raise api_errors.no_such_method()
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
-        stored = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
+        stored = self.host.store.get(object_key("work.karmada.io", resource, *names))
         if page != "bindings" or stored is None or self.plane is None:
             raise NotFound("there is no such binding")
         raw = orjson.loads(stored.value)
         type_ = kind_of(ClusterResourceBinding if len(names) == 1 else ResourceBinding)
-        decision = self.plane.state.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
-        if decision is None:
+        explanation = self.last_decision(cast("Binding", type_.decode(raw)))
+        if explanation is None:
             raise NotFound("no decision about this binding is in memory")
-        return Response(200, msgspec.json.encode(explain(decision)))
+        return Response(200, msgspec.json.encode(explanation))
+
+    def last_decision(self, binding: Binding) -> Explanation | None:
+        """Explains the last decision about a binding; None when this process has made none."""
+        decision = self.plane.state.memory.recall(DECISION, ref_of(binding)) if self.plane is not None else None
+        return None if decision is None else explain(decision)
+
+    def simulated_members(self) -> frozenset[str]:
+        return frozenset(member.name for member in self.world)
+
+    def failed_members(self) -> frozenset[str]:
+        """The simulated members that were cut off."""
+        return frozenset(member.name for member in self.world if not member.is_reachable)
+
+    async def inject_fault(self, name: str, fails: bool) -> None:
+        """Cut a simulated member off, or restore it."""
+        member = self.world.members.get(name)
+        if member is None:
+            raise NotFound(f"there is no simulated member {name}")
+        if fails:
+            member.stop_api()
+        else:
+            member.start_api()
 
     def _debug_placement(self, request: Request, names: list[str]) -> Response:
         """`/debug/placements/NAMESPACE/NAME`: each step of the decision, as Open Cluster Management shows it.
@@ -328,7 +391,7 @@ class EmbeddedFleet:
         if len(names) != 2 or self.plane is None:
             return debug_error(400, "the path must be /debug/placements/NAMESPACE/NAME")
         namespace, name = names
-        stored = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
+        stored = self.host.store.get(object_key(CLUSTER_GROUP, "placements", namespace, name))
         if request.method == "GET" and stored is None:
             return debug_error(404, f"placement '{name}' not found")
         body = stored.value if request.method == "GET" and stored is not None else request.body
@@ -340,9 +403,9 @@ class EmbeddedFleet:
             return debug_error(400, f"the body is not a Placement: {fault}")
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         state = self.plane.state
-        snapshot = state.parts["placement_snapshots"].snapshot(state.clock.now())
+        snapshot = state.sources.placement_snapshots.snapshot(state.clock.now())
         ocm_request = ocm_request_of(
-            placement, snapshot, state.parts["cel"], uses_spread_policy=state.profile.placements_obey_spread_policy
+            placement, snapshot, state.sources.cel, uses_spread_policy=state.profile.placements_obey_spread_policy
         )
         return Response(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
 
@@ -362,24 +425,37 @@ class EmbeddedFleet:
             await self.plane.stop()
             self.plane = None
 
-    async def join(self, plan: MemberPlan) -> None:
+    def endpoint(self, member: str) -> str:
+        return self.endpoints.get(member) or endpoint_of(member)
+
+    def make_agent(self, member: str) -> ControlPlane:
+        """The controllers of the agent of a Pull member."""
+        return self._make_plane(
+            self._wrap_client(LocalClient(self.host), ""),
+            settings={**self.settings, "agent": member},
+            is_enabled=lambda controller: controller.name in AGENT_CONTROLLERS,
+        )
+
+    async def join(self, plan: MemberPlan, further_spec: Raw | None = None) -> None:
         """Register a simulated member, unless it exists in the stored state."""
         cluster = {
             "apiVersion": kind_of(Cluster).api_version,
             "kind": "Cluster",
             "metadata": {"name": plan.name, "labels": dict(plan.labels)},
             "spec": {
-                "syncMode": "Push",
-                "apiEndpoint": endpoint_of(plan.name),
+                "syncMode": "Pull" if plan.pull else "Push",
+                "apiEndpoint": self.endpoint(plan.name),
                 "region": plan.region,
                 "zones": list(plan.zones),
                 "provider": plan.provider,
+                **(further_spec or {}),
             },
         }
         with contextlib.suppress(AlreadyExists):
             await self.client.create(resource_of(kind_of(Cluster)), cluster, manager="trimtab-up")
 
     async def stop(self) -> None:
+        await self.faults.stop()
         await self.stop_plane()
         await self.world.stop()
 

@@ -1,26 +1,44 @@
 """A control plane, its API server and a simulated fleet in one process, with data in a directory."""
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import PROFILES
-from trimtab.app import EmbeddedFleet
+from trimtab.api.value import Raw
+from trimtab.app import ControlPlane, EmbeddedFleet, endpoint_of
+from trimtab.client.client import resource_of
+from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import WallClock
-from trimtab.errors import InputError
+from trimtab.console.application import Console
+from trimtab.console.page import Services, StoryBook
+from trimtab.console.permissions import LocalAuthority, UserClients
+from trimtab.errors import InputError, NotFound
+from trimtab.members.agent import Heartbeat
+from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
-from trimtab.server.daemon import Daemon
+from trimtab.server.daemon import ADMINISTRATOR, Daemon, RootServer
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
-from trimtab.simulate.fleet import FleetPlan, default_fleet
+from trimtab.simulate.components.cluster_objects import ApiServerAddress
+from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members
+from trimtab.simulate.member import SimulatedMember
 from trimtab.store.files import replace_file
 
 log = logging.getLogger("trimtab.local_fleet")
+
+CLUSTERS = resource_of(kind_of(Cluster))
+MAX_MEMBERS_WITH_PORTS = 100
+"""Members of larger fleets have a path on the port of the control plane, so that there are enough file descriptors."""
 
 
 class LocalFleet:
@@ -35,13 +53,30 @@ class LocalFleet:
         profile: str,
         settings: Mapping[str, Any],
         flow_control: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
+        *,
+        stories: StoryBook | None = None,
+        contexts: Sequence[str] = (),
+        pull: int | None = None,
+        allow_no_execute_taints: bool = False,
     ) -> None:
-        self.daemon = Daemon(data_dir, bind, port, plugins=[PeerWebhooks()], flow_control=flow_control)
+        """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members."""
+        self.daemon = Daemon(
+            data_dir,
+            bind,
+            port,
+            plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints)],
+            flow_control=flow_control,
+        )
+        self.daemon.further_contexts = contexts
         self._plan_file = self.daemon.directory / "fleet.json"
+        self._endpoints_file = self.daemon.directory / "endpoints.json"
+        self._earlier_endpoints: dict[str, str] = {}
         stored = read_stored_plan(self._plan_file)
         self._stored = {member.name for member in stored.members} if stored is not None else set()
         if plan is None:
             plan = stored if stored is not None else default_fleet()
+        if pull is not None:
+            plan = pull_last_members(plan, pull)
         self._scripts = LuaWorker()
         self.fleet = EmbeddedFleet(
             plan,
@@ -50,52 +85,141 @@ class LocalFleet:
             profile=PROFILES[profile],
             settings=settings,
             directory=self.daemon.directory / "members",
-            scripts=self._scripts,
+            scripts=self._scripts.submit,
+            whole_clusters=True,
         )
         self._plan = plan
+        self.console = new_console(self.daemon, self.fleet, stories)
+        self._agents = PullAgents(self.fleet)
 
     @property
     def members(self) -> list[str]:
         return [member.name for member in self.fleet.world]
+
+    @property
+    def console_url(self) -> str:
+        """A link that signs in to the console as the administrator, once."""
+        return self.daemon.url + self.console.login_path(ADMINISTRATOR, self.daemon.admin_token)
 
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
         for member in world:  # one caller has the same share of this process, whichever API server it calls
             member.server.app.flow_control = self.daemon.api.flow_control
-        self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
+        servers = {f"/members/{member.name}": member.server.app for member in world}
+        self.daemon.app = Mount(self.daemon.api.app, {**servers, "/console": self.console})
         self.daemon.mounted_servers = {member.name: f"/members/{member.name}" for member in world}
+        self._earlier_endpoints = read_endpoints(self._endpoints_file)
+        if len(world) <= MAX_MEMBERS_WITH_PORTS:
+            self.daemon.root_servers = {
+                member.name: RootServer(member.server.app, port_of(self._earlier_endpoints.get(member.name, "")))
+                for member in world
+            }
         await self.daemon.start()
+        self.fleet.endpoints = self.daemon.server_urls
 
     async def start(self) -> None:
         """Start the members and the controllers, and join the members that are new in the plan."""
         world = self.fleet.world
+        certificate = self.daemon.authority_certificate.decode()
+        for member in world:
+            server = urlsplit(self.fleet.endpoint(member.name))
+            if server.hostname and server.port:
+                member.address = ApiServerAddress(server.hostname, server.port, certificate)
         await world.start()
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
-                await self.fleet.join(member.plan)
+                await self.fleet.join(member.plan, await self._credentials_of(member))
+            else:
+                await self._update_endpoint(member)
         self._store_plan()
         await self.fleet.start_plane()
+        if self.fleet.plane is not None:
+            self.console.attach(self.fleet.plane.cache)
+        await self._agents.start()
+
+    async def _credentials_of(self, member: SimulatedMember) -> Raw:
+        """The reference to a new token of the member; clients outside of this process use it."""
+        token = await create_account(member.client, member.name)
+        await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
+        return {"secretRef": {"namespace": CLUSTER_NAMESPACE, "name": member.name}}
+
+    async def _update_endpoint(self, member: SimulatedMember) -> None:
+        """Correct the address of a joined member that an earlier start served elsewhere."""
+        try:
+            cluster = await self.fleet.client.get(CLUSTERS, "", member.name)
+        except NotFound:
+            return
+        spec, endpoint = cluster["spec"], self.fleet.endpoint(member.name)
+        own = {endpoint_of(member.name), self._earlier_endpoints.get(member.name)}
+        if spec.get("apiEndpoint") in own - {endpoint}:
+            change = {"apiEndpoint": endpoint}
+            if not spec.get("secretRef"):
+                change |= await self._credentials_of(member)
+            await self.fleet.client.patch(CLUSTERS, "", member.name, {"spec": change}, manager="trimtab-up")
 
     def _store_plan(self) -> None:
-        """Store the fleet for the next start; a full disk keeps the file of the previous one."""
-        content = msgspec.json.encode(self._plan)
-        if self._plan_file.exists() and self._plan_file.read_bytes() == content:
-            return
-        try:
-            replace_file(self._plan_file, content)
-        except OSError as error:
-            log.warning(
-                "%s was not written (%s): the next start has the fleet of an earlier one", self._plan_file, error
-            )
+        """Store the fleet and its addresses for the next start."""
+        store_json(self._plan_file, self._plan)
+        store_json(self._endpoints_file, self.fleet.endpoints)
 
     async def stop(self) -> None:
         for member in self.fleet.world:
             member.server.app.end_streams()
+        await self.console.close()
+        await self._agents.stop()
         await self.fleet.stop_plane()
         await self.daemon.stop()
         await self.fleet.world.stop()
         self._scripts.close()
+
+
+class PullAgents:
+    """The agents of the Pull members: the same controllers as `trimtab agent`, in this process."""
+
+    def __init__(self, fleet: EmbeddedFleet) -> None:
+        self._fleet = fleet
+        self._planes: list[ControlPlane] = []
+        self._heartbeats: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        for member in self._fleet.world:
+            if member.plan.pull:
+                heartbeat = Heartbeat(self._fleet.client, member.name, WallClock())
+                self._heartbeats.append(asyncio.get_running_loop().create_task(heartbeat.run()))
+                self._planes.append(self._fleet.make_agent(member.name))
+                await self._planes[-1].start()
+
+    async def stop(self) -> None:
+        for heartbeat in self._heartbeats:
+            heartbeat.cancel()
+        for plane in self._planes:
+            await plane.stop()
+
+
+def store_json(path: Path, value: Any) -> None:
+    """Write a file unless it has this content; a full disk keeps the file of an earlier start."""
+    content = msgspec.json.encode(value)
+    if path.exists() and path.read_bytes() == content:
+        return
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        log.warning("%s was not written (%s): the next start has the fleet of an earlier one", path, error)
+
+
+def read_endpoints(path: Path) -> dict[str, str]:
+    """The addresses of the members at the previous start; none if the file cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def port_of(endpoint: str) -> int:
+    """The port of an address at the root of a port; 0 for any other address."""
+    parsed = urlsplit(endpoint)
+    return parsed.port or 0 if not parsed.path else 0
 
 
 def read_stored_plan(path: Path) -> FleetPlan | None:
@@ -107,3 +231,24 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
         return msgspec.convert(stored, FleetPlan)
     except msgspec.MsgspecError as error:
         raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error
+
+
+def new_console(daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None) -> Console:
+    """The console of a fleet in this process; forms are sent to the API over its own listener, as any client does."""
+
+    def credentials() -> Credentials:
+        return Credentials(daemon.url, ca=daemon.authority_certificate)
+
+    services = Services(
+        profile=fleet.profile,
+        settings=fleet.settings,
+        last_decision=fleet.last_decision,
+        stories=stories,
+        simulated=fleet.simulated_members,
+        failed=fleet.failed_members,
+        inject_fault=fleet.inject_fault,
+    )
+    authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, UserClients(credentials))
+    return Console(
+        authority, WallClock().now, services=services, session_file=daemon.directory / "pki" / "console-sessions.json"
+    )

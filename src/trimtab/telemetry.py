@@ -123,8 +123,29 @@ _TABLE = (
     Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
     Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
     Metric("trimtab_leading", "1 if this process is the leader, else 0."),
-    Metric("trimtab_cluster_ready", "1 if the member cluster is ready, else 0.", ("cluster",)),
+    Metric("trimtab_cluster_ready", "1 if the member cluster is ready, else 0.", ("member_cluster",)),
+    Metric("trimtab_workloads", "Workloads that a policy selects: all, without placement, not applied.", ("state",)),
+    Metric(
+        "trimtab_propagation_duration_seconds",
+        "Histogram of the time from the first binding of a workload until all its copies are applied.",
+        ("le",),
+    ),
     Metric("trimtab_moves", "Entries of the move log.", ("outcome",)),
+    Metric("trimtab_moves_ended_total", "Moves that ended.", ("cause", "outcome")),
+    Metric("trimtab_move_duration_seconds", "Histogram of the time that a move took.", ("cause", "le")),
+    Metric("trimtab_oldest_move_age_seconds", "Age of the oldest move in progress; 0 if there is none."),
+    Metric("cluster_ready_state", "1 if the cluster is ready, else 0 (Karmada's name).", ("member_cluster",)),
+    Metric("cluster_node_number", "Nodes of the cluster (Karmada's name).", ("member_cluster",)),
+    Metric("cluster_ready_node_number", "Ready nodes of the cluster (Karmada's name).", ("member_cluster",)),
+    *(
+        Metric(f"cluster_{resource}_{side}_{unit}", f"{text}, {side} (Karmada's name).", ("member_cluster",))
+        for resource, unit, text in (
+            ("cpu", "number", "CPUs"),
+            ("memory", "bytes", "Memory"),
+            ("pod", "number", "Pods"),
+        )
+        for side in ("allocatable", "allocated")
+    ),
     Metric("trimtab_rescheduler_rounds_total", "Rounds of the rescheduler."),
     Metric("trimtab_rescheduler_moves", "Moves of the last day.", ("outcome",)),
     Metric("trimtab_rescheduler_moves_wasted", "Moves of the last day whose pod got no better node."),

@@ -7,8 +7,8 @@ from move_helpers import PODS, MoveScenario, aggregated, divided, run_scenario
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Work
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
 from trimtab.simulate.fleet import MemberPlan
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 FAST_EVACUATION = {"evacuate-after-seconds": 60}
 

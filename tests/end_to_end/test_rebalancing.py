@@ -11,7 +11,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.client.client import resource_of
 from trimtab.errors import NotFound
-from trimtab.simulate.behaviour import NEVER_READY, BehaviourOverride
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CORDON = "cluster.karmada.io/unschedulable:NoSchedule"
 

@@ -27,7 +27,8 @@ from trimtab.clock import WallClock
 from trimtab.errors import ApiError
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, flows_fleet
-from trimtab.simulate.kubelet import NODES, Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.node_status import NODES
 
 T = TypeVar("T")
 DEFINITIONS = Resource(

@@ -14,10 +14,12 @@ from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import NotFound
-from trimtab.simulate.behaviour import BehaviourOverride
-from trimtab.simulate.kubelet import PODS, Kubelets
+from trimtab.simulate.kubelets.behaviour import BehaviourOverride
+from trimtab.simulate.kubelets.kubelets import Kubelets
+from trimtab.simulate.kubelets.pod_reports import PODS
 from trimtab.simulate.member import PLACEHOLDER_LABEL, placeholder_pod
-from trimtab.stories.runner import StoryRunner, WriteLine
+from trimtab.stories.report import WriteLine
+from trimtab.stories.runner import StoryRunner
 from trimtab.stories.story import Expectation, FailureAction, Story, StoryStep, as_names, parse_seconds
 
 THRESHOLDS = {"cluster-failure-threshold": 30, "cluster-success-threshold": 30}
@@ -219,7 +221,7 @@ class RealStoryFleet:
                 await asyncio.to_thread(self._fleet.real_members[actor.name].plane.start_apiserver)
             await actor.stop_second_api()
             await actor.delete_placeholders()
-            for name in list(actor.kubelets.overrides):
+            for name in list(actor.kubelets.behaviours.overrides):
                 actor.remove_override(name)
         served = {resource.kind: resource for resource in reversed(await self._fleet.client.resources())}
         for step in self._story.timeline:

@@ -20,7 +20,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.kubelet import Kubelets, KubeletSettings
+from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
 
 NAMESPACE = "drains"
 PODS = Resource("", "v1", "pods", "Pod")

@@ -6,7 +6,7 @@ from kube.fleet import CLUSTERS, RealFleet, all_ready, wait_until
 
 from trimtab.api.quantity import milli_value
 from trimtab.members.probe import api_enablements
-from trimtab.simulate.kubelet import NODES
+from trimtab.simulate.kubelets.node_status import NODES
 
 
 def test_capacity_and_apis_come_from_real_nodes_and_discovery(fleet: RealFleet) -> None:

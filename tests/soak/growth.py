@@ -28,12 +28,18 @@ def measure(*directories: Path) -> Sizes:
         elif str(type(obj).__module__).startswith("trimtab."):
             for name, value in _attributes(obj):
                 if isinstance(value, CONTAINERS):
-                    sizes[f"{type(obj).__name__}.{name}"] += len(value)
+                    sizes[f"{type(obj).__name__}.{name}"] += _entries(value)
     sizes["objects of the garbage collector"] = len(gc.get_objects())
     sizes["allocated blocks"] = sys.getallocatedblocks()
     for directory in directories:
         sizes[f"bytes in {directory.name}"] = sum(file.stat().st_size for file in directory.rglob("*"))
     return dict(sizes)
+
+
+def _entries(container: Any) -> int:
+    """The entries of a container, and those of the containers in it: an index of few keys can have long lists."""
+    values = container.values() if isinstance(container, dict) else container
+    return len(container) + sum(len(value) for value in values if isinstance(value, CONTAINERS))
 
 
 def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:

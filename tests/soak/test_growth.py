@@ -2,10 +2,14 @@
 
 from collections import deque
 from functools import cache
+from typing import Any
 
 from soak.growth import growing, measure
+from trimtab.controllers.contract import Topic
 from trimtab.runtime.process_memory import ProcessMemory
 from trimtab.runtime.queue import WorkQueue
+
+TOPIC: Topic[int, deque[Any]] = Topic("topic")
 
 
 def test_steady_growth_is_found_and_named() -> None:
@@ -24,12 +28,12 @@ def test_containers_of_objects_and_caches_are_counted(tmp_path) -> None:  # type
     memory = ProcessMemory()
     queue: WorkQueue[str] = WorkQueue()
     for number in range(50):
-        memory.remember("topic", number, deque())
+        memory.remember(TOPIC, number, deque())
         queue.retry_count = number  # type: ignore[attr-defined]
         queue._failures[str(number)] = 1
     (tmp_path / "file").write_bytes(bytes(1000))
     after = measure(tmp_path)
-    assert after["ProcessMemory.entries"] - before.get("ProcessMemory.entries", 0) == 50
+    assert after["ProcessMemory._values"] - before.get("ProcessMemory._values", 0) == 51, "one topic with 50 values"
     assert after["WorkQueue._failures"] - before.get("WorkQueue._failures", 0) == 50
     assert after[f"bytes in {tmp_path.name}"] == 1000
 

@@ -7,6 +7,8 @@ from trimtab.api.value import Raw
 from trimtab.stories.expectations import HOST, ObjectPattern
 from trimtab.stories.objects import StoryObjects
 
+WriteLine = Callable[[float, str], None]
+"""Receives the seconds since the start of the story and a line of text."""
 READINESS = {"True": "is ready", "False": "is not ready"}
 
 
@@ -64,6 +66,20 @@ class FleetReport:
         lines += ["", "last events:"]
         lines += [f"  {e['reason']} {name_of_ref(e['involvedObject'])}: {e['message']}" for e in events[-10:]]
         return lines
+
+
+class ChangeReport:
+    """What changed in the fleet since it was looked at last."""
+
+    def __init__(self, report: FleetReport) -> None:
+        self._report = report
+        self._known: dict[str, str] = {}
+
+    async def lines(self) -> list[str]:
+        """A line for everything that changed since the last call."""
+        before, self._known = self._known, {name: text async for name, text in self._report.summary()}
+        names = [*self._known, *(name for name in before if name not in self._known)]
+        return [f"{name} {text}" for name in names if (text := self._known.get(name, "is deleted")) != before.get(name)]
 
 
 def placement_text(binding: Raw) -> str:

@@ -17,11 +17,11 @@ from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, Conflict, InputError, TooManyRequests
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body, refusal_message
-from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride
+from trimtab.simulate.kubelets.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.usage import PodLoad
 from trimtab.stories.objects import StoryObjects
-from trimtab.stories.report import StoryFailed, name_of, short_text
+from trimtab.stories.report import StoryFailed, WriteLine, name_of, short_text
 from trimtab.stories.story import (
     EvictAction,
     FailureAction,
@@ -49,7 +49,7 @@ class StepActions:
         clock: Clock,
         objects: StoryObjects,
         now: Callable[[], float],
-        write_line: Callable[[float, str], None],
+        write_line: WriteLine,
     ) -> None:
         self._fleet = fleet
         self._clock = clock
