@@ -110,7 +110,7 @@ class ControlPlane:
             profile=profile,
             members=self.roster,
             settings=settings,
-            deletes_exact_versions=check_lease is not None,
+            writes_exact_versions=check_lease is not None,
             sources=ViewSources(
                 interpreter=self._interpreter,
                 fleet=fleet_from(self.cache),

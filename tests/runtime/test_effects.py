@@ -352,7 +352,7 @@ class MemberRun:
             clock=LoopClock(),
             profile=TRIMTAB,
             members=OneMember(self.member),
-            deletes_exact_versions=self._is_changed_by_another,
+            writes_exact_versions=self._is_changed_by_another,
         )
         try:
             await EffectExecutor(COPIER, state, self.requeued.append).execute_all(KEY, [effect])
@@ -392,6 +392,17 @@ def test_deletion_of_a_missing_member_object_is_no_fault() -> None:
 
 def test_member_object_that_another_process_changed_is_not_deleted() -> None:
     run = MemberRun(InCluster("m1", Delete(REF)), "a", is_changed_by_another=True)
+    assert run.fault is not None
+    assert run.fault.fault.reason == "Conflict"
+    seen_now = run.member.cached["a"]
+    assert seen_now is not None
+    assert seen_now["data"] == {"k": "of another process"}
+
+
+def test_server_side_apply_does_not_change_what_another_process_changed() -> None:
+    seen = new_map("a") | {"metadata": {**new_map("a")["metadata"], "resourceVersion": "1"}}
+    apply = Ensure(new_map("a", k="stale"), seen=seen, apply_as="work-agent", force=True)
+    run = MemberRun(InCluster("m1", apply), "a", is_changed_by_another=True)
     assert run.fault is not None
     assert run.fault.fault.reason == "Conflict"
     seen_now = run.member.cached["a"]

@@ -50,7 +50,7 @@ class AvoidLists:
             fresh = [one for one in entries if (one.eviction_time or snapshot.now) >= snapshot.now - DUPLICATE_WINDOW]
             if not is_avoided_by(fresh, entry.uids, snapshot.now):
                 kept = add_entry(entries, entry, snapshot.now)
-                await self._write(move.source, kept)
+                await self._write(move.source, kept, node["metadata"]["resourceVersion"])
                 for one in entries_dropped_for_space(entries, kept, snapshot.now):
                     self._recorder.record(_list_full_event(node, one), snapshot.now)
 
@@ -63,10 +63,12 @@ class AvoidLists:
             kept = active_entries(entries, now, lambda one: _owner_exists(one, owners), waiting.__contains__)
             if kept != entries:
                 with contextlib.suppress(ApiError):
-                    await self._write(node.name, kept)
+                    await self._write(node.name, kept, node.metadata.resource_version)
 
-    async def _write(self, node: str, entries: tuple[AvoidEntry, ...]) -> None:
-        body = {"metadata": {"annotations": {AVOID_PODS_ANNOTATION: encode_entries(entries)}}}
+    async def _write(self, node: str, entries: tuple[AvoidEntry, ...], revision: str) -> None:
+        """Write the list for the version that was read: another process may have added an entry since."""
+        annotations = {AVOID_PODS_ANNOTATION: encode_entries(entries)}
+        body: Raw = {"metadata": {"annotations": annotations, **({"resourceVersion": revision} if revision else {})}}
         await self._client.patch(NODES, "", node, body, manager=WRITER)
 
 

@@ -30,7 +30,7 @@ from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, move_record, plan_moves, plan_policy_moves
 from trimtab.decide.rescheduling.settings import ReschedulerSettings, read_settings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
-from trimtab.errors import AlreadyExists, ApiError, Conflict, InputError, NotFound, TooManyRequests
+from trimtab.errors import ApiError, Conflict, InputError, NotFound, TooManyRequests
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
 from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
@@ -44,6 +44,7 @@ EVACUATION_MESSAGE = "Eviction triggered evacuation"
 """The message of a webhook that refuses an eviction because it moves the pod itself."""
 CONFIG_MAPS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
+STATE_WRITE_ATTEMPTS = 3
 METRICS_INTERVAL_SECONDS = 5.0
 """How often node metrics are read between rounds, where they are used."""
 log = logging.getLogger("trimtab.rescheduler")
@@ -104,6 +105,7 @@ class Rescheduler:
         self._fixed_config, self._reservations = fixed_config, reservations
         self._reported_frozen: set[str] = set()
         self._stored_data: dict[str, str] = {}
+        self._stored_revision = ""
         self._recorder = EventRecorder(client)
         self._avoid_lists = AvoidLists(client, self._recorder)
         self._config: ReschedulerConfig | None = fixed_config
@@ -344,7 +346,7 @@ class Rescheduler:
             self._history = ReschedulingHistory()
             with contextlib.suppress(NotFound, msgspec.DecodeError):
                 raw = await self._client.get(CONFIG_MAPS, NAMESPACE, STATE)
-                self._stored_data = raw.get("data") or {}
+                self._stored_data, self._stored_revision = raw.get("data") or {}, raw["metadata"]["resourceVersion"]
                 self._history = msgspec.json.decode(
                     self._stored_data.get("history.json", "{}"), type=ReschedulingHistory
                 )
@@ -369,12 +371,26 @@ class Rescheduler:
             "metadata": {"name": STATE, "namespace": NAMESPACE},
             "data": data,
         }
-        try:
-            await self._client.patch(CONFIG_MAPS, NAMESPACE, STATE, {"data": data}, manager=COMPONENT)
-        except NotFound:
-            with contextlib.suppress(AlreadyExists, Conflict):
-                await self._client.create(CONFIG_MAPS, body, manager=COMPONENT)
-        self._stored_data = data
+        written = await self._write_state(body)
+        self._stored_data, self._stored_revision = data, written["metadata"]["resourceVersion"]
+
+    async def _write_state(self, body: Raw) -> Raw:
+        """Write the state over the version that this process knows, and over a version that a user wrote in between.
+
+        A former leader has stopped before its successor reads the state, so only users and restores write it meanwhile.
+        """
+        for _ in range(STATE_WRITE_ATTEMPTS):
+            revision = {"metadata": {"resourceVersion": self._stored_revision}} if self._stored_revision else {}
+            try:
+                return await self._client.patch(
+                    CONFIG_MAPS, NAMESPACE, STATE, {"data": body["data"], **revision}, manager=COMPONENT
+                )
+            except NotFound:
+                return await self._client.create(CONFIG_MAPS, body, manager=COMPONENT)
+            except Conflict:
+                found = await self._client.get(CONFIG_MAPS, NAMESPACE, STATE)
+                self._stored_revision = found["metadata"]["resourceVersion"]
+        raise Conflict("other clients keep changing this object", kind=CONFIG_MAPS.plural, name=STATE)
 
     def _conditions(self, history: ReschedulingHistory) -> list[Raw]:
         """The conditions of the rescheduler for people and alerts: a ConfigMap has no status."""

@@ -45,7 +45,7 @@ class EffectExecutor:
         """`requeue` adds a key to the controller's queue: the key of a read is reconciled again with the result."""
         self._state = state
         self._requeue = requeue
-        self._writer = ObjectWriter(f"trimtab-{controller.name}")
+        self._writer = ObjectWriter(f"trimtab-{controller.name}", exact_versions=state.writes_exact_versions)
         self._host = HostEffects(controller, state, self._writer)
         self._members = MemberEffects(state, self._writer)
 

@@ -134,7 +134,7 @@ class HostEffects:
 
     def _cached_revision(self, resource: Resource, ref: Ref) -> str:
         """The resourceVersion of the object that the controller saw, where deletions name it."""
-        if not self._state.deletes_exact_versions:
+        if not self._state.writes_exact_versions:
             return ""
         table = self._state.cache.find_table(resource.id)
         entry = table.entries.get((ref.namespace, ref.name)) if table is not None else None

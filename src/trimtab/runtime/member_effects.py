@@ -76,7 +76,7 @@ class MemberEffects:
     async def _delete(self, member: MemberAccess, effect: Delete) -> None:
         ref = target_of(effect)
         resource = await member.resource(ref.api_version, ref.kind)
-        seen = member.get_cached(ref) if self._state.deletes_exact_versions else None
+        seen = member.get_cached(ref) if self._state.writes_exact_versions else None
         metadata = seen["metadata"] if isinstance(seen, dict) else {}
         ref = ref._replace(uid=ref.uid or metadata.get("uid", ""))
         revision = effect.revision or metadata.get("resourceVersion", "")

@@ -10,8 +10,10 @@ from trimtab.runtime.commit import difference, with_version
 class ObjectWriter:
     """The writes of one controller, to the host and to members."""
 
-    def __init__(self, field_manager: str) -> None:
+    def __init__(self, field_manager: str, *, exact_versions: bool = False) -> None:
+        """`exact_versions`: server-side apply changes only the version that was seen; other updates always do."""
         self.field_manager = field_manager
+        self._exact_versions = exact_versions
         self.writes = 0
 
     async def ensure(self, client: Client, resource: Resource, effect: Ensure) -> Raw | None:
@@ -24,7 +26,7 @@ class ObjectWriter:
                 resource,
                 namespace,
                 metadata["name"],
-                effect.wanted,
+                self._applied(effect),
                 type="apply",
                 manager=effect.apply_as,
                 force=effect.force,
@@ -49,6 +51,12 @@ class ObjectWriter:
             subresource=effect.subresource,
             manager=self.field_manager,
         )
+
+    def _applied(self, effect: Ensure) -> Raw:
+        """What server-side apply sends: without a resourceVersion it would also change what another process wrote."""
+        if effect.seen is None or not self._exact_versions:
+            return effect.wanted
+        return with_version(effect.wanted, effect.seen["metadata"].get("resourceVersion", ""))
 
     async def delete(self, client: Client, resource: Resource, ref: Ref, revision: str) -> None:
         """Delete the object if it still has the uid, and the resourceVersion if one is given; raises NotFound."""

@@ -85,11 +85,11 @@ class ControlPlaneState:
         members: MemberLookup,
         settings: Mapping[str, Any] | None = None,
         sources: ViewSources | None = None,
-        deletes_exact_versions: bool = False,
+        writes_exact_versions: bool = False,
     ) -> None:
-        """`deletes_exact_versions`: another process may take over, so a deletion names the version that was seen."""
+        """`writes_exact_versions`: another process may take over, so deletions and server-side apply name the version seen."""
         self.cache = cache
-        self.deletes_exact_versions = deletes_exact_versions
+        self.writes_exact_versions = writes_exact_versions
         self.client = cache.client
         self.clock = clock
         self.steady_clock = SteadyClock(clock)

@@ -105,6 +105,27 @@ MUTANTS = (
         ("runtime/test_leader_election.py",),
     ),
     Mutant(
+        "A renewal that hangs ends when the lease may not be held any longer.",
+        "runtime/leader_election.py",
+        "async with asyncio.timeout(limit):",
+        "async with asyncio.timeout(None):",
+        ("runtime/test_leader_election.py",),
+    ),
+    Mutant(
+        "Server-side apply does not change an object that another process changed.",
+        "runtime/object_writer.py",
+        "if effect.seen is None or not self._exact_versions:",
+        "if True:",
+        ("runtime/test_effects.py",),
+    ),
+    Mutant(
+        "An avoid list is written for the version that was read.",
+        "rescheduling/avoid_lists.py",
+        '**({"resourceVersion": revision} if revision else {})',
+        "**{}",
+        ("rescheduling/test_avoid_lists.py",),
+    ),
+    Mutant(
         "The age of a lease is measured since it was seen to change, not by the clock of its holder.",
         "runtime/leader_election.py",
         "if self._last_change is None or self._last_change[0] != version:",
