@@ -29,7 +29,7 @@ from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
-from trimtab.controllers.propagation.schedule import DECISION
+from trimtab.controllers.propagation.scheduling.schedule import DECISION
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import ref_of
 from trimtab.decide.explain import Explanation, explain

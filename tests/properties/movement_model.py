@@ -57,11 +57,11 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Controller, Delete, Index, Ref, WriteSequence, controllers
 from trimtab.controllers.movement import state
 from trimtab.controllers.propagation.aggregate import PENDING_REPORT, PendingReport
-from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
+from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
 from trimtab.decide.fleet import Fleet
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.runtime.commit import is_same_in_patched_fields, writes_for
 from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.effects.commit import is_same_in_patched_fields, writes_for
 
 CLUSTERS = ("m1", "m2")
 REPLICAS = 3

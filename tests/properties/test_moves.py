@@ -31,7 +31,7 @@ from trimtab.controllers.movement.move_log import move_log
 from trimtab.controllers.movement.replacement_hold import replacement_hold
 from trimtab.controllers.movement.taint_eviction import taint_eviction
 from trimtab.controllers.propagation.dispatch import targets_of
-from trimtab.controllers.propagation.schedule import schedule
+from trimtab.controllers.propagation.scheduling.schedule import schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover

@@ -10,7 +10,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries
 from trimtab.decide.rescheduling.snapshot import ClusterObjects
 from trimtab.rescheduling.avoid_lists import NODES, AvoidLists
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store

@@ -21,7 +21,8 @@ from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.movement import move_log
 from trimtab.decide import fleet as decide_fleet
-from trimtab.runtime import cache, event_recorder
+from trimtab.runtime import cache
+from trimtab.runtime.effects import event_recorder
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.storage import object_codec

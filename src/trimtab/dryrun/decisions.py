@@ -37,8 +37,8 @@ from trimtab.controllers.propagation.detect import (
     merge_binding,
     missing_overrides,
 )
-from trimtab.controllers.propagation.schedule_adjustment import adjust_to_intent
-from trimtab.controllers.propagation.schedule_intent import SchedulingIntent, intent_of
+from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, explain
 from trimtab.decide.fleet import Fleet

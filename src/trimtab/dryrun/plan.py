@@ -19,9 +19,9 @@ from trimtab import plugins
 from trimtab.api.kind import find_kind
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.propagation.schedule_adjustment import adjust_to_intent
-from trimtab.controllers.propagation.schedule_intent import intent_of
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
+from trimtab.controllers.propagation.scheduling.intent import intent_of
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.karmada import decide, decide_all
 from trimtab.dryrun.change import Change, apply_change, lost_clusters

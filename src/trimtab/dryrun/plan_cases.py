@@ -35,8 +35,8 @@ from trimtab.controllers.propagation.detect import (
     selectors_of,
 )
 from trimtab.controllers.propagation.policy_claims import outranks
-from trimtab.controllers.propagation.schedule_intent import SchedulingIntent, intent_of
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.controllers.settings import setting
 from trimtab.decide.fleet import Fleet
 from trimtab.dryrun.change import Change

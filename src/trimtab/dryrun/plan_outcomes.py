@@ -14,7 +14,7 @@ from trimtab.controllers.movement.taint_eviction import (
     eviction_rate,
     no_execute_taints,
 )
-from trimtab.controllers.propagation.schedule import (
+from trimtab.controllers.propagation.scheduling.schedule import (
     CAUSES_THAT_KEEP_PLACEMENT,
 )
 from trimtab.decide.gate import transfers_between

@@ -24,7 +24,7 @@ from trimtab.decide.pods.avoid_list import (
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 from trimtab.errors import ApiError
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 WRITER = "trimtab-rescheduler"

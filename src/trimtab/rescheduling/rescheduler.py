@@ -34,7 +34,7 @@ from trimtab.errors import ApiError, Conflict, InputError, NotFound, TooManyRequ
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
 from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"

@@ -7,7 +7,7 @@
    and never hands out a key that is still being worked on: two reconciles of one key never overlap.
 2. (`runtime/controller_call.py`) The loop takes a key, builds a `View` and calls the controller. Controllers are synchronous, so a reconcile sees one
    consistent state of the cache. A controller with `batch` > 1 gets several subjects in one call.
-3. A task carries out the effects (`runtime/effects.py`). Up to `MAX_CONCURRENT_KEYS` keys of a controller wait for
+3. A task carries out the effects (`runtime/effects/executor.py`). Up to `MAX_CONCURRENT_KEYS` keys of a controller wait for
    their writes at once while the loop goes on reconciling others. A controller declared `serial` writes one key at a
    time, because what one key writes changes what the next one reads. Reconciles that need no write need no task.
 
@@ -50,8 +50,8 @@ from trimtab.controllers.contract import (
 )
 from trimtab.errors import ApiError, Conflict
 from trimtab.runtime.controller_call import ControllerCall
-from trimtab.runtime.effects import EffectExecutor
-from trimtab.runtime.member_effects import MemberFault
+from trimtab.runtime.effects.executor import EffectExecutor
+from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.queue import WorkQueue
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState

@@ -19,7 +19,7 @@ from trimtab.decide.request import PlacementRequest
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.runtime.fleet_cache import FleetCache
 from trimtab.runtime.process_memory import ProcessMemory
 from trimtab.runtime.script_answers import ScriptAnswers

@@ -2,14 +2,14 @@
 
 from mutants.mutant import Mutant
 
-DROPPED_TESTS = ("controllers/propagation/test_work_removal.py",)
+DROPPED_TESTS = ("controllers/propagation/works/test_work_removal.py",)
 REMOVAL, REMOVAL_TESTS = (
-    "controllers/propagation/work_removal.py",
-    ("controllers/propagation/test_execute.py", "controllers/propagation/test_execute_departure.py"),
+    "controllers/propagation/works/work_removal.py",
+    ("controllers/propagation/works/test_execute.py", "controllers/propagation/works/test_execute_departure.py"),
 )
 OWNERSHIP, OWNERSHIP_TESTS = (
-    "controllers/propagation/object_ownership.py",
-    ("controllers/propagation/test_object_ownership.py",),
+    "controllers/propagation/works/object_ownership.py",
+    ("controllers/propagation/works/test_object_ownership.py",),
 )
 
 MUTANTS = (
@@ -71,17 +71,17 @@ MUTANTS = (
     ),
     Mutant(
         "A Work whose binding exists is no orphan.",
-        "controllers/propagation/orphan_works.py",
+        "controllers/propagation/works/orphan_works.py",
         "if work.metadata.deletion_timestamp is not None or not is_orphan(work, view):",
         "if work.metadata.deletion_timestamp is not None:",
-        ("controllers/propagation/test_orphan_works.py",),
+        ("controllers/propagation/works/test_orphan_works.py",),
     ),
     Mutant(
         "An orphaned Work is deleted only after a grace period.",
-        "controllers/propagation/orphan_works.py",
+        "controllers/propagation/works/orphan_works.py",
         "if age < GRACE_SECONDS:",
         "if False:",
-        ("controllers/propagation/test_orphan_works.py",),
+        ("controllers/propagation/works/test_orphan_works.py",),
     ),
     Mutant(
         "Of several control planes only the holder of the lease runs its controllers.",
@@ -113,10 +113,10 @@ MUTANTS = (
     ),
     Mutant(
         "Server-side apply does not change an object that another process changed.",
-        "runtime/object_writer.py",
+        "runtime/effects/object_writer.py",
         "if effect.seen is None or not self._exact_versions:",
         "if True:",
-        ("runtime/test_effects.py",),
+        ("runtime/effects/test_executor.py",),
     ),
     Mutant(
         "An avoid list is written for the version that was read.",
@@ -134,38 +134,38 @@ MUTANTS = (
     ),
     Mutant(
         "A reconcile does not write from a version that has changed since it was read.",
-        "runtime/host_effects.py",
+        "runtime/effects/host_effects.py",
         "if entry.revision != wanted.metadata.resource_version:",
         "if False:",
-        ("runtime/test_effects.py",),
+        ("runtime/effects/test_executor.py",),
     ),
     Mutant(
         "A write carries the version from which it was computed.",
-        "runtime/commit.py",
+        "runtime/effects/commit.py",
         'return patch | {"metadata": (patch.get("metadata") or {}) | {"resourceVersion": revision}}',
         "return patch",
-        ("runtime/test_commit.py", "runtime/test_effects.py"),
+        ("runtime/effects/test_commit.py", "runtime/effects/test_executor.py"),
     ),
     Mutant(
         "A controller changes only the fields that it declares.",
-        "runtime/commit.py",
+        "runtime/effects/commit.py",
         "if prefixes is not None and (foreign := _first_path_outside(prefixes, patch, raw or {})):",
         "if False:",
-        ("runtime/test_commit.py",),
+        ("runtime/effects/test_commit.py",),
     ),
     Mutant(
         "After a conflict a begun write goes on only if nobody changed the same fields.",
-        "runtime/host_effects.py",
+        "runtime/effects/host_effects.py",
         "if not is_same_in_patched_fields(write.patch, latest, newer):",
         "if False:",
-        ("runtime/test_effects.py",),
+        ("runtime/effects/test_executor.py",),
     ),
     Mutant(
         "A deletion names the uid of the object that was read.",
-        "runtime/object_writer.py",
+        "runtime/effects/object_writer.py",
         "await client.delete(resource, ref.namespace, ref.name, uid=ref.uid, revision=revision)",
         "await client.delete(resource, ref.namespace, ref.name, revision=revision)",
-        ("runtime/test_effects.py",),
+        ("runtime/effects/test_executor.py",),
     ),
     Mutant(
         "No key is reconciled twice at the same time.",

@@ -286,9 +286,9 @@ MUTANTS = (
     ),
     Mutant(
         "A condition type that a controller does not declare is not written.",
-        "runtime/commit.py",
+        "runtime/effects/commit.py",
         "if old.get(name) != new.get(name)}",
         "if False}",
-        ("runtime/test_commit.py",),
+        ("runtime/effects/test_commit.py",),
     ),
 )

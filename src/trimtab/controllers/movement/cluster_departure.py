@@ -27,7 +27,7 @@ from trimtab.controllers.contract import Delete, Effect, Index, RecordEvent, Req
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.ocm.manifestwork import SOURCE_NAME
-from trimtab.controllers.propagation.scheduler_scope import SCHEDULER_NAMES
+from trimtab.controllers.propagation.scheduling.scope import SCHEDULER_NAMES
 
 SOURCE = "trimtab-mover"
 POLL_SECONDS = 10.0

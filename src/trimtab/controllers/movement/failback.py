@@ -17,9 +17,9 @@ from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trig
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import SOURCE
-from trimtab.controllers.propagation.placement_candidates import placement_candidates
-from trimtab.controllers.propagation.schedule_intent import returns_to_previous
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
+from trimtab.controllers.propagation.scheduling.intent import returns_to_previous
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
 

@@ -20,9 +20,9 @@ from trimtab.controllers.movement.gate import (
     move_started_events,
     options_for,
 )
-from trimtab.controllers.propagation.schedule_events import decision_events
-from trimtab.controllers.propagation.schedule_intent import SchedulingIntent
-from trimtab.controllers.propagation.schedule_result import report_stalled, status_after, with_decision
+from trimtab.controllers.propagation.scheduling.events import decision_events
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
+from trimtab.controllers.propagation.scheduling.result import report_stalled, status_after, with_decision
 from trimtab.decide.karmada import BindingDecision
 
 BLOCKED_SECONDS = 15.0

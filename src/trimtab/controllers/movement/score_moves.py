@@ -16,7 +16,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import state
-from trimtab.controllers.propagation.placement_candidates import placement_candidates
+from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.ocm.snapshot import score_key

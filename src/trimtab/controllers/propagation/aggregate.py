@@ -25,7 +25,7 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.controllers.propagation.template_status import aggregate_while_moving
 from trimtab.interpret.operations import InterpreterError, Operation
 

@@ -12,7 +12,7 @@ from trimtab.api.value import Key, QuantityText, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, Index, RecordEvent, Trigger, View, controller
-from trimtab.controllers.propagation.direct_works import can_hold_works, direct_work, sync_direct_works
+from trimtab.controllers.propagation.works.direct_works import can_hold_works, direct_work, sync_direct_works
 
 NAMESPACE_LABEL = "federatedresourcequota.karmada.io/namespace"
 NAME_LABEL = "federatedresourcequota.karmada.io/name"

@@ -20,7 +20,7 @@ from trimtab.errors import ApiError, NotFound, StorageFailed
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.server.subresources.binding import BIND_GENERATION, BINDER
 from trimtab.simulate.scheduling.cluster_state import ClusterState, PodName
 from trimtab.simulate.scheduling.node_selection import FirstFitSelector, NodeSelection, NodeSelector, ScoringSelector

@@ -28,7 +28,7 @@ from trimtab.decide.pods.preemption.preempt import (
 )
 from trimtab.errors import ApiError, NotFound, TooManyRequests
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.event_recorder import EventRecorder
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.simulate.scheduling.disruption_ledger import TYPES_READ, DisruptionLedger
 from trimtab.simulate.scheduling.pod_status_writer import PODS, PodStatusWriter
 from trimtab.simulate.workloads.owned_pods import ref_to

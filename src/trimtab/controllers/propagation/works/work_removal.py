@@ -22,10 +22,10 @@ from trimtab.controllers.contract import (
     RequeueAfter,
     View,
 )
-from trimtab.controllers.propagation.object_ownership import (
+from trimtab.controllers.propagation.works.object_ownership import (
     is_managed_here,
 )
-from trimtab.controllers.propagation.work_delivery import READ_ONLY, Delivery, strategy_of
+from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, Delivery, strategy_of
 
 NOT_READY_SECONDS = 10.0
 LISTING_SECONDS = 5.0

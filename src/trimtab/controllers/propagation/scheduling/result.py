@@ -17,7 +17,7 @@ from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import (
     MOVE_BLOCKED,
 )
-from trimtab.controllers.propagation.placement_candidates import current_candidates
+from trimtab.controllers.propagation.scheduling.candidates import current_candidates
 from trimtab.decide.explain import decision_record
 from trimtab.decide.karmada import RESERVATION_TTL, BindingDecision
 from trimtab.decide.request import DUPLICATED

@@ -9,8 +9,8 @@ from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, join_messages, with_condition
 from trimtab.controllers.contract import Effect, ReconcileFault, RecordEvent, Ref, RememberInProcess, Topic, View
-from trimtab.controllers.propagation.work_delivery import Delivery
-from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
+from trimtab.controllers.propagation.works.work_delivery import Delivery
+from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
 
 SOURCE = "execution-controller"
 SYNCED: Topic[Ref, int] = Topic("synced")

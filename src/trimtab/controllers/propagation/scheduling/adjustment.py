@@ -6,7 +6,7 @@ import msgspec
 
 from trimtab.api.kinds.work import Binding, TargetCluster
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule_intent import SchedulingIntent
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
 from trimtab.decide.explain import explain
 from trimtab.decide.karmada import BindingDecision
 from trimtab.decide.pipeline import ReplicaShares

@@ -4,7 +4,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import Delete, Ensure, Ref
 from trimtab.controllers.well_known import ref_of
-from trimtab.runtime.commit import difference, with_version
+from trimtab.runtime.effects.commit import difference, with_version
 
 
 class ObjectWriter:

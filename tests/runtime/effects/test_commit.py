@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trimtab.api.kind import to_wire
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Condition, Raw
-from trimtab.runtime.commit import (
+from trimtab.runtime.effects.commit import (
     UndeclaredWrite,
     check_declared_fields,
     difference,

@@ -21,8 +21,8 @@ from trimtab.controllers.contract import (
     RequeueAfter,
 )
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.execute import execute
-from trimtab.controllers.propagation.work_removal import LISTING_SECONDS
+from trimtab.controllers.propagation.works.execute import execute
+from trimtab.controllers.propagation.works.work_removal import LISTING_SECONDS
 
 
 def work_for(manifest=None, **annotations):

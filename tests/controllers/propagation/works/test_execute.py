@@ -23,9 +23,9 @@ from trimtab.controllers.contract import (
     RequeueAfter,
 )
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.execute import execute
-from trimtab.controllers.propagation.member_object import SENT, SETTLED, fingerprint
-from trimtab.controllers.propagation.work_delivery import FETCHED
+from trimtab.controllers.propagation.works.execute import execute
+from trimtab.controllers.propagation.works.member_object import SENT, SETTLED, fingerprint
+from trimtab.controllers.propagation.works.work_delivery import FETCHED
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.prune import prune
 

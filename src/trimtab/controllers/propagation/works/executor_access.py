@@ -5,8 +5,8 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import ACCESS, CheckAccess, View
-from trimtab.controllers.propagation.work_delivery import READ_ONLY, Delivery, strategy_of
-from trimtab.controllers.propagation.work_removal import is_orphaned_on_deletion
+from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, Delivery, strategy_of
+from trimtab.controllers.propagation.works.work_removal import is_orphaned_on_deletion
 
 ACCESS_CHECK_SECONDS = 60.0
 """How long the result of an access review is valid."""

@@ -11,8 +11,8 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, Fetch, NotFetched, Ref, RememberInProcess, Topic, View
-from trimtab.controllers.propagation.member_object import matches_last_write, with_member_fields
-from trimtab.controllers.propagation.object_ownership import (
+from trimtab.controllers.propagation.works.member_object import matches_last_write, with_member_fields
+from trimtab.controllers.propagation.works.object_ownership import (
     foreign_control_plane,
     is_managed,
     ownership_problem,

@@ -15,7 +15,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.taint_eviction import task_for
-from trimtab.controllers.propagation.placement_candidates import placement_candidates
+from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest, placement_request_of
 from trimtab.decide.reschedule_trigger import reschedule_reason

@@ -5,7 +5,7 @@ import pytest
 from trimtab.client.client import Listing, Resource
 from trimtab.clock import run_virtually
 from trimtab.errors import Forbidden, NotFound
-from trimtab.runtime.foreign_objects import MAX_NAMED, foreign_objects, is_foreign
+from trimtab.runtime.effects.foreign_objects import MAX_NAMED, foreign_objects, is_foreign
 
 VERBS = ("get", "list", "watch")
 PODS = Resource("", "v1", "pods", "Pod", verbs=VERBS)

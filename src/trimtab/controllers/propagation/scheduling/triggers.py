@@ -18,7 +18,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.move_start import is_blocked
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 
 

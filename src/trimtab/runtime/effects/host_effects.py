@@ -13,8 +13,8 @@ from trimtab.client.client import Resource, resource_of
 from trimtab.controllers.contract import Controller, Delete, Ensure, Ref
 from trimtab.errors import Conflict, NotFound
 from trimtab.runtime.cache import Table
-from trimtab.runtime.commit import Write, is_same_in_patched_fields, with_version, writes_for
-from trimtab.runtime.object_writer import ObjectWriter, target_of
+from trimtab.runtime.effects.commit import Write, is_same_in_patched_fields, with_version, writes_for
+from trimtab.runtime.effects.object_writer import ObjectWriter, target_of
 from trimtab.runtime.view import ControlPlaneState
 
 MAX_PATCH_ATTEMPTS = 4

@@ -10,7 +10,7 @@ from trimtab.api.kinds.work import Binding, Work
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, RequeueAfter
-from trimtab.controllers.propagation.orphan_works import orphan_works, work_without_binding
+from trimtab.controllers.propagation.works.orphan_works import orphan_works, work_without_binding
 
 
 def work_of(subject: Binding, *, age: float = 0, **metadata: object) -> Work:

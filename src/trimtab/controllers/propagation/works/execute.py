@@ -21,25 +21,29 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
-from trimtab.controllers.propagation.executor_access import (
+from trimtab.controllers.propagation.works.executor_access import (
     ACCESS_CHECK_SECONDS,
     access_checks,
     cached_access,
     forbidden_delivery,
 )
-from trimtab.controllers.propagation.member_object import SENT, fingerprint
-from trimtab.controllers.propagation.object_ownership import (
+from trimtab.controllers.propagation.works.member_object import SENT, fingerprint
+from trimtab.controllers.propagation.works.object_ownership import (
     is_managed_here,
 )
-from trimtab.controllers.propagation.work_delivery import (
+from trimtab.controllers.propagation.works.work_delivery import (
     READ_INTERVAL_SECONDS,
     READ_ONLY,
     Delivery,
     plan_delivery,
     strategy_of,
 )
-from trimtab.controllers.propagation.work_removal import NOT_READY_SECONDS, remove_dropped_manifests, remove_from_member
-from trimtab.controllers.propagation.work_report import (
+from trimtab.controllers.propagation.works.work_removal import (
+    NOT_READY_SECONDS,
+    remove_dropped_manifests,
+    remove_from_member,
+)
+from trimtab.controllers.propagation.works.work_report import (
     SYNCED,
     is_unreported_generation,
     report_problems,

@@ -8,9 +8,9 @@ from trimtab.client.client import Resource
 from trimtab.controllers.contract import CheckAccess, Delete, Ensure, ReadPodUse, Ref
 from trimtab.decide.autoscale import PodSample
 from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
-from trimtab.runtime.foreign_objects import foreign_objects
-from trimtab.runtime.object_writer import ObjectWriter, target_of
-from trimtab.runtime.pod_use import pod_use
+from trimtab.runtime.effects.foreign_objects import foreign_objects
+from trimtab.runtime.effects.object_writer import ObjectWriter, target_of
+from trimtab.runtime.effects.pod_use import pod_use
 from trimtab.runtime.view import ControlPlaneState, MemberAccess
 
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)

@@ -6,7 +6,7 @@ from typing import Any
 from trimtab.client.client import Listing
 from trimtab.decide.autoscale import PodSample
 from trimtab.errors import NotFound
-from trimtab.runtime.pod_use import pod_use
+from trimtab.runtime.effects.pod_use import pod_use
 
 
 class Cluster:

@@ -35,8 +35,8 @@ from trimtab.controllers.contract import (
 from trimtab.errors import NotFound
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.effects import EffectExecutor
-from trimtab.runtime.member_effects import MemberFault
+from trimtab.runtime.effects.executor import EffectExecutor
+from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient

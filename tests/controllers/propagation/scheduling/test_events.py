@@ -2,7 +2,7 @@
 
 from builders import binding
 
-from trimtab.controllers.propagation.schedule_events import deletion_events, event_source
+from trimtab.controllers.propagation.scheduling.events import deletion_events, event_source
 
 
 def test_deleted_binding_records_a_warning_on_binding_and_template() -> None:

@@ -27,11 +27,11 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement.move_start import BLOCKED_SECONDS, removes_replicas, seconds_until_move, start_move
-from trimtab.controllers.propagation.placement_candidates import current_candidates
-from trimtab.controllers.propagation.schedule_adjustment import adjust_to_intent
-from trimtab.controllers.propagation.schedule_events import decision_events, deletion_events
-from trimtab.controllers.propagation.schedule_intent import SchedulingIntent, intent_of
-from trimtab.controllers.propagation.schedule_result import (
+from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
+from trimtab.controllers.propagation.scheduling.candidates import current_candidates
+from trimtab.controllers.propagation.scheduling.events import decision_events, deletion_events
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
+from trimtab.controllers.propagation.scheduling.result import (
     is_divided,
     report_stalled,
     seconds_until_retry,
@@ -40,14 +40,14 @@ from trimtab.controllers.propagation.schedule_result import (
     without_blocked_condition,
     without_decision_record,
 )
-from trimtab.controllers.propagation.schedule_triggers import (
+from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
+from trimtab.controllers.propagation.scheduling.triggers import (
     affected_bindings,
     bindings_blocked_by,
     bindings_of_placement_decision,
     needs_scheduling,
     scheduling_priority,
 )
-from trimtab.controllers.propagation.scheduler_scope import is_scheduled_here
 from trimtab.decide.karmada import BindingDecision, decide_all
 
 BATCH_SIZE = 200

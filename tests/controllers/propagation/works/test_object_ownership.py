@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from builders import cluster
 
-from controllers.propagation.test_execute import member_key, object_in_member, view, work_for
+from controllers.propagation.works.test_execute import member_key, object_in_member, view, work_for
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta, Raw
@@ -16,7 +16,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Delete, InCluster
-from trimtab.controllers.propagation.execute import execute
+from trimtab.controllers.propagation.works.execute import execute
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store

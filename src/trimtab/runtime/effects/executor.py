@@ -2,7 +2,7 @@
 
 Effects are carried out in the order in which they were yielded, and the first that fails ends the reconcile. An `Ensure`
 is compared with the object that the controller saw, and its patch carries that object's resourceVersion; server-side
-apply and replace send the whole object. `runtime/host_effects.py` and `runtime/member_effects.py` do the writing.
+apply and replace send the whole object. `runtime/effects/host_effects.py` and `runtime/effects/member_effects.py` do the writing.
 """
 
 import itertools
@@ -32,9 +32,9 @@ from trimtab.controllers.contract import (
     RunScript,
     WriteSequence,
 )
-from trimtab.runtime.host_effects import HostEffects
-from trimtab.runtime.member_effects import MemberEffects
-from trimtab.runtime.object_writer import ObjectWriter
+from trimtab.runtime.effects.host_effects import HostEffects
+from trimtab.runtime.effects.member_effects import MemberEffects
+from trimtab.runtime.effects.object_writer import ObjectWriter
 from trimtab.runtime.view import ControlPlaneState
 
 

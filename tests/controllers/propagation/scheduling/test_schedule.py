@@ -20,8 +20,8 @@ from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
 from trimtab.controllers.movement import state
-from trimtab.controllers.propagation.schedule import schedule
-from trimtab.controllers.propagation.schedule_triggers import affected_bindings, needs_scheduling
+from trimtab.controllers.propagation.scheduling.schedule import schedule
+from trimtab.controllers.propagation.scheduling.triggers import affected_bindings, needs_scheduling
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover

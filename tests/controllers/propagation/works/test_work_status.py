@@ -6,7 +6,7 @@ from views import FakeView
 
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
-from trimtab.controllers.propagation.work_status import reflect_status, resource_identifier
+from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
 from trimtab.interpret.interpreter import Interpreter
 
 WORK = Work(metadata=Meta(name="w", namespace="karmada-es-m1"))

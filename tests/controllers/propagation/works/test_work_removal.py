@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, Ensure, InCluster, Ref
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.work_removal import remove_dropped_manifests
+from trimtab.controllers.propagation.works.work_removal import remove_dropped_manifests
 
 
 def work_without_its_manifest() -> tuple[Work, Raw]:

@@ -11,8 +11,8 @@ from trimtab.client.client import EVENTS, Resource
 from trimtab.clock import run_virtually
 from trimtab.controllers.contract import RecordEvent, Ref
 from trimtab.errors import Unavailable
-from trimtab.runtime import event_recorder
-from trimtab.runtime.event_recorder import EventRecorder, event_for
+from trimtab.runtime.effects import event_recorder
+from trimtab.runtime.effects.event_recorder import EventRecorder, event_for
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
