@@ -20,6 +20,7 @@ ALICE = User("alice", ("devs", AUTHENTICATED))
 
 def new_request(path: str, **query: str) -> Request:
     headers = {"authorization": "Bearer secret", "impersonate-user": "root", "accept": "application/json", "host": "h"}
+    headers |= {"cookie": "__Host-trimtab=secret", "x-remote-user": "root", "proxy-authorization": "Basic secret"}
     return Request("GET", f"/apis/x/clusters/east/proxy{path}", query, headers, caller=Caller(ALICE))
 
 

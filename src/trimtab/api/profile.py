@@ -116,6 +116,12 @@ class Profile(Value):
     drop_stale_overrides: Annotated[
         bool, Field("A Work no longer lists overrides that do not apply any more; else they remain listed.")
     ]
+    overrides_keep_identity: Annotated[
+        bool,
+        Field(
+            "An OverridePolicy that changes the kind, name or namespace of an object is an error; else it is applied."
+        ),
+    ]
     record_routine_events: Annotated[
         bool, Field("Every step of a propagation is recorded as an event; else only those that people act on.")
     ]
@@ -185,6 +191,7 @@ TRIMTAB = Profile(
     bind_only_if_node_unchanged=True,
     descheduler_simulates_moves=True,
     drop_stale_overrides=True,
+    overrides_keep_identity=True,
     record_routine_events=False,
     expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
@@ -226,6 +233,7 @@ UPSTREAM = Profile(
     bind_only_if_node_unchanged=False,
     descheduler_simulates_moves=False,
     drop_stale_overrides=False,
+    overrides_keep_identity=False,
     record_routine_events=True,
     expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,

@@ -18,7 +18,8 @@ FindServer = Callable[[str], ServeRequest | KubeClient | None]
 """The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
 _PROXY_SUFFIX = "/proxy"
-_CREDENTIAL_HEADERS = ("authorization", "impersonate-")
+_CREDENTIAL_HEADERS = ("authorization", "cookie", "impersonate-", "proxy-authorization", "x-remote-")
+"""What identifies the caller here, for example the console's session; a member must not see it."""
 _CONNECTION_HEADERS = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive", "te", "upgrade"}
 )

@@ -22,6 +22,7 @@ from trimtab.registry import discover
 from trimtab.server.admission.admission_policies import AdmissionPolicies
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
+from trimtab.server.admission.certificate_requests import CertificateRequests
 from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin
 from trimtab.server.admission.create_authorization import CreateAuthorization
 from trimtab.server.admission.limit_ranges import LimitRanger
@@ -30,6 +31,7 @@ from trimtab.server.admission.match_conditions import condition_validator
 from trimtab.server.admission.pdb_rate_history import PdbRateHistory
 from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
+from trimtab.server.admission.reference_authorization import ReferenceAuthorization
 from trimtab.server.admission.runtime_class import RuntimeClassAdmission
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
@@ -184,6 +186,8 @@ class ApiServer:
             BuiltinDefaults(self.store),
             PriorityOrderCheck(self.store),
             RbacEscalation(self.authorizer),
+            CertificateRequests(self.authorizer),
+            ReferenceAuthorization(self.authorizer, self.store, self.catalogue),
         ]
         if settings.check_all_budgets:
             plugins += [PdbRateHistory(), BudgetWarnings(self.store)]

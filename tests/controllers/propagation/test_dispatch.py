@@ -158,6 +158,15 @@ def test_dispatch_without_targets_records_events_only_in_upstream_profile() -> N
     assert event_reasons(profile=UPSTREAM) == ["SyncWorkSucceed", "SyncWorkSucceed"]
 
 
+def test_override_that_makes_another_object_fails_but_in_the_upstream_profile() -> None:
+    moves = override_policy(
+        "op", {"plaintext": [{"path": "/metadata/namespace", "operator": "replace", "value": "kube-system"}]}
+    )
+    placed, objects = binding(clusters={"m1": 1}), (moves, cluster("m1"))
+    assert works_by_cluster(list(dispatch(placed, view(*objects)))) == {}
+    assert list(works_by_cluster(list(dispatch(placed, view(*objects, profile=UPSTREAM))))) == ["m1"]
+
+
 def test_failed_override_skips_only_its_cluster_and_records_events() -> None:
     broken = override_policy("op", {"plaintext": [{"path": "/spec/nowhere/x", "operator": "replace", "value": 1}]})
     effects = list(dispatch(binding(clusters={"m1": 1, "m2": 1}), view(broken, cluster("m1"), cluster("m2"))))

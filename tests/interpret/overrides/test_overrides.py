@@ -93,3 +93,19 @@ def test_error_carries_the_rules_that_were_applied_before() -> None:
         apply_overrides(deployment(), CLUSTER, [policy("a", "", labelsOverrider=label("x")), failing])
     assert [rule.name for rule in raised.value.applied_before] == ["a"]
     assert raised.value.rule.name == "b"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/metadata/namespace", "kube-system"),
+        ("/metadata/name", "other"),
+        ("/kind", "ClusterRoleBinding"),
+        ("/apiVersion", "rbac.authorization.k8s.io/v1"),
+    ],
+)
+def test_policy_of_a_namespace_does_not_make_another_object(path: str, value: str) -> None:
+    rules = policy(plaintext=plaintext(path, "replace", value))
+    with pytest.raises(OverrideError, match="may not change the apiVersion, kind, name or namespace"):
+        apply_overrides(deployment(), CLUSTER, [rules], keep_identity=True)
+    assert apply_overrides(deployment(), CLUSTER, [rules]).obj != deployment()

@@ -6,6 +6,9 @@ RBAC, RBAC_TESTS = "server/auth/authorize.py", ("server/auth/test_authorize.py",
 TOKENS, TOKEN_TESTS = "server/auth/authenticate.py", ("server/auth/test_authenticate.py",)
 ESCALATION, ESCALATION_TESTS = "server/admission/rbac_escalation.py", ("server/admission/test_rbac_escalation.py",)
 IMPERSONATION, IMPERSONATION_TESTS = "server/http/impersonation.py", ("server/http/test_impersonation.py",)
+CERTIFICATE_TESTS = ("server/admission/test_certificate_requests.py",)
+REFERENCES = "server/admission/reference_authorization.py"
+REFERENCE_TESTS = ("server/admission/test_reference_authorization.py",)
 
 MUTANTS = (
     Mutant(
@@ -204,5 +207,124 @@ MUTANTS = (
         'if name in {".", ".."}:',
         "if False:",
         ("server/registry/test_metadata.py",),
+    ),
+    Mutant(
+        "The server says who asks for a certificate.",
+        "server/admission/certificate_requests.py",
+        'return {**obj, "spec": {**spec, **attributes.caller.user.user_info()}}',
+        "return obj",
+        CERTIFICATE_TESTS,
+    ),
+    Mutant(
+        "A request for a certificate is approved by who may approve for its signer.",
+        "server/admission/certificate_requests.py",
+        'self._check_signer(attributes, "approve", signer)',
+        "pass",
+        CERTIFICATE_TESTS,
+    ),
+    Mutant(
+        "A certificate is set by who may sign for its signer.",
+        "server/admission/certificate_requests.py",
+        'self._check_signer(attributes, "sign", signer)',
+        "pass",
+        CERTIFICATE_TESTS,
+    ),
+    Mutant(
+        "The status of a request for a certificate does not approve it.",
+        "server/admission/certificate_requests.py",
+        "if _decisions(obj) != _decisions(old):",
+        "if False:",
+        CERTIFICATE_TESTS,
+    ),
+    Mutant(
+        "No client certificate is requested for the group of masters.",
+        "server/admission/certificate_requests.py",
+        "if MASTERS in groups:",
+        "if False:",
+        CERTIFICATE_TESTS,
+    ),
+    Mutant(
+        "A Cluster names only secrets that its author may read.",
+        REFERENCES,
+        '"clusters.cluster.karmada.io": _cluster_secrets,',
+        "",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "The token of a Cluster is sent elsewhere only by who may read it.",
+        REFERENCES,
+        "(is_moved or reference != before.get(field))",
+        "reference != before.get(field)",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "A namespace uses a cluster set only if the author of the binding may bind it.",
+        REFERENCES,
+        'f"managedclustersetbindings.{_OCM_GROUP}": _set_binding,',
+        "",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "Accepting a managed cluster, and moving it between sets, are rights of their own.",
+        REFERENCES,
+        'f"managedclusters.{_OCM_GROUP}": _managed_cluster,',
+        "",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "The author of an admission policy may read all of its parameters.",
+        REFERENCES,
+        'yield Required("spec.paramKind", self._read_action(kind, _ANY, _ANY))',
+        "pass",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "The author of a binding of an admission policy may read its parameters.",
+        REFERENCES,
+        'f"validatingadmissionpolicybindings.{_ADMISSION_GROUP}": self._binding_parameters,',
+        "",
+        REFERENCE_TESTS,
+    ),
+    Mutant(
+        "A subresource that owns one part of an object changes nothing else.",
+        "server/registry/strategy.py",
+        "if subresource in _PART_WRITERS:",
+        "if False:",
+        ("server/registry/test_strategy.py",),
+    ),
+    Mutant(
+        "The status of a pod does not change its owners.",
+        "server/registry/strategy.py",
+        '"pods": ("ownerReferences",),',
+        "",
+        ("server/registry/test_strategy.py",),
+    ),
+    Mutant(
+        "An ephemeral container is never changed or removed.",
+        "api/kinds/native/rules/pods.py",
+        'if wanted.get(one["name"]) != one',
+        "if False",
+        ("server/registry/test_strategy.py",),
+    ),
+    Mutant(
+        "Users of a namespace do not write what limits them.",
+        "server/background/bootstrap.py",
+        "if name not in _READ_ONLY and",
+        "if",
+        ("server/background/test_bootstrap.py",),
+    ),
+    Mutant(
+        "An OverridePolicy does not make another object of the one it changes.",
+        "controllers/propagation/work_rendering.py",
+        "keep_identity = view.profile.overrides_keep_identity",
+        "keep_identity = False",
+        ("controllers/propagation/test_dispatch.py",),
+    ),
+    Mutant(
+        "A member does not see the cookies of a caller of its proxy.",
+        "members/proxy.py",
+        '"cookie", ',
+        "",
+        ("members/test_proxy.py",),
     ),
 )

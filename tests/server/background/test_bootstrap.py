@@ -30,3 +30,11 @@ def test_server_starts_with_these_objects() -> None:
             assert (await wire("GET", path)).status == 200
 
     with_asgi_client(scenario)
+
+
+def test_users_of_a_namespace_do_not_write_what_limits_them() -> None:
+    limiting = {"bindings", "resourcequotas", "limitranges", "namespaces", "controllerrevisions"}
+    for name in ("system:aggregate-to-edit", "system:aggregate-to-admin"):
+        rules = next(obj["rules"] for obj in bootstrap_objects() if obj["metadata"]["name"] == name)
+        writable = {resource for rule in rules if "update" in rule["verbs"] for resource in rule["resources"]}
+        assert not writable & limiting

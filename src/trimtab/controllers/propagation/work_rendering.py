@@ -138,7 +138,8 @@ def override_manifest(manifest: Raw, cluster: str, view: View) -> OverrideResult
     if not policies:
         return OverrideResult(manifest)
     where = view.raw(Ref("cluster.karmada.io/v1alpha1", "Cluster", "", cluster))
-    return apply_overrides(manifest, where or {"metadata": {"name": cluster}}, policies)
+    keep_identity = view.profile.overrides_keep_identity
+    return apply_overrides(manifest, where or {"metadata": {"name": cluster}}, policies, keep_identity=keep_identity)
 
 
 def applied_override_annotations(done: OverrideResult) -> dict[str, str]:

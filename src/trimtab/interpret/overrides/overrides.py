@@ -25,6 +25,7 @@ _FIELD_ORDER_BY_OVERRIDER = {
     "annotationsOverrider": ("operator", "value"),
     "fieldOverrider": ("fieldPath", "json", "yaml"),
 }
+_IDENTITY_PATHS = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 _SUB_PATH_FIELD_ORDER = ("subPath", "operator", "value")
 
 
@@ -58,13 +59,17 @@ class OverrideResult(NamedTuple):
     namespaced: tuple[AppliedRule, ...] = ()
 
 
-def apply_overrides(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> OverrideResult:
-    """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace."""
+def apply_overrides(obj: Raw, cluster: Raw, policies: Sequence[Raw], *, keep_identity: bool = False) -> OverrideResult:
+    """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace.
+
+    With `keep_identity` the policies of a namespace may not make another object of it: the control plane, which has all
+    rights in a member, would write outside of the namespace for somebody who may write inside only.
+    """
     namespace = string_at(obj, "metadata", "namespace")
     cluster_wide = _matching_rules([p for p in policies if not _namespace(p)], obj, cluster)
     obj = _apply_rules(obj, cluster_wide)
     namespaced = _matching_rules([p for p in policies if namespace and _namespace(p) == namespace], obj, cluster)
-    obj = _apply_rules(obj, namespaced, cluster_wide)
+    obj = _apply_rules(obj, namespaced, cluster_wide, keep_identity=keep_identity)
     return OverrideResult(obj, tuple(cluster_wide), tuple(namespaced))
 
 
@@ -100,7 +105,14 @@ def _override_rules(spec: Raw) -> list[Raw]:
     return objects_at(spec, "overrideRules") or [spec]
 
 
-def _apply_rules(obj: Raw, rules: Sequence[AppliedRule], before: Sequence[AppliedRule] = ()) -> Raw:
+def _identity(obj: Raw) -> tuple[str, ...]:
+    return (*(string_at(obj, *path) for path in _IDENTITY_PATHS),)
+
+
+def _apply_rules(
+    obj: Raw, rules: Sequence[AppliedRule], before: Sequence[AppliedRule] = (), *, keep_identity: bool = False
+) -> Raw:
+    identity = _identity(obj)
     for position, rule in enumerate(rules):
         try:
             for field, change in OVERRIDERS.items():
@@ -108,6 +120,9 @@ def _apply_rules(obj: Raw, rules: Sequence[AppliedRule], before: Sequence[Applie
                     obj = change(obj, overrider)
         except (InvalidPatch, InvalidImage) as error:
             raise OverrideError(rule, str(error), (*before, *rules[:position])) from error
+        if keep_identity and _identity(obj) != identity:
+            why = "an OverridePolicy may not change the apiVersion, kind, name or namespace of an object"
+            raise OverrideError(rule, why, (*before, *rules[:position]))
     return obj
 
 

@@ -41,6 +41,8 @@ _CORE = [
     "services",
     "services/status",
 ]
+_READ_ONLY = {"bindings", "controllerrevisions", "limitranges", "resourcequotas"}
+"""What limits the users of a namespace, or bypasses the scheduler: `edit` and `admin` may read it."""
 _GROUPS: dict[str, list[str]] = {
     "apps": [
         "controllerrevisions",
@@ -76,7 +78,7 @@ def _view_rules() -> list[Raw]:
 
 def _edit_rules() -> list[Raw]:
     core = [
-        *(name for name in _CORE if not name.endswith(("/status", "/log"))),
+        *_writable(_CORE),
         "secrets",
         "pods/eviction",
         "pods/exec",
@@ -85,8 +87,11 @@ def _edit_rules() -> list[Raw]:
         _rule([*_READ, *_WRITE], "", [*core, "pods/attach", "pods/portforward", "pods/proxy", "serviceaccounts/token"])
     ]
     rules.append(_rule(["impersonate"], "", ["serviceaccounts"]))
-    writable = {group: [r for r in resources if not r.endswith("/status")] for group, resources in _GROUPS.items()}
-    return rules + [_rule([*_READ, *_WRITE], group, resources) for group, resources in writable.items()]
+    return rules + [_rule([*_READ, *_WRITE], group, _writable(resources)) for group, resources in _GROUPS.items()]
+
+
+def _writable(resources: list[str]) -> list[str]:
+    return [name for name in resources if name not in _READ_ONLY and not name.endswith(("/status", "/log"))]
 
 
 def _admin_rules() -> list[Raw]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from trimtab.api.kind import DefaultFunction, ValidateFunction
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import has_message, message, message_name
+from trimtab.api.kinds.native.rules.pods import check_ephemeral_containers
 from trimtab.api.limits import MAX_FIELD_PROBLEMS
 from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
@@ -170,6 +171,8 @@ class ObjectSchema:
             structural = self.structural_schema(served)
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
+        if subresource == "ephemeralcontainers" and old is not None:
+            found += check_ephemeral_containers(obj, old)
         if subresource in _WITHOUT_KIND_VALIDATION or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
             return found  # the validators of a kind rely on the types that its schema ensures
         for validate in served.kind.validators:

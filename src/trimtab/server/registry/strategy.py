@@ -1,5 +1,7 @@
 """Create and update strategies: which fields a path may write, and when the generation is incremented."""
 
+from collections.abc import Callable, Iterable, Mapping
+
 from trimtab.api.value import Raw
 from trimtab.server.resources import ServedResource
 
@@ -32,8 +34,19 @@ _LIFECYCLE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _TYPE = ("apiVersion", "kind", "metadata")
 _STATUS_ON_CREATE = {"nodes", "persistentvolumes", "services"}
 """Built-in kinds that keep their status on creation, because the component that creates them also reports it."""
-_STATUS_KEEPS_LABELS = {"deployments.apps"}
-"""Built-in kinds whose labels a write through the status does not change."""
+_STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+"""What a write through the status of a built-in kind may change of its metadata."""
+_STATUS_KEEPS: Mapping[str, Iterable[str]] = {
+    "deployments.apps": ("labels",),
+    "pods": ("ownerReferences",),
+    "certificatesigningrequests.certificates.k8s.io": _STATUS_METADATA,
+    "customresourcedefinitions.apiextensions.k8s.io": _STATUS_METADATA,
+    "flowschemas.flowcontrol.apiserver.k8s.io": _STATUS_METADATA,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _STATUS_METADATA,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _STATUS_METADATA,
+}
+"""Built-in kinds of which it changes less, as in kube-apiserver."""
+_RESIZED_FIELDS = ("resources", "resizePolicy")
 _ANNOTATIONS_BUMP_GENERATION = {"deployments.apps"}
 
 
@@ -79,28 +92,75 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
     if subresource == "status":
         updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
-            for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-                if key == "labels" and served.kind.id in _STATUS_KEEPS_LABELS:
-                    continue
-                copy_member(updated["metadata"], after, key)
+            kept = _STATUS_KEEPS.get(served.kind.id, ())
+            for key in _STATUS_METADATA:
+                if key not in kept:
+                    copy_member(updated["metadata"], after, key)
         copy_member(updated, new, "status")
         return updated
-    if subresource == "finalize":
-        finalizers = (new.get("spec") or {}).get("finalizers") or []
-        return {**old, "spec": {**old.get("spec", {}), "finalizers": finalizers}}
+    if subresource in _PART_WRITERS:
+        kept = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
+        return _with_next_generation(served, _PART_WRITERS[subresource](kept, new), old)
     updated = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
     metadata = updated["metadata"] = {**after}
     for key in (*_IDENTITY, *_LIFECYCLE):
         copy_member(metadata, before, key)
     if subresource == "binding":
         return updated  # a binding sets the node and the status of a pod in one step
-    if served.kind.status and subresource != "approval" and not whole:
+    if served.kind.status and not whole:
         copy_member(updated, old, "status")
     if served.kind.id == "namespaces":
         updated["spec"] = old.get("spec", {})
+    return _with_next_generation(served, updated, old)
+
+
+def _with_next_generation(served: ServedResource, updated: Raw, old: Raw) -> Raw:
+    """The object with an incremented generation if it has one and the change requires it; its metadata are a copy."""
+    metadata = updated["metadata"]
     if "generation" in metadata and _bumps_generation(served, updated, old):
-        metadata["generation"] = before["generation"] + 1
+        metadata["generation"] = old["metadata"]["generation"] + 1
     return updated
+
+
+def _with_finalizers(old: Raw, new: Raw) -> Raw:
+    finalizers = (new.get("spec") or {}).get("finalizers") or []
+    return {**old, "spec": {**old.get("spec", {}), "finalizers": finalizers}}
+
+
+def _with_approval(old: Raw, new: Raw) -> Raw:
+    status = {**(old.get("status") or {})}
+    copy_member(status, new.get("status") or {}, "conditions")
+    return {**old, "status": status}
+
+
+def _with_ephemeral_containers(old: Raw, new: Raw) -> Raw:
+    spec = {**old["spec"]}
+    copy_member(spec, new.get("spec") or {}, "ephemeralContainers")
+    return {**old, "spec": spec}
+
+
+def _with_resources(old: Raw, new: Raw) -> Raw:
+    """The pod with new resources of the containers that it has, found by name and position."""
+    spec: Raw = {**old["spec"]}
+    for part in ("containers", "initContainers"):
+        wanted = (new.get("spec") or {}).get(part) or []
+        containers = [{**container} for container in spec.get(part) or ()]
+        for container, other in zip(containers, wanted, strict=False):
+            if container["name"] == other.get("name"):
+                for key in _RESIZED_FIELDS:
+                    copy_member(container, other, key)
+        if part in spec:
+            spec[part] = containers
+    return {**old, "spec": spec}
+
+
+_PART_WRITERS: Mapping[str, Callable[[Raw, Raw], Raw]] = {
+    "approval": _with_approval,
+    "ephemeralcontainers": _with_ephemeral_containers,
+    "finalize": _with_finalizers,
+    "resize": _with_resources,
+}
+"""Subresources that own one part of an object; whoever may write them may change nothing else."""
 
 
 def copy_member(target: Raw, source: Raw, key: str) -> None:

@@ -51,6 +51,28 @@ def _check_update(new: Raw, old: Raw) -> Iterator[Cause]:
         yield forbidden("spec", _UPDATE_TEXT)
 
 
+def check_ephemeral_containers(new: Raw, old: Raw) -> Sequence[Cause]:
+    """What the subresource `ephemeralcontainers` may not do: change or remove one, or add one without a new name."""
+    field = "spec.ephemeralContainers"
+    spec, before = object_at(new, "spec"), object_at(old, "spec")
+    wanted = {one.get("name"): one for one in spec.get("ephemeralContainers") or ()}
+    found = [
+        forbidden(field, f"existing ephemeral containers {one['name']!r} may not be changed or removed")
+        for one in before.get("ephemeralContainers") or ()
+        if wanted.get(one["name"]) != one
+    ]
+    taken = {one["name"] for part in ("containers", "initContainers") for one in before.get(part) or ()}
+    for index, one in enumerate(spec.get("ephemeralContainers") or ()):
+        name = one.get("name") or ""
+        if name in taken:
+            found.append(duplicate(f"{field}[{index}].name", name))
+        taken.add(name)
+        found += [invalid(f"{field}[{index}].name", name, why) for why in label_faults(name)]
+        if not one.get("image"):
+            found.append(required(f"{field}[{index}].image"))
+    return found
+
+
 def _is_gated(spec: Raw) -> bool:
     return bool(spec.get("schedulingGates"))
 
