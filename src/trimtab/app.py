@@ -46,6 +46,9 @@ from trimtab.members.member_client import client_from_secret
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
+from trimtab.members.search_api import GROUP as SEARCH_GROUP
+from trimtab.members.search_api import SearchApi, served_search_resources
+from trimtab.members.search_cache import SearchCache
 from trimtab.members.token_renewal import TokenRenewal
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.declarations import load_declarations
@@ -138,6 +141,7 @@ class ControlPlane:
         )
         self._probing: asyncio.Task[None] | None = None
         self._token_renewal = TokenRenewal(client, clock, self._clusters, self._secret, self._member_client)
+        self.search = None if self.state.settings.get("agent") else SearchCache(self.cache, self._connect_for_search)
         self._fleet_metrics = FleetMetrics(self.cache, clock)
         self._karmada_metrics = karmada_metrics
 
@@ -164,6 +168,8 @@ class ControlPlane:
             await stop_tasks([self._probing], log)
         await self.manager.stop()
         await self._scripts.close()
+        if self.search is not None:
+            await self.search.close()
         await self.roster.close()
 
     @property
@@ -187,6 +193,12 @@ class ControlPlane:
     def _connect_member(self, cluster: Cluster) -> Client | None:
         if not is_served_by(cluster, self.state.settings.get("agent", "")):
             return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
+        if self._connect is not None and (client := self._connect(cluster)) is not None:
+            return client
+        return client_from_secret(cluster, self._secret, self._check_lease)
+
+    def _connect_for_search(self, cluster: Cluster) -> Client | None:
+        """A client that only reads; the search covers Pull clusters as well, if there are credentials for them."""
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
         return client_from_secret(cluster, self._secret, self._check_lease)
@@ -310,7 +322,9 @@ class EmbeddedFleet:
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}
         """Addresses at which clients outside of this process reach members; the control plane does not dial them."""
-        host.handler.external_subresources[f"{kind_of(Cluster).id}/proxy"] = MemberProxy(self._find_server).forward
+        proxy = MemberProxy(self._find_server)
+        host.handler.external_subresources[f"{kind_of(Cluster).id}/proxy"] = proxy.forward
+        self._serve_search(host, proxy, clock)
         self.faults = FaultInjector(self.world)
         host.nonresource_paths.pages["simulation"] = self.faults.handle
         host.nonresource_paths.page_actions["simulation"] = fault_action
@@ -318,6 +332,19 @@ class EmbeddedFleet:
         host.nonresource_paths.page_actions["debug"] = debug_action
         host.metric_sources.append(lambda: self.plane.samples() if self.plane is not None else ())
         host.histogram_sources.append(lambda: self.plane.histograms() if self.plane is not None else ())
+
+    def _serve_search(self, host: ApiServer, proxy: MemberProxy, clock: Clock) -> None:
+        search = SearchApi(
+            lambda: self.plane.search if self.plane is not None else None,
+            host.catalogue,
+            forward=proxy.forward_path,
+            handle_locally=host.handler.handle,
+            now=clock.now,
+        )
+        for served in served_search_resources():
+            host.catalogue.add(served)
+        host.handler.external_resources[f"search.{SEARCH_GROUP}"] = search.search
+        host.handler.external_resources[f"proxying.{SEARCH_GROUP}"] = search.proxy
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)

@@ -30,7 +30,7 @@ from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.components.cluster_objects import ApiServerAddress
-from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members
+from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members, with_system_workloads
 from trimtab.simulate.member import SimulatedMember
 from trimtab.store.files import replace_file
 
@@ -57,6 +57,7 @@ class LocalFleet:
         stories: StoryBook | None = None,
         contexts: Sequence[str] = (),
         pull: int | None = None,
+        system_workloads: bool = False,
         allow_no_execute_taints: bool = False,
     ) -> None:
         """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members."""
@@ -77,6 +78,8 @@ class LocalFleet:
             plan = stored if stored is not None else default_fleet()
         if pull is not None:
             plan = pull_last_members(plan, pull)
+        if system_workloads:
+            plan = with_system_workloads(plan)
         self._scripts = LuaWorker()
         self.fleet = EmbeddedFleet(
             plan,

@@ -10,16 +10,20 @@ from trimtab.runtime.declarations import load_declarations
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.http.listener import Listener
+from trimtab.simulate.components.cluster_objects import ApiServerAddress
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
 
 
 async def serve(name: str, directory: Path, address: str, port: int) -> None:
     load_declarations()
-    world = World(FleetPlan(members=(MemberPlan(name=name, nodes=1),)), clock=WallClock())
-    await world.start()
+    plan = MemberPlan(name=name.removesuffix("-control-plane"), nodes=1, system_workloads=True)
+    world = World(FleetPlan(members=(plan,)), clock=WallClock(), whole_clusters=True)
     authority = ensure_authority(directory / "pki", [address])
-    listener = Listener(world[name].server.app, address, port, authority)
+    member = world[plan.name]
+    member.address = ApiServerAddress(address, port, authority.certificate.read_text())
+    await world.start()
+    listener = Listener(member.server.app, address, port, authority)
     await listener.start()
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

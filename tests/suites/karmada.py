@@ -16,6 +16,7 @@ FLAGS = (
     "--clusters=3",
     "--nodes=2",
     "--pull=1",
+    "--system-workloads",
     "--context=karmada-apiserver",
     "--context=karmada-host",
     "--feature-gates=AllAlpha=true",

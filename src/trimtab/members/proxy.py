@@ -32,10 +32,15 @@ class MemberProxy:
         self._find = find
 
     async def forward(self, request: Request, cluster: str) -> Response | StreamingResponse:
+        return await self.forward_path(
+            request, cluster, request.path.partition(f"/clusters/{cluster}{_PROXY_SUFFIX}")[2] or "/"
+        )
+
+    async def forward_path(self, request: Request, cluster: str, path: str) -> Response | StreamingResponse:
+        """Forward a request to a path of the member's API server."""
         server = self._find(cluster)
         if server is None:
             raise Unavailable(f"cluster {cluster} cannot be reached: it has neither an endpoint nor credentials here")
-        path = request.path.partition(f"/clusters/{cluster}{_PROXY_SUFFIX}")[2] or "/"
         headers = {name: text for name, text in request.headers.items() if not name.startswith(_CREDENTIAL_HEADERS)}
         if not isinstance(server, KubeClient):
             request.path, request.headers, request.certificate_user = path, headers, request.caller.user

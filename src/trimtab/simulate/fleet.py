@@ -10,6 +10,7 @@ from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, in
 from trimtab.api.value import Field, QuantityText, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.errors import InputError
+from trimtab.simulate.components.system_workloads import control_plane_node
 
 MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
@@ -83,6 +84,9 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     provider: str = ""
     labels: dict[str, str] = {}
     pull: Annotated[bool, Field("Join the member in Pull mode, with an agent of its own.")] = False
+    system_workloads: Annotated[
+        bool, Field("Run DNS, proxies and a control plane as pods; the first node is called NAME-control-plane.")
+    ] = False
     pace: Annotated[
         str | Pace | None, Field("How fast pods start: a name, or durations. Default: the pace of the fleet.")
     ] = None
@@ -96,6 +100,12 @@ class MemberPlan(Value, forbid_unknown_fields=True):
         )
 
     def node_plans(self) -> Iterator[NodePlan]:
+        plans = self._pool_plans()
+        if self.system_workloads and (first := next(plans, None)) is not None:
+            yield first.but(name=control_plane_node(self.name))
+        yield from plans
+
+    def _pool_plans(self) -> Iterator[NodePlan]:
         for pool in self.all_pools:
             stem = "-".join(part for part in (self.name, pool.name, "node") if part)
             for number in range(1, pool.nodes + 1):
@@ -172,6 +182,11 @@ def uniform_fleet(clusters: int, nodes: int) -> FleetPlan:
             for number in range(1, clusters + 1)
         )
     )
+
+
+def with_system_workloads(plan: FleetPlan) -> FleetPlan:
+    """The plan with the workloads of kube-system in every member."""
+    return plan.but(members=tuple(member.but(system_workloads=True) for member in plan.members))
 
 
 def pull_last_members(plan: FleetPlan, count: int) -> FleetPlan:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -53,6 +53,7 @@ from trimtab.simulate.components.cluster_objects import ApiServerAddress, cluste
 from trimtab.simulate.components.legacy_tokens import LegacyTokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
+from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
 from trimtab.simulate.faulty_client import FaultyMemberClient
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride
@@ -200,7 +201,7 @@ class SimulatedMember:
 
     async def _create_cluster_objects(self) -> None:
         """Create what every cluster has; the endpoint of the API server follows its address."""
-        for wanted in cluster_objects(self.address):
+        for wanted in self._cluster_objects():
             group, _, version = wanted["apiVersion"].rpartition("/")
             served = self.server.catalogue.find_kind(wanted["apiVersion"], wanted["kind"])
             if served is None:
@@ -217,6 +218,11 @@ class SimulatedMember:
         tokens = LegacyTokens(self.cache, self._internal, self._issue_token, self.address.certificate)
         await tokens.start()
         self._legacy_tokens = tokens
+
+    def _cluster_objects(self) -> Iterator[Raw]:
+        yield from cluster_objects(self.address)
+        if self.plan.system_workloads:
+            yield from system_objects(control_plane_node(self.name))
 
     def _issue_token(self, namespace: str, account: Raw, secret: Raw) -> str:
         issued = int(self._environment.clock.now().timestamp())

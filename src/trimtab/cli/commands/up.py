@@ -63,6 +63,11 @@ spec:
 @click.option(
     "--pull", type=click.IntRange(0, 1000), help="Number of members in Pull mode, the last ones.  [default: 0]"
 )
+@click.option(
+    "--system-workloads",
+    is_flag=True,
+    help="Run DNS, proxies and a control plane as pods in every member, as kubeadm does.",
+)
 @click.option("--context", "contexts", multiple=True, help="Further kubeconfig context for the API; can be repeated.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
@@ -89,6 +94,7 @@ def command(
     nodes: int | None,
     no_fleet: bool,
     pull: int | None,
+    system_workloads: bool,
     contexts: tuple[str, ...],
     profile: str,
     settings: tuple[str, ...],
@@ -123,6 +129,7 @@ def command(
         flow_limits(**limits),
         contexts=contexts,
         pull=pull,
+        system_workloads=system_workloads,
         allow_no_execute_taints=allow_no_execute_taint_policy,
         stories=StoryDirectory(stories.absolute()) if stories.is_dir() else None,
     )

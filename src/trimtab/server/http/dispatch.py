@@ -73,6 +73,8 @@ class RequestHandler:
         self.body_worker = BodyWorker()
         self.external_subresources: dict[str, ExternalHandler] = {}
         """Handlers of subresources that other servers provide, such as `clusters.cluster.karmada.io/proxy`."""
+        self.external_resources: dict[str, ExternalHandler] = {}
+        """Handlers of whole resources, with all paths below a name, by kind id; they get the name."""
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
         """Answer a request of this process, or one that was forwarded; these need no seat."""
@@ -152,6 +154,8 @@ class RequestHandler:
         request.caller.verb = verb
         if served is None:
             return self._nonresource_paths.not_served_response(target)
+        if served.kind.id in self.external_resources and target.name:
+            return await self.external_resources[served.kind.id](request, target.name)
         if target.subresource:
             return await self._handle_subresource(request, target, served, verb)
         self._check_scope(served, target, verb)
