@@ -62,6 +62,7 @@ SUITES = {
             (
                 Program("base.test", f"{KARMADA}/test/e2e/suites/base", is_test=True),
                 Program("karmadactl", f"{KARMADA}/cmd/karmadactl"),
+                Program("interpreter-webhook-example", f"{KARMADA}/examples/customresourceinterpreter/webhook"),
             ),
             poll_constants="test/e2e/framework/constant.go",
         ),

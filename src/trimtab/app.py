@@ -13,7 +13,7 @@ import orjson
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
+from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.namespace import Namespace
@@ -41,7 +41,9 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.questions import ScriptQuestion
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.interpret.webhook_rules import WebhookRules
 from trimtab.members.agent import CONTROLLERS as AGENT_CONTROLLERS
+from trimtab.members.interpreter_webhooks import InterpreterWebhooks
 from trimtab.members.member_client import client_from_secret
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
@@ -106,7 +108,12 @@ class ControlPlane:
         self.roster = Roster(self.cache, self._connect_member, self._member_changed)
         self._interpreter = CurrentInterpreter(Interpreter.of(profile=cast("Any", profile.name)))
         self._steady_clock = SteadyClock(clock)
-        self._scripts = ScriptAnswers(scripts, steady_seconds=self._steady_seconds, on_failure=self._script_failed)
+        self._scripts = ScriptAnswers(
+            scripts,
+            steady_seconds=self._steady_seconds,
+            on_failure=self._script_failed,
+            call_webhook=InterpreterWebhooks(self._service).call,
+        )
         self.state = ControlPlaneState(
             cache=self.cache,
             clock=clock,
@@ -123,7 +130,9 @@ class ControlPlane:
             ),
         )
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
+        self._webhook_configurations = self.cache.table_of(ResourceInterpreterWebhookConfiguration)
         self._customizations.add_listener(self._customizations_changed)
+        self._webhook_configurations.add_listener(self._customizations_changed)
         self.cache.table_of(Secret)
         self.cache.table_of(Namespace)
         self.cache.table_of(Lease).add_listener(self._lease_changed)
@@ -220,6 +229,12 @@ class ControlPlane:
         entry = self.cache.table_of(Secret).entries.get((namespace, name))
         return entry.raw if entry else None
 
+    def _service(self, namespace: str, name: str) -> Raw | None:
+        """The Service of a webhook; only known where Services are watched, as they are when users can propagate them."""
+        table = self.cache.find_table("services")
+        entry = table.entries.get((namespace, name)) if table is not None else None
+        return entry.raw if entry is not None else None
+
     def _member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
         for reconciler in self.manager.member_reconcilers:
             reconciler.triggers.member_changed(cluster, old, new)
@@ -229,7 +244,13 @@ class ControlPlane:
         raws = [entry.raw for entry in self._customizations.entries.values()]
         self._customization_by_script = {script: raw for raw in raws for script in scripts_of(raw)}
         self._scripts.forget_failures()
-        self._interpreter.current = Interpreter.of(raws, self._scripts, profile=cast("Any", self.state.profile.name))
+        configurations = [entry.raw for entry in self._webhook_configurations.entries.values()]
+        self._interpreter.current = Interpreter.of(
+            raws,
+            self._scripts,
+            profile=cast("Any", self.state.profile.name),
+            webhook=WebhookRules(configurations, self._scripts.webhooks) if configurations else None,
+        )
         self.manager.enqueue_all("detect", "dispatch", "execute", "aggregate", "dependencies")
 
     def _script_failed(self, question: ScriptQuestion, failure: InterpreterFailure) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import obtain_suites
 from suites.docker import Docker
+from suites.interpreter_example import start_example
 from suites.peer_suite import Invocation
 from suites.processes import start_fleet
 
+EXAMPLE = "interpreter-webhook-example"
+MEMBERS = ("member1", "member2", "member3")
 FLAGS = (
     "--profile=upstream",
-    "--clusters=3",
+    f"--clusters={len(MEMBERS)}",
     "--nodes=2",
     "--pull=1",
     "--system-workloads",
@@ -35,6 +38,7 @@ class KarmadaSuite:
 
     def __init__(self) -> None:
         self._programs = obtain_suites.SUITES[self.name].directory
+        self._source = self._programs.parent / "source"
         self.binary = self._programs / "base.test"
 
     def area_of(self, file: str) -> str:
@@ -48,7 +52,11 @@ class KarmadaSuite:
         home, tools, containers = (directory / name for name in ("home", "tools", "containers"))
         (home / ".kube").mkdir(parents=True, exist_ok=True)
         write_docker(tools)
-        with start_fleet(directory, *FLAGS) as fleet, removed_containers(containers):
+        with contextlib.ExitStack() as stack:
+            fleet = stack.enter_context(start_fleet(directory, *FLAGS))
+            stack.enter_context(removed_containers(containers))
+            data = fleet.kubeconfig.parent
+            stack.enter_context(start_example(self._programs / EXAMPLE, self._source, data, MEMBERS))
             environment = {
                 **os.environ,
                 "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
@@ -57,7 +65,7 @@ class KarmadaSuite:
                 "KUBECONFIG": str(fleet.kubeconfig),
                 "GOPATH": str(self._programs.parent),  # the suite runs bin/karmadactl of it
                 "GOFLAGS": "-mod=mod",
-                "PULL_BASED_CLUSTERS": f"member3:{fleet.kubeconfig}",
+                "PULL_BASED_CLUSTERS": f"{MEMBERS[-1]}:{fleet.kubeconfig}",
             }
             polling = ["--poll-interval=500ms", "--poll-timeout=100s"]
             yield Invocation([str(self.binary), *polling], environment)

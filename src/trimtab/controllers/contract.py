@@ -20,7 +20,7 @@ from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.request import PlacementRequest
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.lua.questions import ScriptQuestion
+from trimtab.interpret.lua.questions import Question
 from trimtab.registry import Registry
 
 T = TypeVar("T", bound=Object)
@@ -206,12 +206,12 @@ class ReserveCapacity(NamedTuple):
 
 
 class RunScript(NamedTuple):
-    """Run a script whose answer this reconcile lacks, and reconcile again: always the only effect of a reconcile.
+    """Run a script, or call a webhook, whose answer this reconcile lacks, and reconcile again: always the only effect of a reconcile.
 
     No controller yields it: the interpreter raises `AnswerPending`, which becomes this effect.
     """
 
-    question: ScriptQuestion
+    question: Question
 
 
 Effect: TypeAlias = (

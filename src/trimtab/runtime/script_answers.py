@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from trimtab.interpret.lua.questions import AnswerPending, ScriptQuestion
+from trimtab.interpret.lua.questions import AnswerPending, Question, ScriptQuestion
 from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.interpret.webhook_rules import WebhookQuestion
+from trimtab.runtime.webhook_answers import CallWebhook, WebhookAnswers
 from trimtab.tasks import stop_tasks
 
 MAX_BYTES = 64 << 20
@@ -73,8 +75,10 @@ class ScriptAnswers:
         *,
         steady_seconds: Callable[[], float],
         on_failure: Callable[[ScriptQuestion, InterpreterFailure], None] = lambda *_: None,
+        call_webhook: CallWebhook | None = None,
     ) -> None:
         """`steady_seconds` reads a clock for durations; `on_failure` is called when a script has failed."""
+        self.webhooks = WebhookAnswers(call_webhook, steady_seconds=steady_seconds)
         self._run = run
         self._seconds = steady_seconds
         self._on_failure = on_failure
@@ -99,10 +103,14 @@ class ScriptAnswers:
     @property
     def is_idle(self) -> bool:
         """Whether no question waits for its answer."""
-        return not self._waiting
+        return not self._waiting and self.webhooks.is_idle
 
-    def ask(self, question: ScriptQuestion, on_answer: Callable[[], None]) -> None:
-        """Run the script soon and call `on_answer` when its answer can be looked up."""
+    def ask(self, question: Question, on_answer: Callable[[], None]) -> None:
+        """Run the script soon, or call the webhook, and call `on_answer` when its answer can be looked up."""
+        if isinstance(question, WebhookQuestion):
+            self.webhooks.ask(question, on_answer)
+            return
+        assert isinstance(question, ScriptQuestion)
         questions = self._waiting.setdefault(question.script, OrderedDict())
         questions.setdefault(question.key, _Waiting(question, [])).on_answer.append(on_answer)
         if self._task is None:
@@ -116,6 +124,7 @@ class ScriptAnswers:
     async def close(self) -> None:
         """Drop all questions; a script that runs now ends at its deadline."""
         self._waiting.clear()
+        await self.webhooks.close()
         if self._task is not None:
             await stop_tasks([self._task], log)
             self._task = None
