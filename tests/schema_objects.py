@@ -13,9 +13,27 @@ from trimtab.cli.commands.crds import command
 NAMESPACE = "default"
 WRONG_TYPES = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
 EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
-BY_NAME = {"operator": "In", "timeZone": "UTC", "schedule": "* * * * *"}
+BY_NAME = {
+    "operator": "In",
+    "timeZone": "UTC",
+    "schedule": "* * * * *",
+    "namespace": NAMESPACE,
+    "clusterSet": "default",
+}
 """Values for strings that the schema does not restrict but a validation does."""
-TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a.example", "work-agent", "* * * * *")
+TEXTS = (
+    "a",
+    "aa",
+    "/a",
+    "5m",
+    "5",
+    "50%",
+    "aGk=",
+    "2030-01-01T00:00:00Z",
+    "https://a.example",
+    "work-agent",
+    "* * * * *",
+)
 """One of these matches every pattern and format of our schemas."""
 BY_FORMAT = {"date-time": "2030-01-01T00:00:00Z", "byte": "aGk="}
 EMBEDDED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -27,6 +45,33 @@ EXCLUSIVE_FIELDS = {
         ("spec.maxUnavailable", "spec.unhealthyPodEvictionPolicy"),
     ),
     "WorkloadRebalancer": (("spec.schedule", "spec.timeZone"), ("spec.ttlSecondsAfterFinished",)),
+    **dict.fromkeys(
+        ("PropagationPolicy", "ClusterPropagationPolicy"),
+        (
+            (
+                "spec.placement.clusterAffinities",
+                "spec.placement.spreadConstraints.0.spreadByLabel",
+                "spec.placement.workloadAffinity.affinity",
+                "spec.suspension.dispatching",
+                "spec.failover.application.gracePeriodSeconds",
+            ),
+            (
+                "spec.placement.clusterAffinity",
+                "spec.placement.clusterAffinities.0.overflowAffinities",
+                "spec.placement.spreadConstraints.0.spreadByField",
+                "spec.placement.workloadAffinity.antiAffinity",
+                "spec.suspension.dispatchingOnClusters",
+                "spec.failover.application.purgeMode",
+            ),
+        ),
+    ),
+    **dict.fromkeys(
+        ("OverridePolicy", "ClusterOverridePolicy"),
+        (
+            ("spec.overrideRules", "spec.overriders.fieldOverrider.0.json"),
+            ("spec.targetCluster", "spec.overriders", "spec.overrideRules.0.overriders.fieldOverrider.0.yaml"),
+        ),
+    ),
 }
 """Mutually exclusive fields: a complete object is generated without each of these."""
 OMITTED = object()
@@ -130,7 +175,8 @@ def full_objects(definition: dict[str, Any]) -> Iterator[SchemaCase]:
     for apart in EXCLUSIVE_FIELDS.get(name, ((),)):
         whole = example(body_schema(definition))
         for place in apart:
-            whole = with_value(whole, tuple(place.split(".")), OMITTED)
+            steps = (int(step) if step.isdigit() else step for step in place.split("."))
+            whole = with_value(whole, tuple(steps), OMITTED)
         yield SchemaCase(f"{name}, full{' without ' if apart else ''}{', '.join(apart)}", head | whole)
 
 

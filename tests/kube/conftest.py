@@ -42,6 +42,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
 def host_with_crds(host: RealControlPlane) -> RealControlPlane:
     """A host with our CRDs, installed as documented: `trimtab crds | kubectl apply -f -`."""
     kubectl(host, "apply", "-f", "-", given=CliRunner().invoke(crds).output)
+    kubectl(host, "apply", "-f", "-", given=CliRunner().invoke(crds, ["--policies"]).output)
 
     async def served() -> None:
         client = KubeClient(load(host.kubeconfig))

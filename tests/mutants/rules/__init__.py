@@ -1,6 +1,6 @@
 """All safety rules with their removals, by area."""
 
-from mutants.rules import access, decisions, members, movement, pods, storage
+from mutants.rules import access, decisions, members, movement, pods, production, storage
 
 MUTANTS = (
     *decisions.MUTANTS,
@@ -9,4 +9,5 @@ MUTANTS = (
     *pods.MUTANTS,
     *access.MUTANTS,
     *storage.MUTANTS,
+    *production.MUTANTS,
 )

@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from trimtab.api.admission.field_order import in_declared_order
-from trimtab.api.field_errors import invalid, not_supported
+from trimtab.api.field_errors import invalid, not_supported, too_many
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.paths import indexed_objects, int_or_zero, map_objects_at, object_at, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
+MAX_AFFINITY_TERMS = 64
+MAX_OVERFLOW_AFFINITIES = 32
+"""Limits that upstream does not have: CEL rules that compare all pairs need a bound on the number of items."""
 _FIELD_KEYS = ("provider", "region", "zone")
 _FIELD_OPERATORS = ("In", "NotIn")
 _INLINE_FIELDS = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
@@ -59,6 +62,8 @@ def check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
 
 def _check_terms(placement: Raw, field: str) -> Iterator[Cause]:
     terms = placement.get("clusterAffinities")
+    if isinstance(terms, list) and len(terms) > MAX_AFFINITY_TERMS:
+        yield too_many(field, len(terms), MAX_AFFINITY_TERMS)
     seen: set[str] = set()
     for i, term in indexed_objects(terms):
         name = str(term.get("affinityName", ""))
@@ -85,6 +90,8 @@ def _divides_by_capacity(scheduling: Raw) -> bool:
 
 def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
     overflow = term["overflowAffinities"]
+    if isinstance(overflow, list) and len(overflow) > MAX_OVERFLOW_AFFINITIES:
+        yield too_many(field, len(overflow), MAX_OVERFLOW_AFFINITIES)
     if not _divides_by_capacity(scheduling):
         detail = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
         yield invalid(field, in_declared_order(overflow), detail)

@@ -4,83 +4,58 @@ from collections.abc import Mapping
 
 from trimtab.api.admission.cluster import MAX_MODELS, MAX_RANGES, MAX_RESOURCE_NAME_LENGTH, MAX_TAINTS
 from trimtab.api.admission.interpreter import OPERATIONS
+from trimtab.api.schema.policy_rules import OVERRIDE_RULES, PROPAGATION_RULES, TAINT_POLICY_RULES
+from trimtab.api.schema.rule_parts import (
+    LABEL_PATTERN,
+    LABEL_VALUE,
+    NOT_EMPTY,
+    QUALIFIED_NAME,
+    cel_rule,
+    cel_rules,
+    selector_validation,
+)
 from trimtab.api.value import Raw
 
-_LABEL_VALUE: Raw = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
-_QUALIFIED_NAME: Raw = {
-    "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-    "maxLength": 317,
-}
 _CRON_FIELDS = "\\s*\\S+(\\s+\\S+){4}\\s*"
-_NOT_EMPTY: Raw = {"minLength": 1}
 _SECRET_REFERENCE: Raw = {"required": ["namespace", "name"]}
-_SELECTOR_REQUIREMENT: Raw = {
-    "anyOf": [
-        {
-            "properties": {"operator": {"enum": ["In", "NotIn"]}, "values": {"minItems": 1}},
-            "required": ["values"],
-        },
-        {"properties": {"operator": {"enum": ["Exists", "DoesNotExist"]}, "values": {"maxItems": 0}}},
-    ]
-}
-
-
-def _selector_validation(path: str) -> Mapping[str, Raw]:
-    """The syntax of a label selector."""
-    return {
-        f"{path}.matchLabels.*": _LABEL_VALUE,
-        f"{path}.matchExpressions.*": _SELECTOR_REQUIREMENT,
-        f"{path}.matchExpressions.*.key": _QUALIFIED_NAME,
-        f"{path}.matchExpressions.*.values.*": _LABEL_VALUE,
-    }
-
-
-def _cel_rules(*rules: tuple[str, str]) -> Raw:
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
-
-
-def _cel_rule(rule: str, message: str) -> Raw:
-    return _cel_rules((rule, message))
-
-
-_SINGLETON = _cel_rule("self.metadata.name == 'default'", "metadata.name must be default, the only object of this kind")
+_LABEL: Raw = {"pattern": LABEL_PATTERN, "maxLength": 63}
+_SINGLETON = cel_rule("self.metadata.name == 'default'", "metadata.name must be default, the only object of this kind")
 
 EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
     "clusters.cluster.karmada.io": {
         "": {
             "required": ["spec"],
-            **_cel_rule(
+            **cel_rule(
                 "size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
                 "metadata.name must be a label of at most 48 characters",
             ),
         },
-        "spec": _cel_rule(
+        "spec": cel_rule(
             "!has(self.zone) || self.zone == '' || !has(self.zones) || size(self.zones) == 0",
             "zone and zones can not co-exist",
         ),
         "spec.apiEndpoint": {"pattern": "^([a-zA-Z][-a-zA-Z0-9+.]*://[^/?#@]+(/[^?#]*)?)?$"},
         "spec.proxyURL": {"pattern": "^((http|https|socks5):.*)?$"},
-        "spec.provider": _LABEL_VALUE,
-        "spec.region": _LABEL_VALUE,
-        "spec.zone": _LABEL_VALUE,
-        "spec.zones.*": _LABEL_VALUE,
+        "spec.provider": LABEL_VALUE,
+        "spec.region": LABEL_VALUE,
+        "spec.zone": LABEL_VALUE,
+        "spec.zones.*": LABEL_VALUE,
         "spec.secretRef": _SECRET_REFERENCE,
-        "spec.secretRef.namespace": _NOT_EMPTY,
-        "spec.secretRef.name": _NOT_EMPTY,
+        "spec.secretRef.namespace": NOT_EMPTY,
+        "spec.secretRef.name": NOT_EMPTY,
         "spec.impersonatorSecretRef": _SECRET_REFERENCE,
-        "spec.impersonatorSecretRef.namespace": _NOT_EMPTY,
-        "spec.impersonatorSecretRef.name": _NOT_EMPTY,
+        "spec.impersonatorSecretRef.namespace": NOT_EMPTY,
+        "spec.impersonatorSecretRef.name": NOT_EMPTY,
         "spec.taints": {
             "maxItems": MAX_TAINTS,
-            **_cel_rule(
+            **cel_rule(
                 "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
                 "each key may be listed once per effect",
             ),
         },
         "spec.resourceModels": {
             "maxItems": MAX_MODELS,
-            **_cel_rules(
+            **cel_rules(
                 (
                     "self.all(one, self.exists_one(other, other.grade == one.grade))",
                     "each grade may be listed once",
@@ -93,12 +68,12 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
         },
         "spec.resourceModels.*.ranges": {"maxItems": MAX_RANGES},
         "spec.resourceModels.*.ranges.*.name": {"maxLength": MAX_RESOURCE_NAME_LENGTH},
-        "spec.taints.*.key": _QUALIFIED_NAME,
-        "spec.taints.*.value": _LABEL_VALUE,
+        "spec.taints.*.key": QUALIFIED_NAME,
+        "spec.taints.*.value": LABEL_VALUE,
         "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},
     },
     "workloadrebalancers.apps.karmada.io": {
-        "spec": _cel_rules(
+        "spec": cel_rules(
             (
                 "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
                 "workloads are required",
@@ -113,33 +88,33 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
             ),
         ),
         "spec.schedule": {"pattern": f"^({_CRON_FIELDS})?$"},
-        "spec.selectors.*.apiVersion": _NOT_EMPTY,
-        "spec.selectors.*.kind": _NOT_EMPTY,
-        **_selector_validation("spec.selectors.*.labelSelector"),
-        "spec.workloads.*.apiVersion": _NOT_EMPTY,
-        "spec.workloads.*.kind": _NOT_EMPTY,
-        "spec.workloads.*.name": _NOT_EMPTY,
+        "spec.selectors.*.apiVersion": NOT_EMPTY,
+        "spec.selectors.*.kind": NOT_EMPTY,
+        **selector_validation("spec.selectors.*.labelSelector"),
+        "spec.workloads.*.apiVersion": NOT_EMPTY,
+        "spec.workloads.*.kind": NOT_EMPTY,
+        "spec.workloads.*.name": NOT_EMPTY,
     },
     "resourceinterpretercustomizations.config.karmada.io": {
         "spec": {
             "required": ["target"],
-            **_cel_rule(
+            **cel_rule(
                 " || ".join(f"has(self.{name})" for name in ("customizations", *OPERATIONS)),
                 "customizations are required",
             ),
         },
-        "spec.target.apiVersion": _NOT_EMPTY,
-        "spec.target.kind": _NOT_EMPTY,
+        "spec.target.apiVersion": NOT_EMPTY,
+        "spec.target.kind": NOT_EMPTY,
     },
     "disruptionpolicies.trimtab.dev": {
         "": _SINGLETON,
-        **_selector_validation("spec.floors.*.namespaceSelector"),
-        **_selector_validation("spec.priorityRules.*.namespaceSelector"),
-        **_selector_validation("spec.priorityRules.*.podSelector"),
+        **selector_validation("spec.floors.*.namespaceSelector"),
+        **selector_validation("spec.priorityRules.*.namespaceSelector"),
+        **selector_validation("spec.priorityRules.*.podSelector"),
     },
     "priorityorders.trimtab.dev": {"": _SINGLETON, "spec.names": {"minItems": 1}, "spec": {"required": ["names"]}},
     "disruptionbudgets.trimtab.dev": {
-        "spec": _cel_rules(
+        "spec": cel_rules(
             (
                 "!(has(self.minAvailable) && has(self.maxUnavailable))",
                 "minAvailable and maxUnavailable cannot be both set",
@@ -149,9 +124,42 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
                 "unhealthyPodEvictionPolicy is only supported for budgets with target Pods",
             ),
         ),
-        **_selector_validation("spec.selector"),
+        **selector_validation("spec.selector"),
         "spec.windows.*.schedule": {"pattern": f"^{_CRON_FIELDS}$"},
     },
+    "propagationpolicies.policy.karmada.io": PROPAGATION_RULES,
+    "clusterpropagationpolicies.policy.karmada.io": PROPAGATION_RULES,
+    "overridepolicies.policy.karmada.io": OVERRIDE_RULES,
+    "clusteroverridepolicies.policy.karmada.io": OVERRIDE_RULES,
+    "clustertaintpolicies.policy.karmada.io": TAINT_POLICY_RULES,
+    "managedclustersetbindings.cluster.open-cluster-management.io": {
+        "": cel_rule(
+            "!has(self.spec) || !has(self.spec.clusterSet) || self.spec.clusterSet == self.metadata.name",
+            "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet",
+        ),
+    },
+    "managedclusters.cluster.open-cluster-management.io": {
+        "": cel_rule(
+            "!has(self.spec) || !has(self.spec.managedClusterClientConfigs)"
+            " || size(self.spec.managedClusterClientConfigs) == 0"
+            f" || (size(self.metadata.name) <= 63 && self.metadata.name.matches('{LABEL_PATTERN}'))",
+            "metadata.name must be a label of at most 63 characters",
+        ),
+        "spec.managedClusterClientConfigs.*.url": {"pattern": "^https://"},
+    },
+    "multiclusterservices.networking.karmada.io": {
+        "": cel_rule(
+            "size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name must be a DNS-1035 label",
+        ),
+        "spec.types": {"maxItems": 1, **cel_rule("self == oldSelf", "MultiClusterService types are immutable")},
+        "spec.ports.*.port": {"minimum": 1, "maximum": 65535},
+        "spec.ports.*.name": {"pattern": f"^({LABEL_PATTERN[1:-1]})?$", "maxLength": 63},
+        "spec.providerClusters.*.name": _LABEL,
+        "spec.consumerClusters.*.name": _LABEL,
+    },
+    "resourcebindings.work.karmada.io": {"spec.components.*.name": NOT_EMPTY},
+    "clusterresourcebindings.work.karmada.io": {"spec.components.*.name": NOT_EMPTY},
 }
 """By kind and by path in its schema; `*` stands for the items of a list and the values of a map."""
 

@@ -6,6 +6,7 @@ import click
 import yaml
 
 from trimtab.api import kinds as declarations
+from trimtab.api.admission.policies import policy_objects
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.schema.from_types import crd
 from trimtab.api.value import Raw
@@ -37,14 +38,18 @@ def dump_crd(definition: Raw) -> str:
     default="",
     help="URL of the conversion webhook; without it only the storage version of each kind is served.",
 )
-def command(groups: tuple[str, ...], conversion_url: str) -> None:
+@click.option(
+    "--policies",
+    is_flag=True,
+    help="Print instead the ValidatingAdmissionPolicies with the checks that the definitions cannot express.",
+)
+def command(groups: tuple[str, ...], conversion_url: str, policies: bool) -> None:
     """Print the CustomResourceDefinitions of Trimtab, for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
     found = custom_kinds()
     known = {kind.group for kind in found}
     if unknown := sorted(set(groups) - known):
         raise InputError(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
-    for kind in found:
-        if groups and kind.group not in groups:
-            continue
-        click.echo(f"---\n{dump_crd(crd(kind, webhook))}", nl=False)
+    chosen = [kind for kind in found if not groups or kind.group in groups]
+    for obj in policy_objects(chosen) if policies else (crd(kind, webhook) for kind in chosen):
+        click.echo(f"---\n{dump_crd(obj)}", nl=False)

@@ -223,17 +223,16 @@ def _expand_overloads(overloads: list[Overload]) -> list[Overload]:
 
 
 def estimate_cost(expression: str, cluster: Raw) -> int:
-    """An upper bound of the evaluation steps: the largest collection to the power of the loop depth."""
+    """An upper bound of the evaluation steps: the largest collection to the power of the loop depth.
+
+    A collection that the expression itself contains has at most one item more than the expression has commas.
+    """
     depth = loop_depth(expression)
     if depth == 0:
         return len(expression)
-    return int(
-        max(
-            largest_collection_size(cluster, count_strings=_UNPACKING_CALL.search(expression) is not None),
-            len(expression),
-        )
-        ** depth
-    )
+    unpacks = _UNPACKING_CALL.search(expression) is not None
+    literal = len(expression) if unpacks else expression.count(",") + 1
+    return int(max(largest_collection_size(cluster, count_strings=unpacks), literal) ** depth) + len(expression)
 
 
 @cache
