@@ -137,9 +137,13 @@ class LocalFleet:
                 await self._update_endpoint(member)
         self._store_plan()
         await self.fleet.start_plane()
+        self.attach_console()
+        await self._agents.start()
+
+    def attach_console(self) -> None:
+        """Let the console read from the control plane that runs now."""
         if self.fleet.plane is not None:
             self.console.attach(self.fleet.plane.cache)
-        await self._agents.start()
 
     async def _credentials_of(self, member: SimulatedMember) -> Raw:
         """The reference to a new token of the member; clients outside of this process use it."""

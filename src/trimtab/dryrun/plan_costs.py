@@ -19,6 +19,7 @@ from trimtab.dryrun.plan_result import (
     REFUSED,
     UNCHANGED,
     VIOLATIONS,
+    WHEN_APPROVED,
     BudgetCost,
     ClusterLoad,
     Plan,
@@ -167,7 +168,10 @@ def _sentences(plan: Plan, violations: int) -> Iterator[str]:
     if parts:
         total = sum(counts.get(action, 0) for action in verbs)
         yield f"Workloads: {', '.join(parts)}." if total != 1 else f"One workload is {parts[0].partition(' ')[2]}."
-    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in plan.workloads)
+    unapproved = sum(row.start == WHEN_APPROVED for row in plan.workloads)
+    if unapproved:
+        yield f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'} for an approval."
+    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in plan.workloads) - unapproved
     if delayed:
         yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."
     if violations:

@@ -8,6 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.approval import APPROVAL_REQUIRED
 from trimtab.controllers.movement.gate import AT_ONCE, VOLUNTARY_CAUSES, GateResult, apply_gate, mode_of, options_for
 from trimtab.controllers.movement.move_reasons import mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.taint_eviction import (
@@ -28,14 +29,16 @@ from trimtab.dryrun.plan_result import (
     NOW,
     REFUSED,
     SCALE,
+    STARTS,
     STEPS,
     UNCHANGED,
+    WHEN_APPROVED,
     PlannedMove,
     PlannedRefusal,
     PlannedWorkload,
 )
 
-LASTING_REFUSALS = ("NotEnoughAvailable", "LastCopy", "ApprovalRequired")
+LASTING_REFUSALS = ("NotEnoughAvailable", "LastCopy")
 """Refusals of the gate that waiting alone does not remove."""
 
 
@@ -153,10 +156,16 @@ def with_gate_result(row: PlannedWorkload, case: Case, begun: GateResult) -> Pla
     started = begun.clusters != case.binding.spec.clusters or bool(begun.holds)
     lasting = not started and refusal.until is None and refusal.code in LASTING_REFUSALS
     return row.but(
-        start=STEPS if started else NEVER if lasting else LATER,
+        start=STEPS if started else start_after(refusal.code, lasting=lasting),
         starts_at=None if started else refusal.until,
         refusal=PlannedRefusal(code=refusal.code, message=refusal.message, until=refusal.until, is_violation=lasting),
     )
+
+
+def start_after(code: str, *, lasting: bool) -> str:
+    if code == APPROVAL_REQUIRED:
+        return WHEN_APPROVED
+    return NEVER if lasting else LATER
 
 
 def moves_of(
@@ -180,14 +189,11 @@ def moves_of(
         )
 
 
-START_ORDER = (NOW, STEPS, LATER, NEVER)
-
-
 def in_order(moves: Sequence[PlannedMove]) -> list[PlannedMove]:
     """The moves in the order in which they begin, as far as it is known."""
 
     def rank(move: PlannedMove) -> tuple[int, float, str, str]:
         at = move.starts_at.timestamp() if move.starts_at is not None else 0.0
-        return START_ORDER.index(move.start), at, move.workload, move.source
+        return STARTS.index(move.start), at, move.workload, move.source
 
     return sorted(moves, key=rank)

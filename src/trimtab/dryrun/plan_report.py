@@ -9,6 +9,7 @@ from trimtab.dryrun.plan_result import (
     REFUSED,
     STEPS,
     UNCHANGED,
+    WHEN_APPROVED,
     BudgetCost,
     ClusterLoad,
     Forecast,
@@ -51,7 +52,7 @@ def report_lines(plan: Plan, *, wide: bool = False) -> Iterator[str]:
     yield from (f"Warning: {warning}" for warning in plan.warnings)
     if plan.forecast is not None:
         yield ""
-        yield from forecast_lines(plan.forecast)
+        yield from forecast_lines(plan.forecast) if plan.moves else ("Forecast: nothing moves.",)
     yield ""
     yield f"{plan.unchanged} other {'workload does' if plan.unchanged == 1 else 'workloads do'} not change."
 
@@ -80,6 +81,8 @@ def start_text(row: PlannedWorkload | PlannedMove) -> str:
         return "-"
     if row.start == NEVER:
         return "not possible"
+    if row.start == WHEN_APPROVED:
+        return "when approved"
     if row.start == STEPS:
         return "in steps"
     if row.start == LATER:

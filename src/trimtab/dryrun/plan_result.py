@@ -14,7 +14,9 @@ FORMAT = "trimtab-plan/1"
 NO_CHANGE, CHANGES, VIOLATIONS = "NoChange", "Changes", "Violations"
 EXIT_CODES = {NO_CHANGE: 0, CHANGES: 2, VIOLATIONS: 3}
 CREATE, MOVE, SCALE, RELEASE, REFUSED, UNCHANGED = "Create", "Move", "Scale", "Release", "Refused", "Unchanged"
-NOW, STEPS, LATER, NEVER = "Now", "InSteps", "Later", "Never"
+NOW, STEPS, LATER, WHEN_APPROVED, NEVER = "Now", "InSteps", "Later", "WhenApproved", "Never"
+STARTS = (NOW, STEPS, LATER, WHEN_APPROVED, NEVER)
+"""When something starts, the earliest first."""
 Shares = tuple[TargetCluster, ...]
 
 
@@ -37,7 +39,7 @@ class PlannedWorkload(Value):
     cause: str = ""
     before: Shares = ()
     after: Shares = ()
-    start: Annotated[str, Field("When it starts.", enum=(NOW, STEPS, LATER, NEVER))] = NOW
+    start: Annotated[str, Field("When it starts.", enum=STARTS)] = NOW
     starts_at: Annotated[datetime | None, Field("The earliest start, if time alone decides.")] = None
     mode: str = ""
     note: str = ""

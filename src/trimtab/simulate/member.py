@@ -322,8 +322,16 @@ class SimulatedMember:
                 with contextlib.suppress(AlreadyExists):
                     await self.internal_client.create(PODS, placeholder_pod(here.name, needs), manager="placeholder")
 
+    async def occupy_nodes(self, amounts: Mapping[str, int]) -> None:
+        """Occupy so much of every node (CPU in thousandths) with a placeholder pod, but not more than is free."""
+        for here in list(self.pod_scheduler.fleet.nodes):
+            needs = {name: min(amounts.get(name, 0), here.free_amount(name)) for name in ("cpu", "memory")}
+            if any(amount > 0 for amount in needs.values()):
+                with contextlib.suppress(AlreadyExists):
+                    await self.internal_client.create(PODS, placeholder_pod(here.name, needs), manager="placeholder")
+
     async def delete_placeholders(self) -> None:
-        """Delete the pods that `fill_nodes` created."""
+        """Delete the pods that `fill_nodes` and `occupy_nodes` created."""
         for pod in (await self.internal_client.list(PODS, "kube-system", labels=PLACEHOLDER_LABEL)).items:
             with contextlib.suppress(NotFound):
                 await self.internal_client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)

@@ -9,6 +9,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client
 from trimtab.clock import Clock, LoopClock
+from trimtab.dryrun.fleet_state import FleetState
 from trimtab.errors import ApiError, InputError
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -19,6 +20,7 @@ from trimtab.stories.expectation_checks import ExpectationChecks, read_objects, 
 from trimtab.stories.expectations import Expression
 from trimtab.stories.objects import StoryObjects
 from trimtab.stories.report import ChangeReport, FleetReport, StoryFailed, WriteLine
+from trimtab.stories.saved_fleet import fleet_plan_of, load_saved_state, wait_until_workloads_run
 from trimtab.stories.steps import StepActions
 from trimtab.stories.story import Story, StoryStep, parse_seconds
 
@@ -26,14 +28,17 @@ STARTUP_SECONDS = 120.0
 """How long the clusters may take to become ready before the story starts."""
 
 
-def new_fleet(story: Story, clock: Clock, **options: Any) -> EmbeddedFleet:
-    """A host in memory and the members of the story; start the host first. `options` are those of Embedded."""
+def new_fleet(story: Story, clock: Clock, saved: FleetState | None = None, **options: Any) -> EmbeddedFleet:
+    """A host in memory and the members of the story, or of a saved fleet; start the host first.
+
+    `options` are those of EmbeddedFleet.
+    """
     rng = random.Random(f"{story.seed}/host")  # noqa: S311 - a story must be repeatable
     uids = seeded_uids(rng)
     settings = ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids)], new_uid=uids, token_key=rng.randbytes(32))
     host = ApiServer(Store(), settings)
     return EmbeddedFleet(
-        story.plan,
+        story.plan if saved is None else fleet_plan_of(saved),
         host=host,
         clock=clock,
         profile=PROFILES[story.profile],
@@ -44,14 +49,25 @@ def new_fleet(story: Story, clock: Clock, **options: Any) -> EmbeddedFleet:
 
 
 async def run_in_memory(
-    story: Story, write_line: WriteLine, progress: Callable[[float], None] = lambda _: None, **options: Any
+    story: Story,
+    write_line: WriteLine,
+    progress: Callable[[float], None] = lambda _: None,
+    *,
+    saved: FleetState | None = None,
+    **options: Any,
 ) -> float:
-    """Run the story on the running loop's clock and return its length in seconds. Raises `StoryFailed`."""
-    clock = LoopClock()
-    fleet = new_fleet(story, clock, **options)
+    """Run the story on the running loop's clock and return its length in seconds. Raises `StoryFailed`.
+
+    With a `saved` state the story begins with its clusters and workloads, at its time.
+    """
+    clock = LoopClock() if saved is None else LoopClock(saved.now)
+    fleet = new_fleet(story, clock, saved, **options)
     await fleet.host.start()
     try:
         await fleet.start()
+        if saved is not None:
+            await load_saved_state(fleet, saved)
+            await wait_until_workloads_run(fleet, saved)
         return await StoryRunner(story, fleet, clock, write_line, progress).run()
     finally:
         await fleet.stop()

@@ -6,9 +6,14 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
+from move_helpers import MoveScenario, run_scenario
 
+from cli.scenarios import place_in_m1_and_m2
 from trimtab.cli.commands.plan import command, print_plan, write_plan
+from trimtab.clock import LoopClock
+from trimtab.dryrun.fleet_state import fetch_fleet_state
 from trimtab.dryrun.plan_result import Plan, digest_of
+from trimtab.dryrun.snapshot import snapshot_of
 
 
 def test_help_explains_the_exit_codes() -> None:
@@ -40,3 +45,31 @@ def test_plan_file_is_private_and_has_a_hash(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     read = msgspec.json.decode(file.read_bytes(), type=Plan)
     assert read.hash == digest_of(read)
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web")
+        state = await fetch_fleet_state(scene.client, LoopClock().now())
+        (tmp_path / "fleet.json").write_bytes(msgspec.json.encode(snapshot_of(state)))
+
+    run_scenario(act)
+    return tmp_path / "fleet.json"
+
+
+def test_forecast_of_a_snapshot_says_when_the_last_move_is_done(snapshot: Path) -> None:
+    result = CliRunner().invoke(
+        command, ["--from", str(snapshot), "--drain", "m1", "--forecast", "--pace", "fast", "-o", "json"]
+    )
+    plan = msgspec.json.decode(result.stdout, type=Plan)
+    assert plan.forecast is not None
+    assert plan.forecast.finished
+    assert plan.forecast.differs == ()
+
+
+def test_settings_of_the_control_plane_are_taken_into_account(snapshot: Path) -> None:
+    options = ["--from", str(snapshot), "--lose-cluster", "m1", "--set", "evacuate-after-seconds=10"]
+    assert "Evictions begin 40 s after the failure." in CliRunner().invoke(command, options).output
+    wrong = CliRunner().invoke(command, [*options, "--set", "nope=1"])
+    assert wrong.exit_code == 2

@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
+from move_helpers import MoveScenario, run_scenario
 
+from cli.scenarios import place_in_m1_and_m2
 from fake_time import count_loop_turns_as_seconds
 from trimtab.cli.commands.play import command
+from trimtab.clock import LoopClock
+from trimtab.dryrun.fleet_state import fetch_fleet_state
+from trimtab.dryrun.snapshot import snapshot_of
 
 STORY = """
 name: one cluster
@@ -110,3 +116,27 @@ def test_step_that_is_refused_fails_the_story_with_the_error(tmp_path: Path) -> 
 def test_folder_without_stories_is_refused(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(command, [str(tmp_path)])
     assert "no stories found" in str(outcome.exception)
+
+
+SAVED = """
+name: the saved workload
+timeline:
+- {at: 1s, taint: {cluster: m1, key: broken, effect: NoExecute}}
+expect:
+- {that: placement(ResourceBinding/web-deployment) == "m2=4", within: 5m}
+- {never: count(Cluster/*) != 3}
+"""
+
+
+def test_story_begins_with_the_clusters_and_workloads_of_a_snapshot(tmp_path: Path) -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web")
+        state = await fetch_fleet_state(scene.client, LoopClock().now())
+        (tmp_path / "fleet.json").write_bytes(msgspec.json.encode(snapshot_of(state)))
+
+    run_scenario(act)
+    (tmp_path / "story.yaml").write_text(SAVED)
+    options = ["--from", str(tmp_path / "fleet.json"), str(tmp_path / "story.yaml")]
+    outcome = CliRunner().invoke(command, options)
+    assert outcome.exit_code == 0, outcome.output
+    assert "--live cannot be combined" in CliRunner().invoke(command, ["--live", *options]).output

@@ -8,9 +8,10 @@ from click.testing import CliRunner
 
 from cli.processes import CLUSTERS, PROXY, apply_example, eventually, ready_replicas, up, with_kube_client
 from trimtab.cli.commands.explain import command as explain_command
+from trimtab.cli.commands.up import command as up_command
 from trimtab.cli.commands.up import plan_from_options, welcome_text
 from trimtab.client.client import Resource
-from trimtab.errors import NotFound
+from trimtab.errors import InputError, NotFound
 
 PODS = Resource("", "v1", "pods", "Pod")
 
@@ -69,3 +70,16 @@ def test_welcome_text_names_three_members_and_counts_the_others() -> None:
     assert "Simulated members: m1, m2, m3 and 2 more." in text
     assert "kubectl apply -f example.yaml" in text
     assert "trimtab join NAME" in welcome_text([], Path("example.yaml"))
+
+
+def test_snapshot_needs_a_data_directory_without_a_fleet(tmp_path: Path) -> None:
+    (tmp_path / "fleet.json").write_text("{}")
+    result = CliRunner().invoke(up_command, ["--from", str(tmp_path / "any.json"), "--data-dir", str(tmp_path)])
+    assert isinstance(result.exception, InputError)
+    assert "has a fleet already" in str(result.exception)
+
+
+def test_snapshot_and_a_described_fleet_exclude_each_other(tmp_path: Path) -> None:
+    result = CliRunner().invoke(up_command, ["--from", str(tmp_path / "any.json"), "--clusters", "2"])
+    assert result.exit_code == 2
+    assert "--from cannot be combined" in result.output

@@ -4,6 +4,7 @@ from move_helpers import MoveScenario, run_scenario
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.support.cluster_taints import changed_taints, update_taints
+from trimtab.clock import EPOCH
 from trimtab.dryrun.change import TaintChange
 
 GPU = TaintChange(cluster="m1", key="gpu", value="old", effect="NoExecute")
@@ -24,5 +25,5 @@ def test_taint_is_set_once_and_removed() -> None:
 
 def test_another_value_replaces_the_taint() -> None:
     before = [{"key": "gpu", "effect": "NoSchedule"}, {"key": "x", "effect": "NoSchedule"}]
-    after = changed_taints(before, TaintChange(cluster="m1", key="gpu", value="new", effect="NoSchedule"))
+    after = changed_taints(before, TaintChange(cluster="m1", key="gpu", value="new", effect="NoSchedule"), EPOCH)
     assert after == [before[1], {"key": "gpu", "effect": "NoSchedule", "value": "new"}]

@@ -19,6 +19,27 @@ DEPARTURE, DEPARTURE_TESTS = (
 
 MUTANTS = (
     Mutant(
+        "Where an approval is required, no voluntary move begins without it.",
+        GATE,
+        "admitted = admitted if refusal is None else Admitted((), refusal)",
+        "pass",
+        ("controllers/movement/test_approval.py",),
+    ),
+    Mutant(
+        "An approval releases only the move that it names.",
+        "controllers/movement/approval.py",
+        "binding.metadata.annotations.get(well_known.APPROVED_MOVE) == approval_text(cause, shares)",
+        "well_known.APPROVED_MOVE in binding.metadata.annotations",
+        ("controllers/movement/test_approval.py",),
+    ),
+    Mutant(
+        "An approval is used up by its move.",
+        "controllers/movement/move_start.py",
+        "placed = without_approval(placed)",
+        "pass",
+        ("controllers/movement/test_approval.py",),
+    ),
+    Mutant(
         "Whatever happens, no voluntary move at once removes the last ready copy.",
         GATE,
         "return any(ready.values()) and not any(n > 0 for n in {**ready, **rest}.values())",

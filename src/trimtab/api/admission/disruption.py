@@ -54,6 +54,8 @@ def check_budget(budget: Raw, old: Raw | None) -> list[Cause]:
     if spec.get("unhealthyPodEvictionPolicy") and spec.get("target") == "Workloads":
         detail = "is only supported for budgets with target Pods"
         causes.append(invalid("spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], detail))
+    if spec.get("approval") and spec.get("target") == "Pods":
+        causes.append(invalid("spec.approval", spec["approval"], "is only supported for budgets with target Workloads"))
     return causes
 
 

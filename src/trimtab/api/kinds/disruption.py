@@ -94,6 +94,10 @@ class DisruptionBudgetSpec(Value):
             "Whether a blocked disruption may start the replacement first.", enum=("Never", "Allowed"), default="Never"
         ),
     ] = ""
+    approval: Annotated[
+        str,
+        Field("Whether voluntary moves of workloads wait until a person approves them.", enum=("Required",)),
+    ] = ""
 
 
 class UnavailableReplicas(Value):
@@ -323,6 +327,10 @@ class DisruptionPolicySpec(Value):
         OutageThresholds | None, Field("When evictions slow down or stop because many clusters are not ready.")
     ] = None
     eviction_rate: Annotated[EvictionRate | None, Field("The eviction rate in normal operation.")] = None
+    approval: Annotated[
+        str,
+        Field("Whether voluntary moves of workloads wait until a person approves them.", enum=("Required",)),
+    ] = ""
 
 
 class ComponentQuotaUse(Value):

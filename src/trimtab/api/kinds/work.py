@@ -275,6 +275,14 @@ class BetterPlacement(Value):
     since: Annotated[datetime | None, MicroTime(), Field("When it became better, without interruption since.")] = None
 
 
+class PendingApproval(Value):
+    """A move that waits for a person."""
+
+    cause: Annotated[str, Field("The reason of the move.", required=True)] = never_omit("")
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters after the move.")] = ()
+    since: Annotated[datetime | None, MicroTime(), Field("Since when the move waits.")] = None
+
+
 class RejectedClusters(Value):
     """Clusters that one filter rejected."""
 
@@ -319,6 +327,7 @@ class BindingStatus(Value):
     better_placement: Annotated[
         BetterPlacement | None, Field("A placement with a better score that waits for the hysteresis to pass.")
     ] = None
+    pending_approval: Annotated[PendingApproval | None, Field("A move that waits until a person approves it.")] = None
     placement_ref_clusters: Annotated[
         tuple[str, ...], Field("The clusters of the referenced Placement at the last scheduling.", list_type="set")
     ] = ()

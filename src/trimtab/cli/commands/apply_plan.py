@@ -1,6 +1,7 @@
 """`trimtab apply-plan FILE`: carry out a plan, unless the fleet has changed so that it would do something else."""
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -74,16 +75,16 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-async def carry_out(client: Client, plan: Plan) -> AsyncIterator[str]:
-    """Write the change; yields one line per write."""
+async def carry_out(client: Client, plan: Plan, now: datetime | None = None) -> AsyncIterator[str]:
+    """Write the change; yields one line per write. `now` is the time in a simulation."""
     change: Change = plan.change
     for raw in change.objects:
         yield await apply_object(client, raw)
     for name in change.drain:
-        await start_drain(client, name)
+        await start_drain(client, name, now=now)
         yield f"cluster/{name} cordoned; its workloads move out"
     for taint in change.taints:
-        await update_taints(client, taint)
+        await update_taints(client, taint, now)
         yield f"cluster/{taint.cluster} {'untainted' if taint.remove else 'tainted'}"
     if change.rebalance is not None:
         name = await create_rebalancer(client, f"plan-{plan.hash[:12]}", dict(change.rebalance))

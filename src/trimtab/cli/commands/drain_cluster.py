@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import NamedTuple, cast
 
 import click
@@ -55,9 +56,9 @@ def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: s
     return with_client(kubeconfig, context, work)
 
 
-async def start_drain(client: Client, name: str, *, to_leave: bool = False) -> None:
+async def start_drain(client: Client, name: str, *, to_leave: bool = False, now: datetime | None = None) -> None:
     """Set the drain annotation and cordon the cluster."""
-    since = WallClock().now().isoformat(timespec="seconds")
+    since = (now or WallClock().now()).isoformat(timespec="seconds")
 
     def mark(raw: Raw) -> DrainMarks:
         fresh = f"{since} {CORDONED_BEFORE}" if is_cordoned(raw) else since

@@ -10,6 +10,8 @@ import msgspec
 from trimtab.api.kind import find_kind
 from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
+from trimtab.cli.commands.apply_plan import carry_out
+from trimtab.cli.commands.controllers import parse_settings
 from trimtab.cli.commands.rebalance import selector_of
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.output import format_structured, output_option
@@ -26,6 +28,8 @@ from trimtab.dryrun.snapshot import read_snapshot
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.store.files import replace_file
+from trimtab.stories.forecast import ForecastOptions, forecast
+from trimtab.stories.story import parse_seconds
 
 
 @click.command()
@@ -58,6 +62,21 @@ from trimtab.store.files import replace_file
     type=click.Path(dir_okay=False, path_type=Path),
     help="Plan on a snapshot that `trimtab snapshot` has written, instead of a running fleet.",
 )
+@click.option(
+    "--forecast",
+    "with_forecast",
+    is_flag=True,
+    help="Also run the plan on a virtual clock: when it is finished, and how many replicas run twice at most.",
+)
+@click.option(
+    "--pace",
+    type=click.Choice(["instant", "fast", "typical", "slow"]),
+    default="typical",
+    show_default=True,
+    help="How fast pods start in a forecast.",
+)
+@click.option("--horizon", default="4h", show_default=True, metavar="DURATION", help="The longest forecast.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @output_option("table", "wide", "json", "yaml")
 @click.option("--out", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file.")
@@ -73,6 +92,10 @@ def command(
     namespace: str,
     all_namespaces: bool,
     snapshot: Path | None,
+    with_forecast: bool,
+    pace: str,
+    horizon: str,
+    settings: tuple[str, ...],
     profile: str,
     output: str,
     out: Path | None,
@@ -97,13 +120,15 @@ def command(
     )
 
     load_declarations()
+    options = ForecastOptions(pace, parse_seconds(horizon)) if with_forecast else None
     selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
+    chosen = parse_settings(settings)
     if snapshot is not None:
-        state = read_snapshot(snapshot)
+        state = read_snapshot(snapshot)._replace(settings=chosen)
         plan = make_plan(state, change.but(rebalance=rebalance_spec(selection, resources_in(state))))
     else:
 
-        async def work(client: Client) -> Plan:
+        async def work(client: Client) -> tuple[FleetState, Plan]:
             asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if rebalances else ()))
             state = await fetch_fleet_state(
                 client,
@@ -112,9 +137,12 @@ def command(
                 changed_templates=change.objects,
                 policies=manifests.policies,
             )
-            return make_plan(state, asked)
+            state = state._replace(settings=chosen)
+            return state, make_plan(state, asked)
 
-        plan = with_client(kubeconfig, context, work)
+        state, plan = with_client(kubeconfig, context, work)
+    if options is not None:
+        plan = plan.but(forecast=forecast(state, plan, carry_out, options))
     if out is not None:
         write_plan(plan, out)
     print_plan(plan, output)

@@ -10,7 +10,10 @@ import click
 
 from trimtab.cli.support.progress_bar import ProgressBar
 from trimtab.clock import run_virtually
+from trimtab.dryrun.fleet_state import FleetState
+from trimtab.dryrun.snapshot import read_snapshot
 from trimtab.errors import InputError, VirtualRunStuck
+from trimtab.runtime.declarations import load_declarations
 from trimtab.stories.report import StoryFailed, WriteLine, clock_text
 from trimtab.stories.runner import StoryRunner, run_in_memory
 from trimtab.stories.story import Story, read_story
@@ -31,6 +34,12 @@ class StoryResult(NamedTuple):
 @click.command()
 @click.argument("stories", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--live", is_flag=True, help="Run in real time with a served API, for kubectl.")
+@click.option(
+    "--from",
+    "snapshot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Begin with the clusters and workloads of a snapshot that `trimtab snapshot` has written.",
+)
 @click.option("--seed", type=int, help="Seed to use instead of the seed of the story.")
 @click.option(
     "--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write the results to this file as JUnit XML."
@@ -44,16 +53,25 @@ class StoryResult(NamedTuple):
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
 def command(
-    stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path | None, patience: float, quiet: bool
+    stories: tuple[Path, ...],
+    live: bool,
+    snapshot: Path | None,
+    seed: int | None,
+    junit: Path | None,
+    patience: float,
+    quiet: bool,
 ) -> None:
     """Run stories (files or directories). The exit code is 1 when a story fails."""
     configure_logging()
+    if live and snapshot is not None:
+        raise click.UsageError("--live cannot be combined with --from; use trimtab up --from")
+    saved = saved_state(snapshot) if snapshot is not None else None
     verdicts = []
     for file in story_files(stories):
         story = read_story(file)
         if seed is not None:
             story = story.but(seed=seed)
-        verdicts.append(run_story(file, story, live=live, quiet=quiet, timeout=patience))
+        verdicts.append(run_story(file, story, live=live, quiet=quiet, timeout=patience, saved=saved))
     if junit is not None:
         junit.write_text(junit_xml(verdicts), encoding="utf-8")
     failed = sum(verdict.failure is not None for verdict in verdicts)
@@ -72,10 +90,21 @@ def story_files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def saved_state(path: Path) -> FleetState:
+    load_declarations()
+    return read_snapshot(path)
+
+
 def run_story(
-    file: Path, story: Story, *, live: bool = False, quiet: bool = False, timeout: float = TIMEOUT_SECONDS
+    file: Path,
+    story: Story,
+    *,
+    live: bool = False,
+    quiet: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    saved: FleetState | None = None,
 ) -> StoryResult:
-    """Run one story and print its events."""
+    """Run one story and print its events; with a `saved` state on its clusters and workloads."""
     bar = ProgressBar(not quiet)
 
     def tell(at: float, text: str) -> None:
@@ -89,7 +118,7 @@ def run_story(
         if live:
             elapsed = _run_live(story, tell, bar)
         else:
-            run = run_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
+            run = run_in_memory(story, (lambda *_: None) if quiet else tell, bar.show, saved=saved)
             elapsed = run_virtually(run, timeout=timeout)
     except StoryFailed as failed:
         failure, elapsed = failed, failed.at

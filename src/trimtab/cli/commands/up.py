@@ -12,6 +12,7 @@ import click
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 
 if TYPE_CHECKING:
+    from trimtab.dryrun.fleet_state import FleetState
     from trimtab.local_fleet import LocalFleet
     from trimtab.simulate.fleet import FleetPlan
 
@@ -57,6 +58,12 @@ spec:
 @click.option(
     "--fleet", "fleet_file", type=click.Path(path_type=Path), help="File that describes the simulated members."
 )
+@click.option(
+    "--from",
+    "snapshot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Simulate the clusters and workloads of a snapshot that `trimtab snapshot` has written.",
+)
 @click.option("--clusters", type=click.IntRange(1, 1000), help="Number of simulated member clusters.")
 @click.option("--nodes", type=click.IntRange(1, 1000), help="Number of nodes of each simulated member.  [default: 3]")
 @click.option(NO_FLEET, is_flag=True, help="Start without simulated members.")
@@ -90,6 +97,7 @@ def command(
     port: int,
     bind: str,
     fleet_file: Path | None,
+    snapshot: Path | None,
     clusters: int | None,
     nodes: int | None,
     no_fleet: bool,
@@ -118,6 +126,11 @@ def command(
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
+    saved = None
+    if snapshot is not None:
+        if plan is not None:
+            raise click.UsageError("--from cannot be combined with --fleet, --clusters, --nodes and --no-fleet")
+        saved, plan = read_saved_fleet(snapshot, data_dir)
     controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
     fleet = LocalFleet(
         data_dir,
@@ -133,7 +146,7 @@ def command(
         allow_no_execute_taints=allow_no_execute_taint_policy,
         stories=StoryDirectory(stories.absolute()) if stories.is_dir() else None,
     )
-    run_process(serve(fleet))
+    run_process(serve(fleet, saved))
 
 
 def plan_from_options(
@@ -152,7 +165,31 @@ def plan_from_options(
     return uniform_fleet(clusters or 3, nodes or 3) if counted else None
 
 
-async def serve(fleet: "LocalFleet") -> None:
+def read_saved_fleet(snapshot: Path, data_dir: Path) -> "tuple[FleetState, FleetPlan]":
+    """The state of a snapshot and members like its clusters; a data directory that has a fleet is refused."""
+    from trimtab.dryrun.snapshot import read_snapshot  # noqa: PLC0415
+    from trimtab.errors import InputError  # noqa: PLC0415
+    from trimtab.runtime.declarations import load_declarations  # noqa: PLC0415
+    from trimtab.stories.saved_fleet import fleet_plan_of  # noqa: PLC0415
+
+    if (data_dir / "fleet.json").exists():
+        raise InputError(f"{data_dir} has a fleet already; give another --data-dir to start from a snapshot")
+    load_declarations()
+    state = read_snapshot(snapshot)
+    return state, fleet_plan_of(state, pace="fast")
+
+
+async def load_saved_fleet(fleet: "LocalFleet", saved: "FleetState") -> None:
+    from trimtab.stories.saved_fleet import load_saved_state  # noqa: PLC0415
+
+    loaded = await load_saved_state(fleet.fleet, saved)
+    fleet.attach_console()
+    click.echo(f"Loaded {loaded.objects} objects of the snapshot of {saved.now:%Y-%m-%d %H:%M:%SZ}.")
+    for name in loaded.skipped:
+        click.echo(f"Warning: {name} is left out: no server knows its kind", err=True)
+
+
+async def serve(fleet: "LocalFleet", saved: "FleetState | None" = None) -> None:
     """Start the fleet, print how to reach it, and run until SIGINT or SIGTERM."""
     stopped = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -163,6 +200,8 @@ async def serve(fleet: "LocalFleet") -> None:
         click.echo(address_text(fleet))
         write_example(example)
         await fleet.start()
+        if saved is not None:
+            await load_saved_fleet(fleet, saved)
         click.echo(welcome_text(fleet.members, example))
         click.echo(f"\nConsole: {fleet.console_url}")
         await stopped.wait()

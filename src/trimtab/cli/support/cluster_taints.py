@@ -1,6 +1,7 @@
 """Sets and removes taints of clusters by name, retried when somebody else writes the cluster meanwhile."""
 
 import contextlib
+from datetime import datetime
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
@@ -12,13 +13,13 @@ from trimtab.dryrun.change import TaintChange
 from trimtab.errors import Conflict
 
 
-async def update_taints(client: Client, change: TaintChange) -> bool:
+async def update_taints(client: Client, change: TaintChange, now: datetime | None = None) -> bool:
     """Set or remove a taint; returns whether the cluster changed."""
     resource = resource_of(kind_of(Cluster))
     while True:
         raw = await get_cluster(client, change.cluster)
         taints = raw["spec"].get("taints") or []
-        wanted = changed_taints(taints, change)
+        wanted = changed_taints(taints, change, now or WallClock().now())
         if wanted == taints:
             return False
         patch: Raw = {
@@ -30,7 +31,7 @@ async def update_taints(client: Client, change: TaintChange) -> bool:
             return True
 
 
-def changed_taints(taints: list[Raw], change: TaintChange) -> list[Raw]:
+def changed_taints(taints: list[Raw], change: TaintChange, now: datetime) -> list[Raw]:
     """The taints after the change; a NoExecute taint gets the time from which tolerations are counted."""
     if change.remove:
         return [t for t in taints if t["key"] != change.key or change.effect not in ("", t["effect"])]
@@ -41,5 +42,5 @@ def changed_taints(taints: list[Raw], change: TaintChange) -> list[Raw]:
     if change.value:
         taint["value"] = change.value
     if change.effect == "NoExecute":
-        taint["timeAdded"] = timestamp(WallClock().now())
+        taint["timeAdded"] = timestamp(now)
     return [*(t for t in taints if t not in same), taint]

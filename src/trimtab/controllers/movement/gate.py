@@ -9,6 +9,7 @@ How a decision passes the gate (`apply_gate`):
 2. Transfers whose source has a hold passed the gate earlier; they continue and are not charged again. For the others,
    if the cause is voluntary, every DisruptionBudget over the workload is evaluated: replicas to spare, rate, moves in
    flight, windows. `decide.gate.admit` admits as many transfers, in order, as every budget allows.
+   Where an approval is required, nothing is admitted before a person has given it (`movement/approval.py`).
 3. The mode is chosen. AtOnce deletes old replicas when the placement is written. ReplacementFirst starts the
    replacement and keeps the old replicas until it is ready. A rebalance, failback, score change or drain that would
    remove the last ready copy is never AtOnce.
@@ -46,6 +47,7 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.approval import missing_approval
 from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_move
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
@@ -117,6 +119,9 @@ def apply_gate(
         surge=surge_limit(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,
         divisible=decision.request.is_workload and decision.request.placement.strategy != DUPLICATED,
     )
+    if cause in VOLUNTARY_CAUSES and requested and view.profile.replacement_first:
+        refusal = missing_approval(binding, cause, after, budgets, view)
+        admitted = admitted if refusal is None else Admitted((), refusal)
     if not first and cause == "Drain" and removes_last_copy(binding, planned, view):
         admitted = Admitted((), GateRefusal("LastCopy", "no other cluster has a ready copy"))
     continued = [transfer for transfer in planned if transfer.source in running]

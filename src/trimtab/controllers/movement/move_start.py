@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.work import Binding, PendingApproval
 from trimtab.api.value import Key
 from trimtab.controllers.contract import (
     Effect,
@@ -12,6 +12,7 @@ from trimtab.controllers.contract import (
     WriteSequence,
 )
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.approval import APPROVAL_REQUIRED, without_approval
 from trimtab.controllers.movement.gate import (
     MOVE_BLOCKED,
     VOLUNTARY_CAUSES,
@@ -23,6 +24,7 @@ from trimtab.controllers.movement.gate import (
 from trimtab.controllers.propagation.scheduling.events import decision_events
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
 from trimtab.controllers.propagation.scheduling.result import report_stalled, status_after, with_decision
+from trimtab.decide.gate import GateRefusal
 from trimtab.decide.karmada import BindingDecision
 
 BLOCKED_SECONDS = 15.0
@@ -82,9 +84,12 @@ def start_move(
         placed = state.remember_placement(placed, binding, view.now)
     refusal = begun.refusal
     if refusal is not None and not moved:
-        yield from report_stalled(binding, MOVE_BLOCKED, f"{begun.cause}: {refusal.message}", view)
+        waiting = with_pending_approval(binding, refusal, decision, intent.cause, view)
+        yield from report_stalled(waiting, MOVE_BLOCKED, f"{begun.cause}: {refusal.message}", view, seen=binding)
     else:
-        placed = binding_moves.with_stalled_condition(placed, "", "", view.now)
+        placed = binding_moves.with_stalled_condition(without_pending_approval(placed), "", "", view.now)
+        if begun.is_complete:
+            placed = without_approval(placed)
         yield WriteSequence((held, placed)) if held.status != binding.status else placed
         yield from move_started_events(binding, begun)
         if begun.is_complete:
@@ -96,6 +101,26 @@ def start_move(
         delay = BLOCKED_SECONDS if is_blocked(binding) else FIRST_RETRY_SECONDS
         seconds = (refusal.until - view.now).total_seconds() if refusal.until is not None else delay
         yield RequeueAfter(max(0.0, seconds) + 0.001)
+
+
+def with_pending_approval(
+    binding: Binding, refusal: GateRefusal, decision: BindingDecision, cause: str, view: View
+) -> Binding:
+    """The binding with the move that waits for a person, if that is what it waits for."""
+    if refusal.code != APPROVAL_REQUIRED:
+        return without_pending_approval(binding)
+    clusters = binding_moves.targets_of(dict(decision.clusters))
+    seen = binding.status.pending_approval
+    if seen is not None and (seen.cause, seen.clusters) == (cause, clusters):
+        return binding
+    pending = PendingApproval(cause=cause, clusters=clusters, since=view.now)
+    return binding.but(status=binding.status.but(pending_approval=pending))
+
+
+def without_pending_approval(binding: Binding) -> Binding:
+    if binding.status.pending_approval is None:
+        return binding
+    return binding.but(status=binding.status.but(pending_approval=None))
 
 
 def falls_back(binding: Binding, decision: BindingDecision) -> bool:

@@ -32,14 +32,19 @@ def is_divided(decision: BindingDecision) -> bool:
 
 def without_blocked_condition(binding: Binding, view: View) -> Binding:
     """The binding without a Stalled condition about a blocked move: there is nothing left to move."""
-    return next(binding_moves.clear_stalled(binding, (MOVE_BLOCKED, "NoFeasibleCluster"), view.now), binding)
+    cleared = next(binding_moves.clear_stalled(binding, (MOVE_BLOCKED, "NoFeasibleCluster"), view.now), binding)
+    if cleared.status.pending_approval is None:
+        return cleared
+    return cleared.but(status=cleared.status.but(pending_approval=None))
 
 
-def report_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Effect]:
-    """Report once why a move cannot start; the placement does not change."""
+def report_stalled(
+    binding: Binding, reason: str, message: str, view: View, seen: Binding | None = None
+) -> Iterator[Effect]:
+    """Report once why a move cannot start; the placement does not change. `seen` is the binding as it was read."""
     status = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
     after = binding_moves.with_stalled_condition(binding.but(status=status), reason, message, view.now)
-    if after != binding:
+    if after != (seen or binding):
         yield after
     before = binding_moves.stalled_condition_of(binding)
     if before is None or (before.reason, before.message) != (reason, message):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Key
@@ -45,6 +45,7 @@ from trimtab.controllers.propagation.scheduling.triggers import (
     affected_bindings,
     bindings_blocked_by,
     bindings_of_placement_decision,
+    bindings_that_wait_for_approval,
     needs_scheduling,
     scheduling_priority,
 )
@@ -62,6 +63,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
     writes=[
         "spec.clusters",
         f"metadata.annotations[{well_known.APPLIED_PLACEMENT}]",
+        f"metadata.annotations[{well_known.APPROVED_MOVE}]",
         "status.schedulerObservedGeneration",
         "status.schedulerObservingAffinityName",
         "status.lastScheduledTime",
@@ -70,6 +72,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
         "status.holds",
         "status.replacement",
         "status.previousPlacement",
+        "status.pendingApproval",
         "status.conditions[Scheduled]",
         "status.conditions[Stalled]",
         "DisruptionBudget.status.inFlight",
@@ -81,6 +84,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
         Trigger(Cluster, affected_bindings),
         Trigger(PlacementDecision, bindings_of_placement_decision),
         Trigger(DisruptionBudget, bindings_blocked_by),
+        Trigger(DisruptionPolicy, bindings_that_wait_for_approval),
     ],
     batch=BATCH_SIZE,
     priority=scheduling_priority,

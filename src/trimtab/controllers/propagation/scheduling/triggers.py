@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import Binding
@@ -29,7 +29,14 @@ def needs_scheduling(old: Binding | None, new: Binding) -> bool:
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or (is_scheduled_here(new) and not is_scheduled_here(old))
         or bool(old.status.holds and not new.status.holds)
+        or is_approved(old, new)
     )
+
+
+def is_approved(old: Binding, new: Binding) -> bool:
+    """Whether a person has just approved a move."""
+    approved = new.metadata.annotations.get(well_known.APPROVED_MOVE, "")
+    return bool(approved) and approved != old.metadata.annotations.get(well_known.APPROVED_MOVE)
 
 
 def is_own_write(old: Binding, new: Binding) -> bool:
@@ -100,6 +107,17 @@ def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | No
     budget = new or old
     for binding in well_known.all_bindings(view):
         if is_blocked(binding) and budget is not None and binding.namespace == budget.namespace:
+            yield key_of(binding)
+
+
+def bindings_that_wait_for_approval(
+    old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View
+) -> Iterable[Key]:
+    """The settings for disruptions changed: an approval may not be required any more."""
+    if old is not None and new is not None and old.spec.approval == new.spec.approval:
+        return
+    for binding in well_known.all_bindings(view):
+        if binding.status.pending_approval is not None:
             yield key_of(binding)
 
 
