@@ -6,6 +6,7 @@ python tools/reference.py --check   exit with 1 if a file is not current, and na
 
 import argparse
 import inspect
+import json
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.settings import SETTINGS, default_of
 from trimtab.runtime.declarations import load_declarations
 from trimtab.simulate.fleet import PACES, FleetPlan
+from trimtab.stories.json_schema import story_schema
 from trimtab.stories.story import Story
 from trimtab.telemetry import METRICS
 
@@ -227,7 +229,8 @@ def stories_page() -> str:
         (
             "# Story and fleet files\n\nThe fields of a story file (`trimtab play FILE`) and of a fleet description (`trimtab up --fleet FILE`, "
             "`fleet:` in a story). Durations are numbers of seconds or texts such as `90s` and `1h30m`. "
-            "[How to write a story](../how-to/write-a-story.md) explains them with examples.\n"
+            "[How to write a story](../how-to/write-a-story.md) explains them with examples. "
+            "[story.schema.json](story.schema.json) is the same as a JSON Schema, for editors.\n"
         )
     ]
     parts += [struct_part(type_) for type_ in structs_of(Story)]
@@ -299,7 +302,8 @@ def generated_files() -> dict[str, str]:
     """The text of every generated file, by its path in the project."""
     load_declarations()
     pages = {f"docs/reference/{name}": f"{HEAD}{page().rstrip()}\n" for name, page in GENERATED.items()}
-    return {**pages, **chart_files()}
+    schema = json.dumps(story_schema(), indent=1) + "\n"
+    return {**pages, "docs/reference/story.schema.json": schema, **chart_files()}
 
 
 def stale_files() -> list[str]:

@@ -58,7 +58,7 @@ def test_app_fails_and_recovers() -> None:
 
 
 def test_unknown_way_to_fail_is_refused() -> None:
-    with pytest.raises(InputError, match="`how` is 'oddly'; it must be one of not-ready, crash, out-of-memory"):
+    with pytest.raises(InputError, match="how: is 'oddly'; it must be one of not-ready, crash, out-of-memory"):
         run({"fail": {"app": "default/web", "how": "oddly"}})
 
 

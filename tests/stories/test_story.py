@@ -23,7 +23,7 @@ def test_the_default_fleet_has_three_members() -> None:
         ({"profile": "other"}, "profile"),
         ({"settings": {"foo": 1}}, "there is no setting .foo."),
         ({"fleet": {"members": []}}, "no members"),
-        ({"timeline": [{"at": "1s", "after": "1s"}]}, "more than one"),
+        ({"timeline": [{"at": "1s", "after": "1s"}]}, "no more than one"),
         ({"timeline": [{"at": "soon"}]}, "duration"),
         ({"timeline": [{"when": "a =="}]}, "expected"),
         ({"timeline": [{"explode": "now"}]}, "explode"),
@@ -56,3 +56,29 @@ def test_unreadable_file_of_objects_is_named(tmp_path: Path, text: str | None, m
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("1h30m", 5400), (5, 5), ("250ms", 0.25), ("1d", 86400)])
 def test_durations_are_parsed_to_seconds(text: Any, expected: float) -> None:
     assert parse_seconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("name: x\nexpect: [{that: a}]\nsettings:\n  failoverr: true\n", "4: settings.failoverr: there is no setting"),
+        ("name: x\ntimeline:\n- at: 1s\n- at: 2s\n  explode: now\n", "5: timeline[1].explode: there is no such field"),
+        ("name: x\ntimeline:\n- at: 1s\n  fail:\n    app: a\n    how: oddly\n", "6: timeline[0].fail.how: is 'oddly'"),
+        ("name: x\ntimeline:\n- scale: {object: a, replicas: many}\n", "3: timeline[0].scale.replicas: Expected `int`"),
+        ("name: x\nexpect:\n- that: a\n  within: soon\n", "4: expect[0].within: 'soon' is not a duration"),
+        ("name: x\ntimeline:\n- expect:\n  - that: a ==\n", "4: timeline[0].expect[0].that: "),
+        ("name: x\nfleet:\n  members: []\nexpect: [{that: a}]\n", "2: fleet: the fleet has no members"),
+        ("timeline: []\n", "1: Object missing required field `name`"),
+    ],
+)
+def test_error_names_file_line_and_field(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "story.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_story(file)
+    assert str(caught.value).startswith(f"{file}:{place}"), caught.value
+
+
+def test_wrong_setting_names_the_similar_one() -> None:
+    with pytest.raises(InputError, match=r"did you mean failover\?"):
+        parse_story({**SMALL, "settings": {"failoverr": True}})

@@ -1,7 +1,9 @@
 """The file format of stories: a timeline of actions on a fleet, and expectations."""
 
+import difflib
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +16,12 @@ from trimtab.controllers.settings import SETTINGS
 from trimtab.errors import InputError
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
 from trimtab.stories.expectations import Expression
+from trimtab.stories.story_lines import line_of
 
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+")
 Duration = str | int | float
 Names = str | tuple[str, ...]
+APP_FAILURE_NAMES = ("not-ready", "crash", "out-of-memory")
 
 
 class PatchAction(Value, forbid_unknown_fields=True):
@@ -198,16 +202,26 @@ def as_names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
 
 
+class StoryError(InputError):
+    """A story is wrong: in which field, and why."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+
+
 def read_story(path: Path) -> Story:
-    """The story of a file; an invalid one raises `InputError`."""
+    """The story of a file; an invalid one raises `InputError` with the file, the line and the field."""
     try:
-        found = parse_story(load_yaml(path.read_text(encoding="utf-8"), FILE))
+        text = path.read_text(encoding="utf-8")
+        found = parse_story(load_yaml(text, FILE))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     except YamlError as error:
         raise InputError(f"{path} is not YAML: {error}") from error
-    except InputError as fault:
-        raise InputError(f"{path}: {fault}") from fault
+    except StoryError as fault:
+        line = line_of(text, fault.field)
+        raise InputError(f"{path}:{line}: {fault}" if line is not None else f"{path}: {fault}") from fault
     return found.but(
         timeline=tuple(step.but(apply=list(_load_objects(step.apply, path.parent))) for step in found.timeline)
     )
@@ -232,49 +246,101 @@ def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
 
 
 def parse_story(description: Any) -> Story:
-    """The story of a decoded YAML document."""
+    """The story of a decoded YAML document; raises `StoryError`."""
     try:
         story = msgspec.convert(description, Story, strict=False)
     except msgspec.ValidationError as error:
-        raise InputError(f"invalid story: {error}") from error
-    for complaint in _story_errors(story):
-        raise InputError(complaint)
+        raise _error_of(str(error)) from error
+    for check in (_check_head, _check_steps, _check_expectations):
+        check(story)
     return story
 
 
-def _story_errors(story: Story) -> Iterator[str]:
-    """The errors that can be found without running the story."""
+_FIELD_OF_ERROR = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<field>[^`]*)`)?\Z", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
+
+
+def _error_of(text: str) -> StoryError:
+    """The error of the decoder with the field that it is about; for an unknown field, that one."""
+    found = _FIELD_OF_ERROR.match(text)
+    message, field = (found["message"], found["field"] or "") if found is not None else (text, "")
+    if unknown := _UNKNOWN_FIELD.match(message):
+        field = f"{field}.{unknown['name']}".lstrip(".")
+        message = "there is no such field"
+    return StoryError(field, message)
+
+
+@contextmanager
+def _errors_at(field: str) -> Iterator[None]:
+    """Give errors of expressions and durations the field in which they occur."""
+    try:
+        yield
+    except StoryError:
+        raise
+    except InputError as fault:
+        raise StoryError(field, str(fault)) from fault
+
+
+def _check_head(story: Story) -> None:
     if story.profile not in ("trimtab", "upstream"):
-        yield f"`profile` is {story.profile!r}; it must be trimtab or upstream"
+        raise StoryError("profile", f"is {story.profile!r}; it must be trimtab or upstream")
     for name in story.settings:
         if name not in SETTINGS:
-            yield f"there is no setting {name!r}; the settings are {', '.join(SETTINGS)}"
-    _ = story.plan, parse_seconds(story.lasts)
-    if parse_seconds(story.every) <= 0:
-        yield f"`every` is {story.every}; it must be greater than 0"
-    for number, step in enumerate(story.timeline, 1):
+            near = difflib.get_close_matches(name, SETTINGS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"
+            raise StoryError(f"settings.{name}", f"there is no setting {name!r}; {hint}")
+    with _errors_at("fleet"):
+        _ = story.plan
+    for field in ("lasts", "every"):
+        with _errors_at(field):
+            seconds = parse_seconds(getattr(story, field))
+        if field == "every" and seconds <= 0:
+            raise StoryError(field, f"is {story.every}; it must be greater than 0")
+
+
+def _check_steps(story: Story) -> None:
+    """The errors of steps that can be found without running the story."""
+    for number, step in enumerate(story.timeline):
+        here = f"timeline[{number}]"
         if sum((step.at is not None, step.after is not None, bool(step.when))) > 1:
-            yield f"step {number} has more than one of `at`, `after` and `when`"
-        for time in (step.at, step.after, step.timeout, step.wait):
-            _ = parse_seconds(time) if time is not None else 0
+            raise StoryError(here, "a step has no more than one of `at`, `after` and `when`")
+        for field in ("at", "after", "timeout", "wait"):
+            time = getattr(step, field)
+            with _errors_at(f"{here}.{field}"):
+                _ = parse_seconds(time) if time is not None else 0
         if step.when:
-            Expression(step.when)
+            with _errors_at(f"{here}.when"):
+                Expression(step.when)
+        for name in ("fail", "recover"):
+            failure = getattr(step, name)
+            if failure is not None and failure.how not in APP_FAILURE_NAMES:
+                message = f"is {failure.how!r}; it must be one of {', '.join(APP_FAILURE_NAMES)}"
+                raise StoryError(f"{here}.{name}.how", message)
+
+
+def _check_expectations(story: Story) -> None:
     names = {step.name for step in story.timeline if step.name}
-    expectations = [*story.expect, *(one for step in story.timeline for one in step.expect)]
-    if not expectations and not any(step.when for step in story.timeline):
-        yield "the story has no expectations"
-    for expectation in expectations:
-        yield from _expectation_errors(expectation, names)
+    found = [(f"expect[{n}]", one) for n, one in enumerate(story.expect)]
+    for number, step in enumerate(story.timeline):
+        found += [(f"timeline[{number}].expect[{n}]", one) for n, one in enumerate(step.expect)]
+    if not found and not any(step.when for step in story.timeline):
+        raise StoryError("", "the story has no expectations")
+    for here, expectation in found:
+        _check_expectation(here, expectation, names)
 
 
-def _expectation_errors(expectation: Expectation, names: set[str]) -> Iterator[str]:
-    if sum(map(bool, (expectation.that, expectation.always, expectation.never))) != 1:
-        yield "an expectation must have exactly one of `that`, `always` and `never`"
-    Expression(expectation.text)
-    for time in (expectation.start, expectation.until):
+def _check_expectation(here: str, expectation: Expectation, names: set[str]) -> None:
+    given = [name for name in ("that", "always", "never") if getattr(expectation, name)]
+    if len(given) != 1:
+        raise StoryError(here, "an expectation must have exactly one of `that`, `always` and `never`")
+    with _errors_at(f"{here}.{given[0]}"):
+        Expression(expectation.text)
+    for field, time in (("from", expectation.start), ("until", expectation.until)):
         if time is not None and time not in names:
-            parse_seconds(time)
+            with _errors_at(f"{here}.{field}"):
+                parse_seconds(time)
     if expectation.within is not None:
-        parse_seconds(expectation.within)
+        with _errors_at(f"{here}.within"):
+            parse_seconds(expectation.within)
         if not expectation.that:
-            yield f"{expectation}: `within` is only allowed with `that`"
+            raise StoryError(f"{here}.within", f"is only allowed with `that`: {expectation}")
