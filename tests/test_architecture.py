@@ -1,4 +1,4 @@
-"""The core is pure, no exception is swallowed but in two places, and keys of the store are built in one module."""
+"""The core is pure, seams are typed, two places swallow exceptions, and keys of the store are built in one module."""
 
 import ast
 from pathlib import Path
@@ -30,9 +30,65 @@ def test_keys_of_the_store_are_built_in_one_module() -> None:
         str(path.relative_to(SRC))
         for path in SRC.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/registry")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(KEY_ROOTS)
     }
     assert literals == {"store/keys.py"}
+
+
+KEY_ROOTS = ("/registry", "/trimtab")
+
+
+def test_stored_json_is_decoded_and_not_searched_for_text() -> None:
+    """Only the conversion of older formats looks at bytes: it rewrites them."""
+    searching = {
+        str(path.relative_to(SRC))
+        for package in ("server", "store")
+        for path in (SRC / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn) and searches_value(node)
+    }
+    assert searching <= {"server/storage/field_renames.py"}
+
+
+def searches_value(node: ast.Compare) -> bool:
+    """Whether bytes are looked for in something."""
+    return isinstance(node.left, ast.Constant) and isinstance(node.left.value, bytes) and b'"' in node.left.value
+
+
+@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
+def test_seams_are_typed(path: Path) -> None:
+    """What an object can do is in its type, and its hooks are arguments of its constructor or added by a method."""
+    tree = ast.parse(path.read_text())
+    methods = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in ast.walk(tree):
+        assert not (isinstance(node, ast.Name) and node.id == "hasattr"), f"{path}:{node.lineno} asks for an attribute"
+        for target, value in assignments(node):
+            if isinstance(target, ast.Attribute) and not is_name_of(target.value, "self"):
+                assert not is_hook(value, methods, functions), f"{path}:{target.lineno} patches {ast.unparse(target)}"
+
+
+def assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    if not isinstance(node, ast.Assign):
+        return []
+    pairs = []
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs += list(zip(target.elts, node.value.elts, strict=False))
+        else:
+            pairs.append((target, node.value))
+    return pairs
+
+
+def is_hook(value: ast.expr, methods: set[str], functions: set[str]) -> bool:
+    """Whether the value is a function: a lambda, or a method or function of this module."""
+    if isinstance(value, ast.Attribute):
+        return is_name_of(value.value, "self") and value.attr in methods
+    return isinstance(value, ast.Lambda) or (isinstance(value, ast.Name) and value.id in functions)
+
+
+def is_name_of(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 SWALLOW_EVERYTHING = ["server/http/asgi.py", "tasks.py"]
@@ -55,7 +111,13 @@ def swallowing_places(path: Path) -> int:
     suppressing = [node for node in nodes if isinstance(node, ast.Call) and suppresses_everything(node)]
     contexts = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "__exit__"]
     returning = [node for node in contexts if any(is_return_of_true(inner) for inner in ast.walk(node))]
-    return len(swallowing) + len(suppressing) + len(returning)
+    awaited = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await)]
+    ignoring = [node for node in awaited if isinstance(node.value, ast.Call) and returns_exceptions(node.value)]
+    return len(swallowing) + len(suppressing) + len(returning) + len(ignoring)
+
+
+def returns_exceptions(call: ast.Call) -> bool:
+    return any(keyword.arg == "return_exceptions" for keyword in call.keywords)
 
 
 def catches_everything(caught: ast.expr | None) -> bool:

@@ -329,7 +329,13 @@ class EmbeddedFleet:
         self.host = host
         self.client = LocalClient(host)
         self.world = World(
-            fleet, seed=seed, clock=clock, profile=profile, directory=directory, whole_clusters=whole_clusters
+            fleet,
+            seed=seed,
+            clock=clock,
+            profile=profile,
+            directory=directory,
+            whole_clusters=whole_clusters,
+            flow_control=host.flow_control,
         )
         self._make_plane = partial(
             ControlPlane,
@@ -343,16 +349,21 @@ class EmbeddedFleet:
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}
         """Addresses at which clients outside of this process reach members; the control plane does not dial them."""
-        proxy = MemberProxy(self._find_server)
-        host.handler.external_subresources[f"{kind_of(Cluster).id}/proxy"] = proxy.forward
-        self._serve_search(host, proxy, clock)
         self.faults = FaultInjector(self.world)
-        host.nonresource_paths.pages["simulation"] = self.faults.handle
-        host.nonresource_paths.page_actions["simulation"] = fault_action
-        host.nonresource_paths.pages["debug"] = self._debug_page
-        host.nonresource_paths.page_actions["debug"] = debug_action
-        host.metric_sources.append(lambda: self.plane.samples() if self.plane is not None else ())
-        host.histogram_sources.append(lambda: self.plane.histograms() if self.plane is not None else ())
+        self._extend_host(clock)
+
+    def _extend_host(self, clock: Clock) -> None:
+        """Serve what only a fleet in one process has: proxies to members, search, faults, debug pages, its metrics."""
+        host = self.host
+        proxy = MemberProxy(self._find_server)
+        host.handler.add_subresource(kind_of(Cluster).id, "proxy", proxy.forward)
+        self._serve_search(host, proxy, clock)
+        host.nonresource_paths.add_page("simulation", self.faults.handle, fault_action)
+        host.nonresource_paths.add_page("debug", self._debug_page, debug_action)
+        host.add_metrics(
+            lambda: self.plane.samples() if self.plane is not None else (),
+            lambda: self.plane.histograms() if self.plane is not None else (),
+        )
 
     def _serve_search(self, host: ApiServer, proxy: MemberProxy, clock: Clock) -> None:
         search = SearchApi(
@@ -364,8 +375,8 @@ class EmbeddedFleet:
         )
         for served in served_search_resources():
             host.catalogue.add(served)
-        host.handler.external_resources[f"search.{SEARCH_GROUP}"] = search.search
-        host.handler.external_resources[f"proxying.{SEARCH_GROUP}"] = search.proxy
+        host.handler.add_resource(f"search.{SEARCH_GROUP}", search.search)
+        host.handler.add_resource(f"proxying.{SEARCH_GROUP}", search.proxy)
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)

@@ -25,7 +25,7 @@ from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
-from trimtab.server.daemon import ADMINISTRATOR, Daemon, RootServer
+from trimtab.server.daemon import ADMINISTRATOR, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
@@ -67,8 +67,8 @@ class LocalFleet:
             port,
             plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints)],
             flow_control=flow_control,
+            further_contexts=contexts,
         )
-        self.daemon.further_contexts = contexts
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"
         self._earlier_endpoints: dict[str, str] = {}
@@ -107,18 +107,16 @@ class LocalFleet:
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
-        for member in world:  # one caller has the same share of this process, whichever API server it calls
-            member.server.app.flow_control = self.daemon.api.flow_control
         servers = {f"/members/{member.name}": member.server.app for member in world}
-        self.daemon.app = Mount(self.daemon.api.app, {**servers, "/console": self.console})
-        self.daemon.mounted_servers = {member.name: f"/members/{member.name}" for member in world}
+        app = Mount(self.daemon.api.app, {**servers, "/console": self.console})
         self._earlier_endpoints = read_endpoints(self._endpoints_file)
-        if len(world) <= MAX_MEMBERS_WITH_PORTS:
-            self.daemon.root_servers = {
-                member.name: RootServer(member.server.app, port_of(self._earlier_endpoints.get(member.name, "")))
-                for member in world
-            }
-        await self.daemon.start()
+        with_ports = world if len(world) <= MAX_MEMBERS_WITH_PORTS else ()
+        ports = {
+            member.name: RootServer(member.server.app, port_of(self._earlier_endpoints.get(member.name, "")))
+            for member in with_ports
+        }
+        paths = {member.name: f"/members/{member.name}" for member in world}
+        await self.daemon.start(ServedApplications(app, paths, ports))
         self.fleet.endpoints = self.daemon.server_urls
 
     async def start(self) -> None:

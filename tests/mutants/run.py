@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     details: str = ""
 
 
-def run_tests(tests: Sequence[str], package_parent: Path | None) -> tuple[int, str]:
+def run_tests(tests: Sequence[str], package_parent: Path | None, seconds: float = TEST_SECONDS) -> tuple[int, str]:
     """The exit code and the output of pytest, with `trimtab` imported from another directory if one is given."""
     environment = dict(os.environ)
     if package_parent is not None:
@@ -53,7 +53,7 @@ def run_tests(tests: Sequence[str], package_parent: Path | None) -> tuple[int, s
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TEST_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -80,7 +80,8 @@ def run_without_removals(mutants: Sequence[Mutant]) -> str:
     """Run all named tests once; returns the output when one fails."""
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     files = {test for test in tests if "::" not in test}
-    code, output = run_tests([test for test in tests if test.partition("::")[0] not in files or test in files], None)
+    chosen = [test for test in tests if test.partition("::")[0] not in files or test in files]
+    code, output = run_tests(chosen, None, seconds=TEST_SECONDS * len(chosen))
     return output if code else ""
 
 

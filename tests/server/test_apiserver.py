@@ -52,7 +52,7 @@ def test_metrics_contain_samples_of_the_embedding_program() -> None:
     async def run() -> None:
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
-        server.metric_sources.append(lambda: [Sample("trimtab_test_total", 5)])
+        server.add_metrics(lambda: [Sample("trimtab_test_total", 5)])
         assert b"trimtab_test_total 5" in (await AsgiClient(server)("GET", "/metrics")).body
         await server.stop()
 

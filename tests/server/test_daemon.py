@@ -12,14 +12,13 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.server import daemon as daemon_module
-from trimtab.server.daemon import Daemon
+from trimtab.server.daemon import Daemon, ServedApplications
 
 
 def test_kubeconfig_names_the_listening_port_and_mounted_servers(tmp_path: Path) -> None:
     async def scenario() -> None:
         daemon = Daemon(tmp_path, "127.0.0.1", 0)
-        daemon.mounted_servers["m1"] = "/clusters/m1"
-        await daemon.start()
+        await daemon.start(ServedApplications(daemon.api.app, {"m1": "/clusters/m1"}))
         try:
             config = yaml.safe_load(daemon.kubeconfig.read_text())
             servers = {one["name"]: one["cluster"]["server"] for one in config["clusters"]}

@@ -3,16 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import Expired, TimedOut
-from trimtab.store.index import LogRow, MemoryIndex, Retention, resource_prefix
+from trimtab.store.index import LogRow, MemoryIndex, Retention
 from trimtab.store.records import StoredEntry, StoreEvent
 
 paths = st.lists(st.text("ab/é", max_size=3), max_size=7).map(lambda parts: "/" + "/".join(parts))
-
-
-def test_resource_prefix_is_the_group_and_resource_of_a_key() -> None:
-    assert resource_prefix("/registry/apps/deployments/default/web") == "/registry/apps/deployments/"
-    assert resource_prefix("/registry//nodes//n1") == "/registry//nodes/"
-    assert resource_prefix("/registry//nodes") == "/registry//nodes"
 
 
 @given(st.sets(paths, max_size=30), paths)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from trimtab.api.kinds.work import Binding
 from trimtab.console import messages
 from trimtab.console import pages as page_modules
 from trimtab.console.actions import ActionError, find_action
@@ -28,7 +29,7 @@ from trimtab.errors import ApiError, Forbidden, InputError, NotFound, Unauthoriz
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
 from trimtab.server.auth.authorize import Action
-from trimtab.tasks import LoggedFailure
+from trimtab.tasks import LoggedFailure, stop_tasks
 
 SECONDS_BETWEEN_FAILED_LOGINS = 0.5
 NAVIGATION = (
@@ -60,7 +61,7 @@ class Console:
         session_file: Path | None = None,
     ) -> None:
         discover(page_modules)
-        self.model = FleetModel()
+        self.model = FleetModel(self._labels_of)
         self.services = services
         self.sessions = Sessions(now, session_file)
         self._authority = authority
@@ -69,10 +70,13 @@ class Console:
         self._renderer = Renderer()
         self.hub = Hub(self.model, self._renderer)
         if services.stories is not None:
-            services.stories.changed = self._story_changed
+            services.stories.add_listener(self._story_changed)
         self._cache: Cache | None = None
         self._feed: Feed | None = None
         self._streams: set[asyncio.Task[None]] = set()
+
+    def _labels_of(self, binding: Binding) -> Mapping[str, str]:
+        return self._feed.labels_of(binding) if self._feed is not None else {}
 
     def _story_changed(self) -> None:
         self.model.count_change("stories")
@@ -102,9 +106,7 @@ class Console:
         return f"/console/login/{self.sessions.new_link(user, token)}"
 
     async def close(self) -> None:
-        for task in list(self._streams):
-            task.cancel()
-        await asyncio.gather(*self._streams, return_exceptions=True)
+        await stop_tasks(self._streams, log)
         await self.hub.close()
         if self.services.stories is not None:
             await self.services.stories.close()
@@ -149,9 +151,7 @@ class Console:
         finally:
             self._streams.discard(sender)
             stopped = sender.cancelled() and not listener.done()
-            for task in (sender, listener):
-                task.cancel()
-            await asyncio.gather(sender, listener, return_exceptions=True)
+            await stop_tasks((sender, listener), log)
             await response.chunks.aclose()  # type: ignore[union-attr]
         if stopped:
             await send({"type": "http.response.body", "body": b""})

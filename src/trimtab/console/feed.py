@@ -13,7 +13,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Object
 from trimtab.console.facts import event_facts
 from trimtab.console.model import FleetModel
-from trimtab.controllers.well_known import labels_of
+from trimtab.controllers import well_known
 from trimtab.runtime.cache import Cache, CacheEntry
 
 TEMPLATES: tuple[type[Object], ...] = (Deployment, StatefulSet, DaemonSet)
@@ -39,7 +39,6 @@ class Feed:
         self._templates = {
             (table.resource.api_version, table.resource.kind): table for table in map(cache.table_of, TEMPLATES)
         }
-        model.labels_of = self._labels_of
 
     def start(self) -> None:
         """Listen to every table; objects that are cached already are put in at once."""
@@ -76,8 +75,8 @@ class Feed:
             cast("Binding", old.typed) if old is not None else None,
         )
 
-    def _labels_of(self, binding: Binding) -> dict[str, str]:
+    def labels_of(self, binding: Binding) -> dict[str, str]:
         resource = binding.spec.resource
         table = self._templates.get((resource.api_version, resource.kind))
         entry = table.entries.get((resource.namespace, resource.name)) if table is not None else None
-        return labels_of(entry.raw) if entry is not None else {}
+        return well_known.labels_of(entry.raw) if entry is not None else {}

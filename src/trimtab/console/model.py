@@ -92,7 +92,8 @@ class Sums:
 class FleetModel:
     """All facts of one control plane."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels_of: Callable[[Binding], Mapping[str, str]] = lambda _: {}) -> None:
+        """`labels_of` returns the labels of the template of a binding."""
         self.version = 0
         self.topics: Counter[str] = Counter()
         self.clusters: dict[str, ClusterFacts] = {}
@@ -118,20 +119,24 @@ class FleetModel:
         self.typed_budgets: dict[str, DisruptionBudget] = {}
         self.events: dict[Subject, dict[str, EventFacts]] = {}
         """The latest events of each object, by name."""
-        self.labels_of: Callable[[Binding], Mapping[str, str]] = lambda _: {}
-        self.changed: Callable[[], None] = lambda: None
-        """Called after every change."""
+        self.labels_of = labels_of
+        self._listeners: list[Callable[[], None]] = []
         self._sums: dict[str | None, Sums] = {None: Sums()}
         self._states: dict[str, str] = {}
 
     # changes
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
 
     def count_change(self, *topics: str) -> int:
         """Number a change of these topics."""
         self.version += 1
         for topic in topics:
             self.topics[topic] = self.version
-        self.changed()
+        for listener in self._listeners:
+            listener()
         return self.version
 
     def put_cluster(self, name: str, cluster: Cluster | None) -> None:

@@ -22,8 +22,8 @@ View = Mapping[str, Any]
 class StoryBook(Protocol):
     """The stories that the server can play."""
 
-    changed: Callable[[], None]
-    """Called when a story goes on."""
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a story goes on."""
 
     def stories(self) -> "list[StoryFacts]": ...
 

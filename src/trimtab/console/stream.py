@@ -90,7 +90,7 @@ class Hub:
         self._round_cost = 0.0
         self._pulses: dict[Any, tuple[int, str]] = {}
         self.epoch = secrets.token_hex(4)
-        model.changed = self.wake
+        model.add_listener(self.wake)
 
     @property
     def revision(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.cluster import Cluster, Taint
@@ -152,8 +153,9 @@ def _applied_object(wanted: Object, state: FleetState) -> Object:
             annotations=seen.metadata.annotations | wanted.metadata.annotations,
         )
     }
-    if hasattr(seen, "status") and not isinstance(wanted, AddOnPlacementScore):
-        changes["status"] = seen.status
+    fields = asdict(seen)
+    if "status" in fields and not isinstance(wanted, AddOnPlacementScore):
+        changes["status"] = fields["status"]
     applied = wanted.but(**changes)
     if applied.but(metadata=seen.metadata) == seen:
         return applied

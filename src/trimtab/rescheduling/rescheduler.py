@@ -35,7 +35,7 @@ from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects, read_metrics
 from trimtab.rescheduling.eviction_client import evict, eviction_body, refusal_message
 from trimtab.runtime.effects.event_recorder import EventRecorder
-from trimtab.telemetry import Sample
+from trimtab.telemetry import HistogramSeries, Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
 COMPONENT = "trimtab-rescheduler"
@@ -231,6 +231,14 @@ class Rescheduler:
         found = tuple(PlannedMove(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
         refused = tuple(RejectedMove(one.pod, one.strategy, 0.0, one.reason) for one in turn.rejected)
         return ReschedulingPlan(found, refused, snapshot.history, tuple(turn.notes))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a round has ended, so that everything it needs can be read."""
+        return self.rounds > 0
+
+    def histograms(self) -> Iterator[HistogramSeries]:
+        return iter(())
 
     def samples(self) -> Iterator[Sample]:
         """Metrics; moves are those of the last day, as far as they are recorded."""

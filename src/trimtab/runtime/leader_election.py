@@ -19,6 +19,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, SteadyClock
 from trimtab.errors import AlreadyExists, ApiError, NotFound, Unavailable
+from trimtab.tasks import stop_tasks
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 log = logging.getLogger("trimtab.election")
@@ -79,11 +80,11 @@ class LeaderElector:
             if renewal.done() and not task.done():
                 log.error("lost the lease; stopping")
         finally:
-            for running in (task, renewal):
-                running.cancel()
-            await asyncio.gather(task, renewal, return_exceptions=True)
+            task.cancel()
+            await stop_tasks((renewal,), log)
+            await asyncio.wait({task})
             await self._release()
-        if task.done() and not task.cancelled() and (failure := task.exception()):
+        if not task.cancelled() and (failure := task.exception()):
             raise failure
 
     async def _acquire(self) -> None:

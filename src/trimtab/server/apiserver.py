@@ -65,7 +65,7 @@ from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import Subresources
 from trimtab.server.subresources.eviction import DirectDeletionEvents
 from trimtab.server.subresources.pod_runtime import PodRuntime
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.store import Store
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
@@ -102,6 +102,8 @@ class ApiServerSettings(NamedTuple):
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
     flow_control: FlowLimits | None = None
     """Limits for the requests of all callers; None: no limits, and the kinds that configure them are not served."""
+    shared_flow_control: FlowController | None = None
+    """The flow control of another API server of this process: a caller has one share, whichever server it calls."""
     computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
@@ -123,13 +125,12 @@ class ApiServer:
         self.tokens = tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.resource_store)
-        self.metric_sources: list[Callable[[], Iterable[Sample]]] = []
-        self.histogram_sources: list[Callable[[], Iterable[HistogramSeries]]] = []
-        """Sources of further metric samples, added by programs that embed the server."""
+        self._metric_sources: list[Callable[[], Iterable[Sample]]] = []
+        self._histogram_sources: list[Callable[[], Iterable[HistogramSeries]]] = []
         self.nonresource_paths = NonResourcePaths(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
         )
-        self.nonresource_paths.pages["backup"] = BackupPage(store, self.authorizer)
+        self.nonresource_paths.add_page("backup", BackupPage(store, self.authorizer))
         self.subresources = Subresources(
             self.resource_store,
             self.patcher,
@@ -141,7 +142,7 @@ class ApiServer:
         self.crds = CrdController(self.resource_store, self.object_schema)
         self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
-        self.app = AsgiApplication(self.handler, self.flow_control)
+        self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control)
         self._garbage_collection = settings.garbage_collection
         self._registers_api_services = settings.api_services
         self._background_tasks: list[asyncio.Task[None]] = []
@@ -149,6 +150,13 @@ class ApiServer:
         for kind in self._kinds:
             for served in served_resources_of(kind):
                 self.catalogue.add(served)
+
+    def add_metrics(
+        self, samples: Callable[[], Iterable[Sample]], histograms: Callable[[], Iterable[HistogramSeries]] = tuple
+    ) -> None:
+        """Serve the metrics of the program that embeds this server as well."""
+        self._metric_sources.append(samples)
+        self._histogram_sources.append(histograms)
 
     def _resource_store(self, settings: ApiServerSettings) -> ResourceStore:
         return ResourceStore(
@@ -207,8 +215,8 @@ class ApiServer:
 
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
-        further = [sample for source in self.metric_sources for sample in source()]
-        histograms = [series for source in self.histogram_sources for series in source()]
+        further = [sample for source in self._metric_sources for sample in source()]
+        histograms = [series for source in self._histogram_sources for series in source()]
         flows = self.flow_control
         if flows is not None:
             further += flows.metrics.samples(flows.queues)
@@ -254,7 +262,7 @@ class ApiServer:
 
     def _kinds_without_crd(self) -> list[Kind]:
         """Custom kinds whose CRD is not in the store yet."""
-        return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
+        return [kind for kind in self._kinds if kind.custom and self.store.get(key_below(PREFIX, kind.id)) is None]
 
     def _start_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(_run_to_its_end(run))

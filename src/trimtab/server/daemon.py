@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +49,17 @@ class RootServer(NamedTuple):
     """The port of an earlier start; 0 selects a free one."""
 
 
+class ServedApplications(NamedTuple):
+    """What a daemon serves."""
+
+    app: Any
+    """The ASGI application of the main port, which routes to the API server and to what is mounted beside it."""
+    mounted_servers: Mapping[str, str] = {}
+    """Path prefixes of further API servers in this application, by name."""
+    root_servers: Mapping[str, RootServer] = {}
+    """Further API servers at the root of a port of their own, by name."""
+
+
 class Daemon:
     """Starts and stops one API server over TLS."""
 
@@ -60,7 +71,9 @@ class Daemon:
         plugins: Sequence[AdmissionPlugin] = (),
         *,
         flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
+        further_contexts: Sequence[str] = (),
     ) -> None:
+        """`further_contexts` are more names of this API server in the kubeconfig."""
         self.directory = directory.absolute()
         try:
             make_private(self.directory, *_SECRET_FILES)
@@ -81,14 +94,8 @@ class Daemon:
                 f"for {self.directory}, and make it writable for this user"
             ) from error
         self.api = ApiServer(store, settings._replace(plugins=plugins, flow_control=flow_control))
-        self.app: Any = self.api.app
-        """The ASGI application to serve; may be wrapped before `start`."""
-        self.mounted_servers: dict[str, str] = {}
-        """Path prefixes of further API servers on the same listener, by name."""
-        self.root_servers: dict[str, RootServer] = {}
-        """Further API servers at the root of a port of their own, by name."""
-        self.further_contexts: Sequence[str] = ()
-        """Names of further contexts of the kubeconfig for this API server."""
+        self._further_contexts = further_contexts
+        self._mounted_servers: Mapping[str, str] = {}
         self._listener: Listener | None = None
         self._root_listeners: dict[str, Listener] = {}
         self._renewal: asyncio.Task[None] | None = None
@@ -116,7 +123,7 @@ class Daemon:
     @property
     def server_urls(self) -> dict[str, str]:
         """The addresses of the further API servers, by name: at the root of a port where they have one."""
-        mounted = {name: self.url + path for name, path in self.mounted_servers.items()}
+        mounted = {name: self.url + path for name, path in self._mounted_servers.items()}
         return mounted | {name: self._url_of_port(one.port) for name, one in self._root_listeners.items()}
 
     @property
@@ -128,11 +135,14 @@ class Daemon:
         """The certificate, in PEM, that clients of all these servers trust."""
         return self._authority.certificate.read_bytes()
 
-    async def start(self) -> None:
+    async def start(self, served: ServedApplications | None = None) -> None:
+        """Listen; without `served` only for the API server itself."""
+        served = served or ServedApplications(self.api.app)
+        self._mounted_servers = served.mounted_servers
         await self.api.start()
-        self._listener = Listener(self.app, self._bind, self._port, self._authority)
+        self._listener = Listener(served.app, self._bind, self._port, self._authority)
         await self._listener.start()
-        for name, server in self.root_servers.items():
+        for name, server in served.root_servers.items():
             self._root_listeners[name] = self._listen_on(server)
             await self._root_listeners[name].start()
         self._write_kubeconfig()
@@ -146,7 +156,7 @@ class Daemon:
             return Listener(server.app, self._bind, 0, self._authority)
 
     def _write_kubeconfig(self) -> None:
-        names = {"trimtab": self.url, **dict.fromkeys(self.further_contexts, self.url)}
+        names = {"trimtab": self.url, **dict.fromkeys(self._further_contexts, self.url)}
         try:
             write_kubeconfig(self.kubeconfig, self._authority, {**names, **self.server_urls})
         except OSError as error:

@@ -11,7 +11,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.kinds.native.fields import has_message, message_name
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, namespace_below, resource_prefix
 
 BUILT_IN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -140,11 +140,11 @@ class ServedResource:
         return dict(sorted(found.items()))
 
     def key(self, namespace: str, name: str) -> str:
-        return f"{self.prefix}{namespace}/{name}" if self.kind.namespaced else f"{self.prefix}{name}"
+        return key_below(self.prefix, name, namespace if self.kind.namespaced else "")
 
     def collection_prefix(self, namespace: str) -> str:
         """The key prefix of a collection: one namespace, or all."""
-        return f"{self.prefix}{namespace}/" if namespace else self.prefix
+        return namespace_below(self.prefix, namespace)
 
 
 class ObjectPath(Struct, frozen=True):

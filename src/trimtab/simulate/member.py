@@ -42,6 +42,7 @@ from trimtab.server.admission.service_accounts import ServiceAccountAdmission
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.authenticate import ISSUER, TokenClaims
 from trimtab.server.auth.certificates import write_secret
+from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_reader import ComputedObjects
 from trimtab.server.request.messages import Request, Response, StreamingResponse
@@ -104,6 +105,8 @@ class MemberEnvironment(NamedTuple):
     """Directory of the members' data; None keeps it in memory."""
     whole_clusters: bool = False
     """Whether members have what every cluster has besides workloads: accounts, tokens, endpoints, volumes."""
+    flow_control: FlowController | None = None
+    """That of the control plane: one caller has the same share of the process, whichever API server it calls."""
 
 
 class SimulatedMember:
@@ -384,6 +387,7 @@ def _memory_server(
         plugins=(MemberBudgetDefaults(),),
         store_plugins=_store_plugins(environment),
         computed=computed,
+        shared_flow_control=environment.flow_control,
     )
     return ApiServer(Store(RETENTION), settings)
 
@@ -415,6 +419,7 @@ def _disk_server(
             plugins=(MemberBudgetDefaults(),),
             store_plugins=_store_plugins(environment),
             computed=computed,
+            shared_flow_control=environment.flow_control,
         ),
     )
 

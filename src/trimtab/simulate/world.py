@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.clock import Clock, LoopClock
+from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import MemberEnvironment, SimulatedMember
 
@@ -23,6 +24,7 @@ class World:
         profile: Profile = TRIMTAB,
         directory: Path | None = None,
         whole_clusters: bool = False,
+        flow_control: FlowController | None = None,
     ) -> None:
         self.fleet = fleet
         self._seed = seed
@@ -30,6 +32,7 @@ class World:
         self._profile = profile
         self._directory = directory
         self._whole_clusters = whole_clusters
+        self._flow_control = flow_control
         self.members: dict[str, SimulatedMember] = {}
         self._started: set[str] = set()
         for plan in fleet.members:
@@ -37,7 +40,9 @@ class World:
 
     def _create_member(self, plan: MemberPlan) -> SimulatedMember:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
-        environment = MemberEnvironment(self._clock, self._profile, rng, self._directory, self._whole_clusters)
+        environment = MemberEnvironment(
+            self._clock, self._profile, rng, self._directory, self._whole_clusters, self._flow_control
+        )
         member = SimulatedMember(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member

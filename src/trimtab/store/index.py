@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from trimtab import errors
+from trimtab.store.keys import resource_prefix_of
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 
 FIRST_REVISION = 1  # of the empty store; the first write gets 2, so that 0 and 1 never name an object
@@ -40,15 +41,6 @@ class CompactionMark(NamedTuple):
     time: float
     revision: int
     superseded: int
-
-
-def resource_prefix(key: str) -> str:
-    """`/registry/<group>/<resource>/` of a key; a key or prefix with fewer segments is its own prefix.
-
-    No resource prefix is the beginning of a key of another resource, so prefixes in name order hold all keys in order.
-    """
-    parts = key.split("/", 4)
-    return key if len(parts) < 5 else key[: len(key) - len(parts[4])]
 
 
 def too_old_error(requested: int, compacted: int) -> errors.Expired:
@@ -209,7 +201,7 @@ class MemoryIndex:
             resource.wake_waiters()
 
     def _resource_index(self, key: str) -> ResourceIndex:
-        name = resource_prefix(key)
+        name = resource_prefix_of(key)
         resource = self._resources.get(name)
         if resource is None:
             resource = self._resources[name] = ResourceIndex(name, self.compacted)
@@ -217,7 +209,7 @@ class MemoryIndex:
 
     def _resources_under(self, prefix: str) -> Iterator[ResourceIndex]:
         if prefix.count("/") >= 4:
-            resource = self._resources.get(resource_prefix(prefix))
+            resource = self._resources.get(resource_prefix_of(prefix))
             return iter(()) if resource is None else iter((resource,))
         return (self._resources[name] for name in sorted(self._resources) if name.startswith(prefix))
 
@@ -275,7 +267,7 @@ class MemoryIndex:
 
     def _events_after(self, prefix: str, revision: int) -> Sequence[StoreEvent]:
         if prefix.count("/") >= 4:
-            name = resource_prefix(prefix)
+            name = resource_prefix_of(prefix)
             resource = self._resources.get(name)
             if resource is None:
                 return ()

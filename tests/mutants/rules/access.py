@@ -14,15 +14,15 @@ MUTANTS = (
     Mutant(
         "A Role is looked up in the namespace of its binding.",
         RBAC,
-        'f"{RBAC_PREFIX}roles/{namespace}/{name}"',
-        'f"{RBAC_PREFIX}roles/default/{name}"',
+        'object_key(GROUP, "roles", namespace, name)',
+        'object_key(GROUP, "roles", "default", name)',
         RBAC_TESTS,
     ),
     Mutant(
         "A RoleBinding applies in its own namespace only.",
         RBAC,
-        'self._read_bindings(f"{RBAC_PREFIX}rolebindings/{namespace}/")',
-        'self._read_bindings(f"{RBAC_PREFIX}rolebindings/")',
+        "namespace_below(_ROLE_BINDINGS, namespace)",
+        "_ROLE_BINDINGS",
         RBAC_TESTS,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from server.http.test_asgi import CONFIG_MAPS, scope_of
 from trimtab.server.auth.user import AUTHENTICATED, User
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.http import exchange
+from trimtab.server.http.asgi import AsgiApplication
 
 ANN = User("ann", (AUTHENTICATED,))
 
@@ -59,7 +60,8 @@ class SlowClient:
 
 
 def flows_of(client: AsgiClient) -> FlowController:
-    flows = client.server.app.flow_control = FlowController()
+    flows = FlowController()
+    client.server.app = AsgiApplication(client.server.handler, flows)
     return flows
 
 

@@ -58,8 +58,7 @@ def command(
             is_enabled=lambda controller: controller.name in CONTROLLERS,
         )
         probes = ProbeEndpoints()
-        probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
-        probes.collect_histograms = plane.histograms
+        probes.observe(plane)
         click.echo(f"the agent of {name} is ready")
         try:
             async with serve_probes(probes, health_address):

@@ -87,8 +87,7 @@ def command(
                 karmada_metrics=karmada_metrics,
                 check_lease=check_lease,
             )
-            probes.is_ready, probes.collect_samples = lambda: plane.is_ready, plane.samples
-            probes.collect_histograms = plane.histograms
+            probes.observe(plane)
             click.echo("controllers are ready")
             await plane.run()
 

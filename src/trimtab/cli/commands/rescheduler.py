@@ -58,7 +58,7 @@ def command(
         async def work() -> None:
             """Each term starts with the stored history: the previous leader may have moved pods."""
             rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed_config=fixed)
-            probes.is_ready, probes.collect_samples = lambda: rescheduler.rounds > 0, rescheduler.samples
+            probes.observe(rescheduler)
             click.echo("the rescheduler is ready")
             await rescheduler.run()
 

@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import click
 
 from trimtab.errors import InputError
 from trimtab.runtime.leader_election import LeaderElector
 from trimtab.telemetry import HistogramSeries, Sample, format_histograms, format_metrics, process_samples
-
-CollectSamples = Callable[[], Iterable[Sample]]
 
 health_option = click.option(
     "--health-address",
@@ -19,15 +18,28 @@ health_option = click.option(
 )
 
 
+class ObservedWork(Protocol):
+    """What a process does, as the endpoints report it."""
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    def samples(self) -> Iterable[Sample]: ...
+
+    def histograms(self) -> Iterable[HistogramSeries]: ...
+
+
 class ProbeEndpoints:
-    """The responses of the endpoints; the command sets `is_ready` and `collect_samples` when its work starts."""
+    """The responses of the endpoints: about the work of the process, once it has started."""
 
     def __init__(self) -> None:
         self.is_waiting_for_lease = False
         """Another process holds the Lease; a process that waits for it is ready."""
-        self.is_ready: Callable[[], bool] = lambda: False
-        self.collect_samples: CollectSamples = tuple
-        self.collect_histograms: Callable[[], Iterable[HistogramSeries]] = tuple
+        self._work: ObservedWork | None = None
+
+    def observe(self, work: ObservedWork) -> None:
+        """Report about this work from now on; each term as leader starts new work."""
+        self._work = work
 
     def healthz(self) -> tuple[int, str]:
         return 200, "ok\n"
@@ -35,12 +47,13 @@ class ProbeEndpoints:
     def readyz(self) -> tuple[int, str]:
         if self.is_waiting_for_lease:
             return 200, "ok: waiting for the lease\n"
-        return (200, "ok\n") if self.is_ready() else (503, "not ready: the caches are being filled\n")
+        is_ready = self._work is not None and self._work.is_ready
+        return (200, "ok\n") if is_ready else (503, "not ready: the caches are being filled\n")
 
     def metrics(self) -> tuple[int, str]:
         leads = Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)
-        samples = format_metrics([leads, *self.collect_samples(), *process_samples()])
-        return 200, samples + format_histograms(self.collect_histograms())
+        samples, histograms = (self._work.samples(), self._work.histograms()) if self._work is not None else ((), ())
+        return 200, format_metrics([leads, *samples, *process_samples()]) + format_histograms(histograms)
 
 
 async def run_as_leader(

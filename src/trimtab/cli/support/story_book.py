@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.console.page import StoryFacts
 from trimtab.errors import InputError
 from trimtab.stories.story import parse_seconds
+from trimtab.tasks import wait_for_tasks
+
+log = logging.getLogger("trimtab.console")
 
 MAX_PLAYING = 2
 MAX_LINES = 2000
@@ -28,7 +32,11 @@ class StoryDirectory:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_read = False
-        self.changed: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a story goes on."""
+        self._listeners.append(listener)
 
     def stories(self) -> list[StoryFacts]:
         if not self._is_read:
@@ -58,7 +66,7 @@ class StoryDirectory:
     async def close(self) -> None:
         for name in list(self._processes):
             self.stop(name)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await wait_for_tasks(self._tasks, log)
 
     async def _run(self, name: str) -> None:
         began = time.monotonic()
@@ -87,7 +95,8 @@ class StoryDirectory:
         if not changes.get("lived", 1.0):
             del changes["lived"]
         self._stories[name] = self._stories[name]._replace(**changes)
-        self.changed()
+        for listener in self._listeners:
+            listener()
 
 
 def facts_of(file: Path) -> StoryFacts:

@@ -15,12 +15,11 @@ from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpre
 from trimtab.server.admission.webhooks import GROUP, rule_matches, selector_matches
 from trimtab.server.resources import ResourceCatalogue
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.keys import group_prefix, object_key
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
-_PREFIX = group_prefix(GROUP)
-_POLICIES = f"{_PREFIX}validatingadmissionpolicies/"
-_BINDINGS = f"{_PREFIX}validatingadmissionpolicybindings/"
+_POLICIES = resource_prefix(GROUP, "validatingadmissionpolicies")
+_BINDINGS = resource_prefix(GROUP, "validatingadmissionpolicybindings")
 
 
 class Violation(NamedTuple):

@@ -13,7 +13,7 @@ from trimtab.decide.pods.budgets.budget import BudgetLimit
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION, parse_rate
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.keys import object_key, resource_prefix
+from trimtab.store.keys import namespace_below, object_key, resource_prefix
 from trimtab.store.store import Store
 
 _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
@@ -67,7 +67,7 @@ class BudgetWarnings:
     def _count_matching_pods(self, namespace: str, selector: LabelSelector | None) -> int:
         if selector is None:
             return 0
-        pods = self._store.list(f"{_PODS}{namespace}/").entries
+        pods = self._store.list(namespace_below(_PODS, namespace)).entries
         return sum(selector.matches(labels_of(entry.value)) for entry in pods)
 
 

@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.keys import object_key, resource_prefix
+from trimtab.store.keys import key_below, object_key, resource_prefix
 from trimtab.store.store import Store
 
 _CLASSES = resource_prefix("scheduling.k8s.io", "priorityclasses")
@@ -61,7 +61,7 @@ class BuiltinDefaults:
         spec = {**obj.get("spec", {})}
         given = spec.get("priorityClassName") or ""
         class_name = given or self._class_by_rule(attributes, obj)
-        if class_name != given and self._store.get(f"{_CLASSES}{class_name}") is None:
+        if class_name != given and self._store.get(key_below(_CLASSES, class_name)) is None:
             why = (
                 f"a rule of the DisruptionPolicy default gives it the PriorityClass {class_name}, which does not exist"
             )
@@ -77,7 +77,7 @@ class BuiltinDefaults:
         """The priority of the pod's class, or of the global default class."""
         name = spec.get("priorityClassName") or ""
         if name:
-            entry = self._store.get(f"{_CLASSES}{name}")
+            entry = self._store.get(key_below(_CLASSES, name))
             if entry is None:
                 why = f"no PriorityClass with name {name} was found"
                 raise api_errors.forbidden("pods", "", attributes.where.name, why)

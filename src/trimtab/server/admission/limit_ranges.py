@@ -10,7 +10,7 @@ from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import namespace_below, resource_prefix
 from trimtab.store.store import Store
 
 _RANGES = resource_prefix("", "limitranges")
@@ -28,7 +28,7 @@ class LimitRanger:
         return kind.id in ("pods", "persistentvolumeclaims") and operation == "CREATE"
 
     def _items(self, namespace: str, type_: str) -> Iterator[Raw]:
-        for entry in self._store.list(f"{_RANGES}{namespace}/").entries:
+        for entry in self._store.list(namespace_below(_RANGES, namespace)).entries:
             for item in (orjson.loads(entry.value).get("spec") or {}).get("limits") or ():
                 if item.get("type") == type_:
                     yield item

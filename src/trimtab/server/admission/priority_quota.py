@@ -13,7 +13,7 @@ from trimtab.decide.pods.budgets.priority_quota import quota_applies_to, quota_e
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import StagedObjects
-from trimtab.store.keys import object_key, resource_prefix
+from trimtab.store.keys import namespace_below, object_key, resource_prefix
 from trimtab.store.store import Store
 from trimtab.store.txn import Draft, Operation, Proposal
 
@@ -53,7 +53,7 @@ class PriorityQuotaCheck:
 def _check_quotas(staged: StagedObjects, pod: Pod, name: str) -> None:
     quotas = [
         quota
-        for _, quota in staged.list_typed(ResourceQuota, f"{_QUOTAS}{pod.namespace}/")
+        for _, quota in staged.list_typed(ResourceQuota, namespace_below(_QUOTAS, pod.namespace))
         if quota_applies_to(quota, pod)
     ]
     policy = staged.get_typed(DisruptionPolicy, _POLICY)
@@ -61,7 +61,7 @@ def _check_quotas(staged: StagedObjects, pod: Pod, name: str) -> None:
     if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
         why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
         raise api_errors.forbidden("pods", "", name, why)
-    pods = [other for _, other in staged.list_typed(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
+    pods = [other for _, other in staged.list_typed(Pod, namespace_below(_PODS, pod.namespace))] if quotas else []
     for quota in quotas:
         if (found := quota_excess(quota, pod, pods)) is not None:
             raise api_errors.forbidden("pods", "", name, found.message)

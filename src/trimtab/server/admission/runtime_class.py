@@ -6,7 +6,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.store import Store
 
 _CLASSES = resource_prefix("node.k8s.io", "runtimeclasses")
@@ -29,7 +29,7 @@ class RuntimeClassAdmission:
                 why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                 raise api_errors.forbidden("pods", "", attributes.where.name, why)
             return obj
-        entry = self._store.get(f"{_CLASSES}{name}")
+        entry = self._store.get(key_below(_CLASSES, name))
         if entry is None:
             why = f'pod rejected: RuntimeClass "{name}" not found'
             raise api_errors.forbidden("pods", "", attributes.where.name, why)

@@ -9,7 +9,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.store import Store
 
 _ACCOUNTS = resource_prefix("", "serviceaccounts")
@@ -48,7 +48,7 @@ class ServiceAccountAdmission:
         for attempt in range(_ATTEMPTS if name == "default" else 1):
             if attempt:
                 await asyncio.sleep(_PAUSE_SECONDS)
-            entry = self._store.get(f"{_ACCOUNTS}{namespace}/{name}")
+            entry = self._store.get(key_below(_ACCOUNTS, name, namespace))
             if entry is not None:
                 return orjson.loads(entry.value)  # type: ignore[no-any-return]
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'

@@ -25,13 +25,12 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.match_conditions import ConditionEvaluator, should_call
 from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.keys import group_prefix, object_key
+from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
-_PREFIX = group_prefix("admissionregistration.k8s.io")
-_MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"
-_VALIDATING = f"{_PREFIX}validatingwebhookconfigurations/"
 GROUP = "admissionregistration.k8s.io"
+_MUTATING = resource_prefix(GROUP, "mutatingwebhookconfigurations")
+_VALIDATING = resource_prefix(GROUP, "validatingwebhookconfigurations")
 MUTATING_HOOKS, VALIDATING_HOOKS = f"mutatingwebhookconfigurations.{GROUP}", f"validatingwebhookconfigurations.{GROUP}"
 
 AcceptChanges = Callable[[Attributes, Raw, Raw, Raw | None], Raw]

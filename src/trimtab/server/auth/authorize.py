@@ -9,11 +9,12 @@ from trimtab.api.value import Raw
 from trimtab.server.auth.decision_cache import DecisionCache
 from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
-from trimtab.store.keys import group_prefix
+from trimtab.store.keys import group_prefix, namespace_below, object_key, resource_prefix
 from trimtab.store.store import Store
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC_PREFIX = group_prefix(GROUP)
+_ROLE_BINDINGS = resource_prefix(GROUP, "rolebindings")
 
 
 class Action(NamedTuple):
@@ -105,11 +106,11 @@ class Authorizer:
     def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""
         if self._cluster_bindings is None:
-            self._cluster_bindings = self._read_bindings(f"{RBAC_PREFIX}clusterrolebindings/")
+            self._cluster_bindings = self._read_bindings(resource_prefix(GROUP, "clusterrolebindings"))
         bindings = self._cluster_bindings
         yield from self._rules_from_bindings(bindings, user, "")
         if namespace:
-            bindings = self._read_bindings(f"{RBAC_PREFIX}rolebindings/{namespace}/")
+            bindings = self._read_bindings(namespace_below(_ROLE_BINDINGS, namespace))
             yield from self._rules_from_bindings(bindings, user, namespace)
 
     def _read_bindings(self, prefix: str) -> list[Raw]:
@@ -123,7 +124,7 @@ class Authorizer:
     def cluster_roles(self) -> dict[str, Raw]:
         """All stored ClusterRoles by name; not to be changed."""
         if self._cluster_roles is None:
-            prefix = f"{RBAC_PREFIX}clusterroles/"
+            prefix = resource_prefix(GROUP, "clusterroles")
             entries = self._store.list(prefix).entries
             self._cluster_roles = {entry.key.removeprefix(prefix): orjson.loads(entry.value) for entry in entries}
         return self._cluster_roles
@@ -138,7 +139,7 @@ class Authorizer:
             if name not in self._resulting_rules:
                 self._resulting_rules[name] = resulting_rules(name, roles)
             return self._resulting_rules[name]
-        entry = self._store.get(f"{RBAC_PREFIX}roles/{namespace}/{name}")
+        entry = self._store.get(object_key(GROUP, "roles", namespace, name))
         return orjson.loads(entry.value).get("rules") or [] if entry else None
 
 

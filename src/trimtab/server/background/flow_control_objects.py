@@ -15,10 +15,10 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions
 from trimtab.server.resources import ObjectPath, ServedResource
-from trimtab.store.keys import group_prefix
+from trimtab.store.keys import group_prefix, resource_prefix
 
 _PREFIX = group_prefix(GROUP)
-_SCHEMAS, _LEVELS = f"{_PREFIX}flowschemas/", f"{_PREFIX}prioritylevelconfigurations/"
+_SCHEMAS, _LEVELS = resource_prefix(GROUP, "flowschemas"), resource_prefix(GROUP, "prioritylevelconfigurations")
 _CALLER = Caller(user_agent="api-priority-and-fairness-config-producer-v1")
 
 

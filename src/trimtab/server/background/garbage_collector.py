@@ -16,7 +16,7 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
-from trimtab.store.keys import ROOT, resource_prefix
+from trimtab.store.keys import ROOT, key_below, parse_object_key, resource_prefix
 from trimtab.store.records import StoreEvent
 
 log = logging.getLogger("trimtab.garbage_collector")
@@ -89,8 +89,7 @@ class GarbageCollector:
         while True:
             tasks = dict.fromkeys(await self._process(list(tasks)))
             for event in await watch.next(_RETRY_SECONDS if tasks else None):
-                if self._needs_tasks(event):
-                    tasks.update(dict.fromkeys(self._tasks_for_event(event)))
+                tasks.update(dict.fromkeys(self._tasks_for_event(event)))
 
     async def _process(self, tasks: list[CollectorTask]) -> list[CollectorTask]:
         """Process the tasks concurrently, so that they share commits; returns those to retry."""
@@ -105,15 +104,7 @@ class GarbageCollector:
 
     def _initial_tasks(self) -> Iterator[CollectorTask]:
         for entry in self._resource_store.store.list(ROOT).entries:
-            if b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value:
-                yield from self._tasks_for_object(entry.key, _decode_metadata(entry.value))
-
-    def _needs_tasks(self, event: StoreEvent) -> bool:
-        """Whether an event may need work: for most events a look at the bytes says no."""
-        entry = event.entry
-        return entry is None or (
-            b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value or event.key in self._owners
-        )
+            yield from self._tasks_for_object(entry.key, _decode_metadata(entry.value))
 
     def _tasks_for_event(self, event: StoreEvent) -> Iterator[CollectorTask]:
         value = event.value
@@ -166,7 +157,7 @@ class GarbageCollector:
                 yield CollectorTask("owner", found[0].key)
 
     def _namespace_tasks(self, namespace: str) -> Iterator[CollectorTask]:
-        entry = self._resource_store.store.get(f"{_NAMESPACES}{namespace}")
+        entry = self._resource_store.store.get(key_below(_NAMESPACES, namespace))
         if entry is not None and _is_in_deletion(entry.value):
             yield CollectorTask("namespace", entry.key)
 
@@ -189,12 +180,9 @@ class GarbageCollector:
         return next((s for s in self._catalogue if s.group == group and s.kind.name == owner.kind), None)
 
     def _path_of(self, key: str) -> ObjectPath | None:
-        _, _, group, resource, rest = key.split("/", 4)
-        served = self._catalogue.find_preferred("" if group == "core" else group, resource)
-        if served is None:
-            return None
-        namespace, _, name = rest.rpartition("/")
-        return ObjectPath(served, namespace, name)
+        found = parse_object_key(key)
+        served = self._catalogue.find_preferred(found.group, found.resource)
+        return ObjectPath(served, found.namespace, found.name) if served is not None else None
 
     async def _process_task(self, task: CollectorTask) -> bool:
         """Process a task; False to retry later."""
@@ -331,5 +319,5 @@ def _without_owner(old: Raw, uid: str) -> Raw:
 
 
 def _is_in_deletion(value: bytes) -> bool:
-    """Whether the stored object is in deletion; for most a look at the bytes says no."""
-    return b'"deletionTimestamp":' in value and _decode_metadata(value).deletion_timestamp is not None
+    """Whether the stored object is in deletion."""
+    return _decode_metadata(value).deletion_timestamp is not None

@@ -11,6 +11,7 @@ caller with the most of them loses one, an idle one if possible; callers that fl
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 import ssl
@@ -20,6 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from trimtab.server.http.tls import TlsLayer
+from trimtab.tasks import stop_tasks
+
+log = logging.getLogger("trimtab.server")
 
 MAX_CONNECTIONS = 4096
 _RESERVED_FILES = 256
@@ -87,9 +91,7 @@ class Acceptor:
 
     async def stop(self) -> None:
         tasks = [task for task in (self._task, *self._handshakes) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks(tasks, log)
         self._handshake_thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:

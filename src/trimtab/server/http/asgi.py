@@ -57,7 +57,7 @@ class AsgiApplication:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
-        self.flow_control = flow_control
+        self._flow_control = flow_control
         """Limits the requests of all callers; None in servers that only this process uses."""
 
     def end_streams(self) -> None:
@@ -122,7 +122,7 @@ class AsgiApplication:
         self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
     ) -> Action:
         """Identify the caller and wait for a seat; returns what the request wants to do."""
-        flows = self.flow_control
+        flows = self._flow_control
         try:
             if refusal is not None:
                 raise refusal

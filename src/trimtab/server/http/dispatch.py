@@ -71,10 +71,18 @@ class RequestHandler:
         self._patcher = patcher
         self._now: Callable[[], datetime] = resource_store.clock.now
         self.body_worker = BodyWorker()
-        self.external_subresources: dict[str, ExternalHandler] = {}
+        self._external_subresources: dict[str, ExternalHandler] = {}
         """Handlers of subresources that other servers provide, such as `clusters.cluster.karmada.io/proxy`."""
-        self.external_resources: dict[str, ExternalHandler] = {}
-        """Handlers of whole resources, with all paths below a name, by kind id; they get the name."""
+        self._external_resources: dict[str, ExternalHandler] = {}
+        """The same for whole resources, by kind id."""
+
+    def add_resource(self, kind_id: str, handler: ExternalHandler) -> None:
+        """Let another server provide a resource, with all paths below a name; the handler gets the name."""
+        self._external_resources[kind_id] = handler
+
+    def add_subresource(self, kind_id: str, name: str, handler: ExternalHandler) -> None:
+        """Let another server provide a subresource of a kind."""
+        self._external_subresources[f"{kind_id}/{name}"] = handler
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
         """Answer a request of this process, or one that was forwarded; these need no seat."""
@@ -154,8 +162,8 @@ class RequestHandler:
         request.caller.verb = verb
         if served is None:
             return self._nonresource_paths.not_served_response(target)
-        if served.kind.id in self.external_resources and target.name:
-            return await self.external_resources[served.kind.id](request, target.name)
+        if served.kind.id in self._external_resources and target.name:
+            return await self._external_resources[served.kind.id](request, target.name)
         if target.subresource:
             return await self._handle_subresource(request, target, served, verb)
         self._check_scope(served, target, verb)
@@ -194,7 +202,7 @@ class RequestHandler:
             raise api_errors.no_such_path()
         if verb not in subresource.verbs:
             raise api_errors.no_such_method()
-        if external_handler := self.external_subresources.get(f"{served.kind.id}/{name}"):
+        if external_handler := self._external_subresources.get(f"{served.kind.id}/{name}"):
             return await external_handler(request, target.name)
         await self._prepare_body(request, served)
         where = ObjectPath(served, target.namespace, target.name, target.subresource)

@@ -56,17 +56,26 @@ class NonResourcePaths:
         self._openapi = openapi
         self._health_checks = health_checks
         self._metrics = metrics
-        self.pages: dict[str, Callable[[Request], Response | StreamingResponse]] = {}
-        """Further pages by the first segment of their path, added by programs that embed the server."""
-        self.page_actions: dict[str, Callable[[Request], Action | None]] = {}
-        """Resource actions of these pages: a user with the action may read the page, as may one with the path."""
+        self._pages: dict[str, Callable[[Request], Response | StreamingResponse]] = {}
+        self._page_actions: dict[str, Callable[[Request], Action | None]] = {}
+
+    def add_page(
+        self,
+        name: str,
+        page: Callable[[Request], Response | StreamingResponse],
+        action: Callable[[Request], Action | None] | None = None,
+    ) -> None:
+        """Serve a page below `/name`; a user who has `action` may read it, as may one who has the path."""
+        self._pages[name] = page
+        if action is not None:
+            self._page_actions[name] = action
 
     def handle(self, request: Request, target: RequestInfo | None) -> Response | StreamingResponse:
         path = request.path.rstrip("/")
         first = path.split("/")[1] if path.startswith("/") else path  # `OPTIONS *` has a target without a slash
         if first in _HEALTH and request.method in {"GET", "HEAD"}:
             return self._health_response(request, path)
-        if page := self.pages.get(first):
+        if page := self._pages.get(first):
             return page(request)
         if request.method != "GET":
             raise api_errors.no_such_method()
@@ -87,7 +96,7 @@ class NonResourcePaths:
 
     def page_action(self, request: Request) -> Action | None:
         first = request.path.strip("/").partition("/")[0]
-        return self.page_actions[first](request) if first in self.page_actions else None
+        return self._page_actions[first](request) if first in self._page_actions else None
 
     def not_served_response(self, target: RequestInfo) -> Response:
         """The response for a resource that is not served: plain text for an unknown group, else a Status."""

@@ -80,20 +80,22 @@ class TlsLayer(asyncio.Protocol):
         """Done when the handshake is complete, or failed with an `OSError`."""
         self.is_closing = False
         self._handshake_bytes = 0
-        self._is_lost = False
+        self._is_lost = True
+        """Until the connection is made, and after it is lost."""
         self._is_paused = False
         self._protocol: asyncio.Protocol | None = None
         self._raw: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast("asyncio.Transport", transport)  # those of uvloop are no subclass
+        self._is_lost = False
 
     def abort(self) -> None:
         """Close the connection at once, also during the handshake."""
         self.is_closing = True
         if not self.established.done():
             self.established.cancel()
-        if not self._is_lost and hasattr(self, "_raw"):
+        if not self._is_lost:
             self._raw.abort()
 
     def give_up(self) -> None:

@@ -19,7 +19,7 @@ from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
 from trimtab.server.storage.object_codec import unpack
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 
 log = logging.getLogger("trimtab.crds")
 
@@ -242,7 +242,7 @@ class CrdController:
         if served is not None:
             await self._resource_store.delete_collection(ObjectPath(served), ListOptions(), DeleteOptions(), Caller())
             if self._resource_store.store.count(served.prefix):
-                self._retried_keys.add(f"{PREFIX}{name}")
+                self._retried_keys.add(key_below(PREFIX, name))
                 return  # some objects wait for their finalizers
         rest = [finalizer for finalizer in finalizers if finalizer != CRD_FINALIZER]
         await self._update(name, {"metadata": {**obj["metadata"], "finalizers": rest}})

@@ -14,11 +14,11 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions, parse_version
 from trimtab.server.resources import ObjectPath
+from trimtab.store.keys import own_key
 from trimtab.store.txn import Draft, Operation, Proposal, PutKey
 
 BIND_GENERATION, BINDER = "trimtab.dev/observed-bind-revision", "trimtab.dev/scheduler-id"
 """Annotations of a Binding: the revision up to which the scheduler has seen bindings, and which scheduler it is."""
-_LAST_BINDERS = "/trimtab/binds/"
 
 
 class _LastBinder(NamedTuple):
@@ -72,7 +72,7 @@ def _generation_check(pod: str, node: str, body: Raw, caller: Caller) -> Proposa
     binder = str(annotations.get(BINDER) or f"{caller.user.name}/{caller.user_agent}")
 
     def propose(draft: Draft) -> Sequence[Operation]:
-        entry = draft.get(f"{_LAST_BINDERS}{node}")
+        entry = draft.get(own_key("binds", node))
         last = _LastBinder(*orjson.loads(entry.value)) if entry is not None else _LastBinder()
         generation = entry.mod_revision if entry is not None else 0
         last_other = last.since if last.binder == binder else generation
@@ -81,7 +81,7 @@ def _generation_check(pod: str, node: str, body: Raw, caller: Caller) -> Proposa
                 f"another pod was bound to node {node} since it was chosen (bind revision {last_other}, seen {seen})"
             )
             raise _conflict(pod, message)
-        return [PutKey(f"{_LAST_BINDERS}{node}", orjson.dumps([binder, last_other]))]
+        return [PutKey(own_key("binds", node), orjson.dumps([binder, last_other]))]
 
     return propose
 

@@ -42,15 +42,15 @@ from trimtab.server.resources import ObjectPath
 from trimtab.server.storage.object_codec import unpack
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.server.subresources.eviction_events import EventSubject, build_event, subject_of
-from trimtab.store.keys import object_key, resource_prefix
+from trimtab.store.keys import namespace_below, object_key, own_key, resource_prefix
 from trimtab.store.txn import Draft, Operation, Proposal
 
-_BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
-    (PodDisruptionBudget, resource_prefix("policy", "poddisruptionbudgets")),
-    (DisruptionBudget, resource_prefix("trimtab.dev", "disruptionbudgets")),
+_BUDGETS: Sequence[tuple[type[PodBudget], str, str]] = (
+    (PodDisruptionBudget, "policy", "poddisruptionbudgets"),
+    (DisruptionBudget, "trimtab.dev", "disruptionbudgets"),
 )
 _POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
-_USAGE_WITHOUT_POLICY = "/trimtab/disruptionpolicy"
+_USAGE_WITHOUT_POLICY = own_key("disruptionpolicy")
 """Usage of component quotas while there is no DisruptionPolicy: the default quotas apply anyway."""
 _PREFIX, _SCHEDULED_PREFIX = "trimtab.dev/", "scheduled:"
 DEFAULT_REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
@@ -317,8 +317,9 @@ class _PodEviction:
     def _guarding_budgets(self, now: datetime) -> Iterator[GuardingBudget]:
         if self.ignores_budgets:
             return
-        for type_, prefix in _BUDGETS if self._several_budgets else _BUDGETS[:1]:
-            for _, budget in self._staged.list_typed(type_, f"{prefix}{self._pod.namespace}/"):
+        for type_, group, resource in _BUDGETS if self._several_budgets else _BUDGETS[:1]:
+            prefix = namespace_below(resource_prefix(group, resource), self._pod.namespace)
+            for _, budget in self._staged.list_typed(type_, prefix):
                 if guards_pod(budget, self._pod, self._order.disruption_cause):
                     yield GuardingBudget(budget, self._count_healthy(budget, now) if self._several_budgets else None)
 
@@ -361,7 +362,8 @@ class _PodEviction:
 
     def _is_terminating(self, pod: str) -> bool:
         """Whether an evicted pod is still terminating."""
-        staged = self._staged.get(f"{self._where.served.prefix}{pod}")
+        namespace, _, name = pod.partition("/")
+        staged = self._staged.get(self._where.served.key(namespace, name))
         return staged is not None and staged.obj is not None and bool(staged.obj["metadata"].get("deletionTimestamp"))
 
     def _delete_pod(self, now: datetime) -> None:
@@ -420,8 +422,8 @@ def _delete_options(where: ObjectPath, given: Any) -> DeleteOptions:
 
 
 def _budget_key(budget: PodBudget) -> str:
-    prefix = next(prefix for type_, prefix in _BUDGETS if isinstance(budget, type_))
-    return f"{prefix}{budget.namespace}/{budget.name}"
+    group, resource = next((group, resource) for type_, group, resource in _BUDGETS if isinstance(budget, type_))
+    return object_key(group, resource, budget.namespace, budget.name)
 
 
 def _annotation_causes(annotations: Raw) -> Iterator[Cause]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from trimtab.api.value import Raw
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 
 SOURCE = "trimtab-evictions"
 _EVENTS = resource_prefix("", "events")
@@ -61,7 +61,7 @@ def build_event(
         "lastTimestamp": timestamp,
         "count": 1,
     }
-    return f"{_EVENTS}{namespace}/{name}", obj
+    return key_below(_EVENTS, name, namespace), obj
 
 
 def _reference(about: EventSubject) -> Raw:

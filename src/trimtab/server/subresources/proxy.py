@@ -11,7 +11,7 @@ from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.resources import ObjectPath
 from trimtab.server.subresources.pod_runtime import PodRuntime
-from trimtab.store.keys import resource_prefix
+from trimtab.store.keys import key_below, resource_prefix
 
 _PODS = resource_prefix("", "pods")
 _ENDPOINTS = resource_prefix("", "endpoints")
@@ -43,11 +43,11 @@ class ProxySubresource:
         return Response(status, body.encode(), _PLAIN_TEXT)
 
     def _pod_of_service(self, where: ObjectPath) -> Raw | None:
-        entry = self._store.get(f"{_ENDPOINTS}{where.namespace}/{where.name}")
+        entry = self._store.get(key_below(_ENDPOINTS, where.name, where.namespace))
         for subset in (orjson.loads(entry.value).get("subsets") or ()) if entry is not None else ():
             for address in subset.get("addresses") or ():
                 reference = address.get("targetRef") or {}
-                pod = self._store.get(f"{_PODS}{where.namespace}/{reference.get('name')}")
+                pod = self._store.get(key_below(_PODS, str(reference.get("name")), where.namespace))
                 if pod is not None:
                     return orjson.loads(pod.value)  # type: ignore[no-any-return]
         return None
