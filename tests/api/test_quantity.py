@@ -1,5 +1,7 @@
 """Quantities have the same meaning as in Kubernetes."""
 
+import tracemalloc
+
 import pytest
 
 from trimtab.api.quantity import InvalidQuantity, add_quantities, canonical_form, int_value, milli_value
@@ -56,3 +58,16 @@ def test_invalid_quantities_are_rejected(text) -> None:
 def test_sum_has_the_suffix_family_of_its_first_quantity() -> None:
     assert add_quantities(["512Mi", "512Mi"]) == "1Gi"
     assert add_quantities(["500m", "1"]) == "1500m"
+
+
+def test_long_quantities_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(1000):
+            text = f"{number}{'1' * 900}"
+            assert int_value(text) == milli_value(text) == (1 << 63) - 1
+            assert canonical_form(text) == text.lstrip("0")
+        assert tracemalloc.get_traced_memory()[0] - before < 200_000
+    finally:
+        tracemalloc.stop()

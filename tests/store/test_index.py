@@ -108,3 +108,16 @@ def test_revision_of_a_cut_off_batch_is_that_of_its_last_event() -> None:
     index = index_with_updates(WIDGET, WIDGET, WIDGET)
     events, revision = index.events_since("/registry/example.com/widgets/", 1, limit=2)
     assert ([event.revision for event in events], revision) == ([2, 3], 3)
+
+
+def test_encodings_are_kept_for_a_limited_number_of_bytes() -> None:
+    index = MemoryIndex(Retention(cached_events=10, cached_bytes=1000))
+    sizes = [10, 10, 600, 300, 200, 5000]
+    events = []
+    for revision, size in enumerate(sizes, start=2):
+        key = f"/registry/core/configmaps/default/{revision}"
+        events.append(StoreEvent(key, revision, StoredEntry(key, b"x" * size, revision, revision), None, {"json": b""}))
+    index.apply(events[:5])
+    assert [event.memo is not None for event in events[:5]] == [False, False, False, True, True]
+    index.apply(events[5:])
+    assert [event.memo is not None for event in events] == [False] * 5 + [True]

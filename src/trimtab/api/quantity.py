@@ -2,13 +2,15 @@
 
 import re
 from fractions import Fraction
-from functools import lru_cache
 
+from trimtab.api.text_cache import cache_short_texts
 from trimtab.api.value import QuantityText
 
 _PATTERN = re.compile(r"([+-]?)(\d++\.?\d*+|\.\d++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d++)?\Z", re.ASCII)
 _MAX_LENGTH = 1024
 """The maximum length of a quantity: more than any amount needs, and few enough to keep exact arithmetic cheap."""
+_MAX_CACHED_LENGTH = 32
+"""Longer ones are rare and parsed each time: callers choose them, and each of them takes memory."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _MAX_INT64 = (1 << 63) - 1
@@ -25,7 +27,7 @@ def _match(text: str) -> re.Match[str]:
     return match
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536, longest=_MAX_CACHED_LENGTH)
 def _parse_text(text: str) -> Fraction:
     match = _match(text)
     sign, digits, suffix = match[1], match[2], match[3] or ""
@@ -63,13 +65,13 @@ def _parse_common_form(text: str) -> int | None:
     return int(text[:-2]) * 1024**power * 1000 if power and text[:-2].isdecimal() else None
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536, longest=_MAX_CACHED_LENGTH)
 def _int_value(text: str) -> int:
     thousandths = _parse_common_form(text)
     return _ceil(_parse_text(text)) if thousandths is None else min(_MAX_INT64, -(-thousandths // 1000))
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536, longest=_MAX_CACHED_LENGTH)
 def _milli_value(text: str) -> int:
     thousandths = _parse_common_form(text)
     return _ceil(_parse_text(text) * 1000) if thousandths is None else min(_MAX_INT64, thousandths)
@@ -85,7 +87,7 @@ def milli_value(quantity: QuantityText) -> int:
     return _milli_value(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536, longest=_MAX_CACHED_LENGTH)
 def _approximate_float(text: str) -> float:
     match = _match(text)
     digits, suffix = match[1] + match[2], match[3] or ""

@@ -9,15 +9,15 @@ LONGEST_KEY = 512
 T = TypeVar("T")
 
 
-def cache_short_texts(entries: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Cache the results for the last `entries` texts that are not long."""
+def cache_short_texts(entries: int, longest: int = LONGEST_KEY) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
+    """Cache the results for the last `entries` texts that are not longer than `longest`."""
 
     def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
         cached = lru_cache(maxsize=entries)(function)
 
         @wraps(function)
         def call(text: str) -> T:
-            return cached(text) if len(text) <= LONGEST_KEY else function(text)
+            return cached(text) if len(text) <= longest else function(text)
 
         return call
 

@@ -173,19 +173,19 @@ class ResourceCatalogue:
     """The served resources by group, version and name."""
 
     def __init__(self) -> None:
-        self._served: dict[tuple[str, str, str], ServedResource] = {}
+        self._served: Mapping[tuple[str, str, str], ServedResource] = {}
+        """Replaced as a whole on every change, because a thread may be reading it."""
         self.changes = 0
         """Incremented on every change, so that discovery documents can be cached."""
 
     def add(self, served: ServedResource) -> None:
-        self._served[served.group, served.version, served.resource] = served
+        self._served = {**self._served, (served.group, served.version, served.resource): served}
         self.changes += 1
 
     def remove(self, group: str, resource: str) -> None:
-        removed = [key for key in self._served if key[0] == group and key[2] == resource]
-        for key in removed:
-            del self._served[key]
-        self.changes += bool(removed)
+        kept = {key: served for key, served in self._served.items() if (key[0], key[2]) != (group, resource)}
+        self.changes += len(kept) != len(self._served)
+        self._served = kept
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._served.get((group, version, resource))

@@ -24,6 +24,7 @@ class Retention(NamedTuple):
     seconds: float = 600.0
     superseded_bytes: int = 16 * 1024 * 1024  # bytes of values that were replaced by newer ones
     cached_events: int = 128  # the latest events keep the encodings that watchers share
+    cached_bytes: int = 4 * 1024 * 1024  # at most so many bytes of values have such encodings, or one event
 
 
 class LogRow(NamedTuple):
@@ -112,6 +113,7 @@ class MemoryIndex:
         self._marks: deque[CompactionMark] = deque()
         self._superseded = 0
         self._latest: deque[StoreEvent] = deque()  # events of all resources whose memo is kept
+        self._latest_bytes = 0
 
     def restore(self, rows: Iterable[LogRow], compacted: int) -> None:
         """Replay the durable log; rows up to `compacted` only restore state, later ones are also history."""
@@ -240,8 +242,13 @@ class MemoryIndex:
         if event.previous is not None:
             self._superseded += len(event.previous.value)
         self._latest.append(event)
-        if len(self._latest) > self._retention.cached_events:
-            self._latest.popleft().memo = None
+        self._latest_bytes += len(event.last_value)
+        while len(self._latest) > self._retention.cached_events or (
+            self._latest_bytes > self._retention.cached_bytes and len(self._latest) > 1
+        ):
+            oldest = self._latest.popleft()
+            self._latest_bytes -= len(oldest.last_value)
+            oldest.memo = None
 
     def _page_of(
         self, resource: ResourceIndex, prefix: str, start_after: str | None, limit: int | None, revision: int

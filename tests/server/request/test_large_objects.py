@@ -10,7 +10,8 @@ import pytest
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.kinds.native import codec
 from trimtab.api.limits import MAX_VALUES_IN_LOOP
-from trimtab.server.registry import object_schema, patch_requests
+from trimtab.server.discovery import openapi
+from trimtab.server.registry import object_commits, object_preparation, object_schema, patch_requests, resource_store
 from trimtab.server.request import large_objects
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,7 +24,21 @@ FUNCTIONS = [
     (patch_requests, "apply_merge_patch"),
     (patch_requests, "apply_json_patch"),
     (patch_requests, "apply_strategic_patch"),
+    (patch_requests, "load_json"),
+    (object_preparation, "metadata_causes"),
+    (object_preparation, "update_causes"),
+    (object_commits, "pack"),
+    (resource_store, "pack"),
 ]
+
+
+def size_of(value: Any) -> int:
+    """The values of an object, of its metadata or of an encoded body."""
+    if isinstance(value, bytes):
+        return value.count(b",")
+    return (
+        sum(len(part) for part in (value, *value.values()) if isinstance(part, dict)) if isinstance(value, dict) else 0
+    )
 
 
 @pytest.fixture
@@ -33,7 +48,7 @@ def slow_in_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            is_large = any(isinstance(one, dict) and len(one.get("data") or ()) > 8000 for one in arguments)
+            is_large = any(size_of(one) > MAX_VALUES_IN_LOOP for one in arguments)
             if is_large and threading.current_thread() is threading.main_thread():
                 found.append(name)
             return function(*arguments, **options)
@@ -77,6 +92,51 @@ def test_applied_large_object_is_created_outside_of_the_event_loop(slow_in_loop:
 
     with_asgi_client(scenario)
     assert slow_in_loop == []
+
+
+@pytest.mark.parametrize("media", ["application/merge-patch+json", "application/strategic-merge-patch+json"])
+def test_large_patch_is_decoded_outside_of_the_event_loop(slow_in_loop: list[str], media: str) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await client("POST", CONFIG_MAPS, {**OBJECT, "data": {}})
+        assert (await client("PATCH", f"{CONFIG_MAPS}/big", {"data": DATA}, content_type=media)).status == 200
+
+    with_asgi_client(scenario)
+    assert slow_in_loop == []
+
+
+def test_large_metadata_are_checked_outside_of_the_event_loop(slow_in_loop: list[str]) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        body = {**OBJECT, "metadata": {"name": "big", "labels": DATA}, "data": {}}
+        assert (await client("POST", CONFIG_MAPS, body)).status == 201
+        body["metadata"]["labels"] = {**DATA, "more": "x"}
+        assert (await client("PUT", f"{CONFIG_MAPS}/big", body)).status == 200
+
+    with_asgi_client(scenario)
+    assert slow_in_loop == []
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
+def test_document_of_all_resources_is_built_once_and_outside_of_the_event_loop(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    compress = openapi._compress
+
+    def noting(document: Any) -> Any:
+        threads.append(threading.current_thread())
+        return compress(document)
+
+    monkeypatch.setattr(openapi, "_compress", noting)
+
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("GET", path)).status == 200
+        count = len(threads)
+        assert count
+        assert (await client("GET", path)).status == 200
+        assert len(threads) == count
+
+    with_asgi_client(scenario)
+    assert threading.main_thread() not in threads
 
 
 def test_refusal_of_a_large_object_is_the_same() -> None:

@@ -3,7 +3,9 @@
 import orjson
 import pytest
 
-from trimtab.errors import BadRequest
+from server.asgi import AsgiClient, with_asgi_client
+from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.errors import BadRequest, TooLarge
 from trimtab.server.request.messages import Request
 from trimtab.server.request.typed_bodies import decode_typed_body, read_typed
 
@@ -33,3 +35,30 @@ def test_wrong_type_is_a_bad_request(body: dict[str, object]) -> None:
 def test_value_that_is_no_object_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="it must be an object"):
         read_typed([], "autoscaling/v1", "Scale")
+
+
+def test_large_body_is_refused_before_it_is_read() -> None:
+    annotations = {f"k{number}": "v" for number in range(MAX_VALUES_IN_LOOP + 1)}
+    body = orjson.dumps({"metadata": {"name": "a", "annotations": annotations}})
+    with pytest.raises(TooLarge, match="at most 8000 values"):
+        decode_typed_body(Request("POST", "/", {}, {}, body=body), "policy/v1", "Eviction")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/api/v1/namespaces/default/configmaps/a"),
+        ("DELETE", "/api/v1/namespaces/default/configmaps"),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+        ("POST", "/api/v1/namespaces/default/pods/a/eviction"),
+        ("POST", "/api/v1/namespaces/default/pods/a/binding"),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts/a/token"),
+    ],
+)
+def test_large_options_reviews_and_subresources_are_refused(method: str, path: str) -> None:
+    body = orjson.dumps({"spec": {"groups": [str(number) for number in range(MAX_VALUES_IN_LOOP + 1)]}})
+
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client(method, path, body)).status == 413
+
+    with_asgi_client(scenario)

@@ -12,8 +12,8 @@ from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Object
 from trimtab.errors import TooLarge
 from trimtab.server.resources import ServedResource
-from trimtab.server.storage.object_codec import encode_item, encode_object, labels_of, pack, unpack
-from trimtab.store.records import StoredEntry
+from trimtab.server.storage.object_codec import RecentWrites, encode_item, encode_object, labels_of, pack, unpack
+from trimtab.store.records import StoredEntry, StoreEvent
 
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
 GIZMO = {
@@ -81,3 +81,16 @@ def test_object_beyond_a_limit_is_not_stored() -> None:
         with pytest.raises(TooLarge, match=why):
             pack({**GIZMO, "spec": spec})
     assert pack({**GIZMO, "spec": {"text": "," * (MAX_OBJECT_NODES + 1)}})
+
+
+def test_objects_that_are_kept_decoded_are_limited_in_bytes() -> None:
+    recent, served = RecentWrites(), gizmos()
+    for revision in range(2, 30):
+        value = pack({"metadata": {"name": f"c{revision}"}, "data": {"k": "x" * 400_000}})
+        key = f"/registry/core/configmaps/default/c{revision}"
+        recent.add(served, StoreEvent(key, revision, StoredEntry(key, value, revision, revision), None))
+    assert 3_000_000 < recent.size <= 4 * 1024 * 1024
+    newest = StoredEntry(key, value, revision, revision)
+    assert recent.decode(served, newest) is recent.decode(served, newest)
+    recent.add(served, StoreEvent(key, revision + 1, None, newest))
+    assert recent.size < 4 * 1024 * 1024 - 300_000

@@ -107,6 +107,15 @@ class OpenApi:
             return self._v3_response(request, path.removeprefix("/openapi/v3/"))
         return Response(404, b"", "")
 
+    def is_current(self, path: str) -> bool:
+        """Whether the document of a path is built already; building may run in a thread."""
+        if path == "/openapi/v2":
+            return self._swagger is not None and self._swagger[0] == self._catalogue.changes
+        if path == "/openapi/v3":
+            return self._index[0] == self._catalogue.changes
+        name = path.removeprefix("/openapi/v3/")
+        return name in self._documents and self._documents[name][0] == tuple(self._resources(name))
+
     def _document_names(self) -> list[str]:
         groups = [f"apis/{group}/{v}" for group in self._catalogue.groups() for v in self._catalogue.versions(group)]
         return [f"api/{version}" for version in self._catalogue.versions("")] + groups

@@ -16,6 +16,7 @@ from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import media_type_of
 from trimtab.server.request.options import parse_write_options
+from trimtab.server.request.typed_bodies import check_size
 from trimtab.server.resources import ObjectPath
 
 
@@ -30,6 +31,7 @@ class AccessReviews:
     async def handle(self, request: Request, where: ObjectPath) -> Response:
         served = where.served
         options = parse_write_options("CreateOptions", request.query)
+        check_size(request, served.kind.name)
         media = media_type_of(request.headers.get("content-type", ""))
         body = decode_body(media, request.body, served.api_version, served.kind.name)
         fitter: ObjectSchema = self._resource_store.object_schema

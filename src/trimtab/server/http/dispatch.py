@@ -35,7 +35,7 @@ from trimtab.server.request.messages import AnyResponse, PartedResponse, Request
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
-from trimtab.server.request.typed_bodies import read_typed
+from trimtab.server.request.typed_bodies import check_size, read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.subresources.dispatch import Subresources
 
@@ -123,7 +123,7 @@ class RequestHandler:
         """Answer an identified request."""
         target = request.target
         if target is None or not target.resource:
-            return self._handle_nonresource(request, target, action)
+            return await self._handle_nonresource(request, target, action)
         return await self._handle_resource(request, target, action)
 
     def _impersonated_user(self, request: Request, user: User, target: RequestInfo | None) -> User:
@@ -141,7 +141,7 @@ class RequestHandler:
     def _forbidden_error(self, user: User, action: Action) -> Forbidden:
         return api_errors.forbidden(action.resource, action.group, action.name, denial_message(user, action))
 
-    def _handle_nonresource(self, request: Request, target: RequestInfo | None, action: Action) -> AnyResponse:
+    async def _handle_nonresource(self, request: Request, target: RequestInfo | None, action: Action) -> AnyResponse:
         page_action = self._nonresource_paths.page_action(request)
         if not any(
             self._authorizer.allows(request.caller.user, candidate)
@@ -149,7 +149,8 @@ class RequestHandler:
             if candidate is not None
         ):
             raise Forbidden(f"forbidden: {denial_message(request.caller.user, page_action or action)}", details=True)
-        return self._nonresource_paths.handle(request, target)
+        builds_document = self._nonresource_paths.builds_document(request)
+        return await large_objects.run(builds_document, self._nonresource_paths.handle, request, target)
 
     async def _handle_resource(self, request: Request, target: RequestInfo, action: Action) -> AnyResponse:
         served = self._resource_store.catalogue.find(target.group, target.version, target.resource)
@@ -252,6 +253,7 @@ class RequestHandler:
     def _delete_options_body(self, request: Request) -> Raw | None:
         if not request.body.strip():
             return None
+        check_size(request, "DeleteOptions")
         media = media_type_of(request.headers.get("content-type", ""))
         options = decode_body(media, request.body, "v1", "DeleteOptions").obj
         if options.get("kind") not in (None, "", "DeleteOptions"):

@@ -94,6 +94,10 @@ class NonResourcePaths:
             return Response(200, orjson.dumps(self._discovery.root_paths(further)))
         return text_response(404, "404 page not found\n")
 
+    def builds_document(self, request: Request) -> bool:
+        """Whether the response takes long, because a document about all resources is built for it."""
+        return request.path.startswith("/openapi/") and not self._openapi.is_current(request.path.rstrip("/"))
+
     def page_action(self, request: Request) -> Action | None:
         first = request.path.strip("/").partition("/")[0]
         return self._page_actions[first](request) if first in self._page_actions else None

@@ -49,14 +49,16 @@ class ObjectPreparation:
         served = attributes.where.served
         for plugin in self._admission.mutating_plugins(attributes):
             obj = await plugin.mutate(attributes, obj, None)
-        causes = metadata_causes(obj["metadata"], served.kind.id)
-        is_large = attributes.caller.sends_large_object
-        causes += await large_objects.run(is_large, self._object_schema.validate, served, obj, None)
+        causes = await large_objects.run(attributes.caller.sends_large_object, self._causes_in_new, served, obj)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
         for validator in self._admission.validating_plugins(attributes):
             await validator.validate(attributes, obj, None)
         return obj
+
+    def _causes_in_new(self, served: ServedResource, obj: Raw) -> list[Cause]:
+        """Why a new object is not valid."""
+        return [*metadata_causes(obj["metadata"], served.kind.id), *self._object_schema.validate(served, obj, None)]
 
     async def new_event(self, event: Raw, attributes: Attributes, now: str) -> Raw:
         """A complete Event of this process, which needs no defaults and no managedFields."""
@@ -78,13 +80,17 @@ class ObjectPreparation:
         new = await large_objects.run(is_large, self._complete_changed, old, desired, options, attributes, now)
         for plugin in self._admission.mutating_plugins(attributes):
             new = await plugin.mutate(attributes, new, old)
-        causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
-        causes += await large_objects.run(is_large, self._object_schema.validate, served, new, old, subresource)
+        causes = await large_objects.run(is_large, self._causes_in_changed, served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
         for validator in self._admission.validating_plugins(attributes):
             await validator.validate(attributes, new, old)
         return new
+
+    def _causes_in_changed(self, served: ServedResource, new: Raw, old: Raw, subresource: str) -> list[Cause]:
+        """Why a changed object is not valid."""
+        causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
+        return [*causes, *self._object_schema.validate(served, new, old, subresource)]
 
     def _complete_changed(
         self, old: Raw, desired: DesiredObject, options: WriteOptions, attributes: Attributes, now: str

@@ -80,7 +80,10 @@ class Patcher:
         if media == APPLY:
             config = await large_objects.run(request.caller.sends_large_object, decode_apply_body, request.body)
             return await self.apply(where, config, options, request.caller)
-        return await self.change(where, self.decode_patch(media, request.body, where.served), options, request.caller)
+        change = await large_objects.run(
+            request.caller.sends_large_object, self.decode_patch, media, request.body, where.served
+        )
+        return await self.change(where, change, options, request.caller)
 
     async def change(
         self, where: ObjectPath, apply: PatchFunction, options: WriteOptions, caller: Caller

@@ -102,7 +102,8 @@ class ResourceStore:
             attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
             self.admission.check_namespace(attributes)
             new = await self._preparation.new_object(desired, options, attributes, self._timestamp())
-            put = put_new(served, served.key(where.namespace, metadata["name"]), new)
+            key = served.key(where.namespace, metadata["name"])
+            put = await large_objects.run(caller.sends_large_object, put_new, served, key, new)
             if options.dry_run:
                 if self.store.get(put.key) is None:
                     return WriteOutcome(StoredObject(served, put.value, None), created=True)
@@ -210,9 +211,8 @@ class ResourceStore:
         new = await self._preparation.changed_object(
             old, desired, options, attributes, self._timestamp(), is_large=is_large
         )
-        value = pack(served.to_stored(new) if served.to_stored else new)
-        # the same members in another order have the same length
-        if len(value) == len(entry.value) and (value == entry.value or _is_unchanged(new, old)):
+        value, is_changed = await large_objects.run(is_large, _pack_changed, served, entry, old, new)
+        if not is_changed:
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision))
         removed = _completes_deletion(served, new)
         if options.dry_run:
@@ -250,6 +250,13 @@ def _completes_deletion(served: ServedResource, new: Raw) -> bool:
         and not metadata.get("deletionGracePeriodSeconds")
         and not (served.storage == "namespaces" and new.get("spec", {}).get("finalizers"))
     )
+
+
+def _pack_changed(served: ServedResource, entry: StoredEntry, old: Raw, new: Raw) -> tuple[bytes, bool]:
+    """The stored form of a changed object, and whether it differs from the stored one."""
+    value = pack(served.to_stored(new) if served.to_stored else new)
+    # the same members in another order have the same length
+    return value, len(value) != len(entry.value) or (value != entry.value and not _is_unchanged(new, old))
 
 
 def _is_unchanged(new: Raw, old: Raw) -> bool:

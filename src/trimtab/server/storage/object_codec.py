@@ -21,6 +21,8 @@ from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
 _MAX_RECENT = 512
+_MAX_RECENT_BYTES = 4 * 1024 * 1024
+"""Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
 
 
@@ -87,6 +89,7 @@ class _DecodedWrite(Struct, frozen=True):
     served: ServedResource
     revision: int
     obj: Raw
+    size: int
 
 
 class RecentWrites:
@@ -94,15 +97,19 @@ class RecentWrites:
 
     def __init__(self) -> None:
         self._written: OrderedDict[str, _DecodedWrite] = OrderedDict()
+        self.size = 0
+        """The stored bytes of all objects in it."""
 
     def add(self, served: ServedResource, event: StoreEvent) -> None:
-        if event.entry is None or served.to_stored:
-            self._written.pop(event.key, None)
+        if (earlier := self._written.pop(event.key, None)) is not None:
+            self.size -= earlier.size
+        if event.entry is None or served.to_stored or len(event.entry.value) > _MAX_RECENT_BYTES:
             return
-        self._written[event.key] = _DecodedWrite(served, event.revision, decode_event(event, served))
-        self._written.move_to_end(event.key)
-        if len(self._written) > _MAX_RECENT:
-            self._written.popitem(last=False)
+        written = _DecodedWrite(served, event.revision, decode_event(event, served), len(event.entry.value))
+        self._written[event.key] = written
+        self.size += written.size
+        while len(self._written) > _MAX_RECENT or self.size > _MAX_RECENT_BYTES:
+            self.size -= self._written.popitem(last=False)[1].size
 
     def decode(self, served: ServedResource, entry: StoredEntry) -> Raw:
         """The object of an entry, which may be shared and must not be changed."""

@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 from trimtab.api import quantity
@@ -118,7 +118,7 @@ def _first_invalid_byte(text: str) -> int:
     return match.start() if match else len(text) // 4 * 4
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536, longest=32)
 def _canonical_quantity(text: str) -> str:
     return quantity.canonical_form(text)
 
