@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import Cluster, ResourceModel
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
@@ -45,7 +45,7 @@ from trimtab.interpret.webhook_rules import WebhookRules
 from trimtab.members.agent import CONTROLLERS as AGENT_CONTROLLERS
 from trimtab.members.interpreter_webhooks import InterpreterWebhooks
 from trimtab.members.member_client import client_from_secret
-from trimtab.members.probe import Prober
+from trimtab.members.probe import CapacitySummary, KnownCapacity, Prober
 from trimtab.members.proxy import MemberProxy, ServeRequest
 from trimtab.members.roster import Roster
 from trimtab.members.search_api import GROUP as SEARCH_GROUP
@@ -69,6 +69,7 @@ from trimtab.server.request.messages import Request, Response
 from trimtab.simulate.faults import FaultInjector
 from trimtab.simulate.faults import action_of as fault_action
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.lean.member import LeanMember
 from trimtab.simulate.world import World
 from trimtab.store.keys import object_key
 from trimtab.tasks import stop_tasks
@@ -90,6 +91,7 @@ class ControlPlane:
         connect: Callable[[Cluster], Client | None] | None = None,
         scripts: ScriptRunner | None = None,
         probe_seconds: float = 10.0,
+        known_capacity: KnownCapacity = lambda _cluster, _models: None,
         is_enabled: Callable[[Controller], bool] = lambda _: True,
         karmada_metrics: bool = False,
         check_lease: Callable[[], None] | None = None,
@@ -147,6 +149,7 @@ class ControlPlane:
             is_probed=self._is_probed,
             period=probe_seconds,
             counts_nodes=profile.capacity_from_nodes,
+            known_capacity=known_capacity,
         )
         self._probing: asyncio.Task[None] | None = None
         self._token_renewal = TokenRenewal(client, clock, self._clusters, self._secret, self._member_client)
@@ -345,6 +348,7 @@ class EmbeddedFleet:
             connect=self._connect,
             scripts=scripts,
             probe_seconds=probe_seconds,
+            known_capacity=self._known_capacity,
         )
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}
@@ -377,6 +381,11 @@ class EmbeddedFleet:
             host.catalogue.add(served)
         host.handler.add_resource(f"search.{SEARCH_GROUP}", search.search)
         host.handler.add_resource(f"proxying.{SEARCH_GROUP}", search.proxy)
+
+    def _known_capacity(self, cluster: str, models: Sequence[ResourceModel]) -> CapacitySummary | None:
+        """The capacity of a lean member, which has no pods that could be counted."""
+        member = self.world.members.get(cluster)
+        return member.capacity(models) if isinstance(member, LeanMember) else None
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)

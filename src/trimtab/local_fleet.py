@@ -32,6 +32,7 @@ from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.components.cluster_objects import ApiServerAddress
 from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members, with_system_workloads
 from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.member_api import MemberApi
 from trimtab.store.files import replace_file
 
 log = logging.getLogger("trimtab.local_fleet")
@@ -125,7 +126,7 @@ class LocalFleet:
         certificate = self.daemon.authority_certificate.decode()
         for member in world:
             server = urlsplit(self.fleet.endpoint(member.name))
-            if server.hostname and server.port:
+            if isinstance(member, SimulatedMember) and server.hostname and server.port:
                 member.address = ApiServerAddress(server.hostname, server.port, certificate)
         await world.start()
         for member in world:
@@ -143,13 +144,13 @@ class LocalFleet:
         if self.fleet.plane is not None:
             self.console.attach(self.fleet.plane.cache)
 
-    async def _credentials_of(self, member: SimulatedMember) -> Raw:
+    async def _credentials_of(self, member: MemberApi) -> Raw:
         """The reference to a new token of the member; clients outside of this process use it."""
         token = await create_account(member.client, member.name)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
         return {"secretRef": {"namespace": CLUSTER_NAMESPACE, "name": member.name}}
 
-    async def _update_endpoint(self, member: SimulatedMember) -> None:
+    async def _update_endpoint(self, member: MemberApi) -> None:
         """Correct the address of a joined member that an earlier start served elsewhere."""
         try:
             cluster = await self.fleet.client.get(CLUSTERS, "", member.name)

@@ -35,6 +35,7 @@ PROBE_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger("trimtab.probe")
 
 ReportProbe = Callable[[str, Probe], None]
+KnownCapacity = Callable[[str, Sequence[ResourceModel]], "CapacitySummary | None"]
 IsProbed = Callable[[Cluster], bool]
 """Whether this process probes the cluster; what it does not probe, it reports nothing about."""
 
@@ -52,8 +53,12 @@ class Prober:
         is_probed: IsProbed = lambda _: True,
         period: float = PROBE_SECONDS,
         counts_nodes: bool = True,
+        known_capacity: KnownCapacity = lambda _cluster, _models: None,
     ) -> None:
-        """`counts_nodes`: probes report what is free on each node."""
+        """`counts_nodes`: probes report what is free on each node.
+
+        `known_capacity` has the capacity of members that count it themselves; None: it is counted from nodes and pods.
+        """
         self._roster = roster
         self._host = host
         self._clock = clock
@@ -62,6 +67,7 @@ class Prober:
         self._is_probed = is_probed
         self._period = period
         self._counts_nodes = counts_nodes
+        self._known_capacity = known_capacity
         self._summaries: dict[str, tuple[object, CapacitySummary]] = {}
 
     async def run(self) -> None:
@@ -143,6 +149,8 @@ class Prober:
 
     async def _summarize_capacity(self, member: MemberHandle, models: Sequence[ResourceModel]) -> "CapacitySummary":
         """Summaries of nodes and pods, computed again only if a node or a pod has changed."""
+        if (known := self._known_capacity(member.name, models)) is not None:
+            return known if self._counts_nodes else known._replace(free_nodes=None)
         nodes, pods = member.unfiltered_cache.table_of(Node), member.unfiltered_cache.table_of(Pod)
         await nodes.synced.wait()
         await pods.synced.wait()

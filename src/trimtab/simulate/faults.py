@@ -17,7 +17,9 @@ from trimtab.errors import BadRequest, MethodNotAllowed, NotFound
 from trimtab.server.auth.authorize import Action
 from trimtab.server.request.messages import Request, Response
 from trimtab.simulate.kubelets.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride
+from trimtab.simulate.lean.member import LeanMember
 from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.member_api import MemberApi
 from trimtab.simulate.world import World
 
 CLUSTER_STATES = ("down", "partition", "slow", "flapping", "recover")
@@ -64,13 +66,13 @@ class FaultInjector:
             raise NotFound(f"cluster {cluster} is not simulated; faults work only in simulated members")
         if not 0 < fault.seconds <= MAX_SECONDS:
             raise BadRequest(f"seconds is {fault.seconds:g}; it must be more than 0 and at most {MAX_SECONDS:g}")
-        if fault.workload:
-            return change_workload(member, fault)
-        if fault.node:
-            return self._change_node(member, fault)
+        if fault.workload or fault.node:
+            if isinstance(member, LeanMember):
+                raise BadRequest(f"{cluster} is a lean member: it counts replicas, and has no pods or nodes that fail")
+            return change_workload(member, fault) if fault.workload else self._change_node(member, fault)
         return self._change_cluster(member, fault)
 
-    def _change_cluster(self, member: SimulatedMember, fault: FaultRequest) -> str:
+    def _change_cluster(self, member: MemberApi, fault: FaultRequest) -> str:
         require_state(fault.state, CLUSTER_STATES)
         flapping = self._flapping.pop(member.name, None)
         if flapping is not None:
@@ -95,7 +97,7 @@ class FaultInjector:
         }
         return texts[fault.state]
 
-    def _start_flapping(self, member: SimulatedMember, seconds: float) -> None:
+    def _start_flapping(self, member: MemberApi, seconds: float) -> None:
         async def flap() -> None:
             try:
                 while True:

@@ -90,6 +90,9 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     pace: Annotated[
         str | Pace | None, Field("How fast pods start: a name, or durations. Default: the pace of the fleet.")
     ] = None
+    lean: Annotated[
+        bool | None, Field("Count the replicas of workloads instead of running pods. Default: as the fleet says.")
+    ] = None
 
     @property
     def all_pools(self) -> tuple[NodePool, ...]:
@@ -128,6 +131,10 @@ class FleetPlan(Value, forbid_unknown_fields=True):
         ),
     ] = None
 
+    lean: Annotated[
+        bool, Field("Members count the replicas of workloads instead of running pods; for fleets of many clusters.")
+    ] = False
+
     @property
     def node_count(self) -> int:
         """Number of nodes of all members."""
@@ -136,6 +143,9 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     @property
     def heartbeat_seconds(self) -> float:
         return max(10.0, self.node_count / MAX_LEASE_RENEWALS_PER_SECOND) if self.heartbeat is None else self.heartbeat
+
+    def is_lean(self, member: MemberPlan) -> bool:
+        return self.lean if member.lean is None else member.lean
 
     def pace_of(self, member: MemberPlan) -> Pace:
         pace = self.pace if member.pace is None else member.pace

@@ -1,6 +1,5 @@
 """One simulated member cluster: API server, controllers, pod scheduler and kubelets, with fault injection."""
 
-import asyncio
 import contextlib
 import random
 import secrets
@@ -23,11 +22,11 @@ from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.profile import Profile
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
-from trimtab.client.client import Client, Resource
+from trimtab.client.client import Resource
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import member_controllers
-from trimtab.errors import AlreadyExists, NotFound, Unavailable
+from trimtab.errors import AlreadyExists, NotFound
 from trimtab.registry import discover
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.rescheduler import Rescheduler
@@ -43,9 +42,7 @@ from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.authenticate import ISSUER, TokenClaims
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.flowcontrol.controller import FlowController
-from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_reader import ComputedObjects
-from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.storage.formats import open_store
 from trimtab.server.subresources.pod_runtime import LogLine, PodRuntime
 from trimtab.simulate import components as component_modules
@@ -55,12 +52,12 @@ from trimtab.simulate.components.legacy_tokens import LegacyTokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
 from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
-from trimtab.simulate.faulty_client import FaultyMemberClient
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride
 from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
 from trimtab.simulate.kubelets.node_status import NODES
 from trimtab.simulate.kubelets.pod_reports import PODS
+from trimtab.simulate.member_api import MemberApi
 from trimtab.simulate.metrics_server import MetricsServer
 from trimtab.simulate.scalable_kinds import watch_scalable_kinds
 from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
@@ -74,7 +71,6 @@ RETENTION = Retention(revisions=4_000, seconds=60.0, superseded_bytes=1024 * 102
 """A fleet in one process cannot afford a long history per member."""
 PRELOADED_TYPES = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
 """Types that controllers read without being triggered by them: their tables are filled before controllers start."""
-KUBELET_HEAD_START_SECONDS = 0.1
 PLACEHOLDER_LABEL = "simulate.trimtab.dev/placeholder"
 FIELD_MANAGER = "kube-controller-manager"
 KINDS_OF_WHOLE_CLUSTERS = (
@@ -109,7 +105,7 @@ class MemberEnvironment(NamedTuple):
     """That of the control plane: one caller has the same share of the process, whichever API server it calls."""
 
 
-class SimulatedMember:
+class SimulatedMember(MemberApi):
     """A simulated cluster, reached from outside through `client`."""
 
     def __init__(self, plan: MemberPlan, fleet: FleetPlan, environment: MemberEnvironment) -> None:
@@ -117,22 +113,17 @@ class SimulatedMember:
         discover(inside_modules)
         discover(component_modules)
         self.plan = plan
-        self.name = plan.name
         self._fleet = fleet
         self._environment = environment
         self._rng = environment.rng
         self.usage = SimulatedUsage()
         computed = {id_: partial(self._metrics_objects, id_) for id_ in METRICS_RESOURCES}
-        self.server = (
+        server = (
             _disk_server(environment, plan.name, computed, self)
             if environment.directory
             else _memory_server(environment, computed, self)
         )
-        local = LocalClient(self.server)
-        self._internal = FaultyMemberClient(local, plan.name, omit_managed_fields=True)
-        self._kubelet_client = FaultyMemberClient(local, plan.name, omit_managed_fields=True)
-        self._reopen_timer: asyncio.TimerHandle | None = None
-        self._external = FaultyMemberClient(local, plan.name)
+        super().__init__(plan.name, server)
         self.cache: Cache
         self.manager: ControllerManager
         self.pod_scheduler: PodScheduler
@@ -142,16 +133,6 @@ class SimulatedMember:
         self.address = ApiServerAddress("127.0.0.1", 6443, "")
         """Where clients outside of this process reach the API server."""
         self._legacy_tokens: LegacyTokens | None = None
-
-    @property
-    def client(self) -> Client:
-        """The client of the control plane and of users."""
-        return self._external
-
-    @property
-    def internal_client(self) -> Client:
-        """The client of the cluster's own components, which partitions do not affect."""
-        return self._internal
 
     async def start(self) -> None:
         environment, fleet = self._environment, self._fleet
@@ -244,44 +225,6 @@ class SimulatedMember:
         await self.kubelets.stop()
         await self.manager.stop()
         await self.server.stop()
-
-    # connectivity
-
-    async def handle(self, request: Request) -> Response | StreamingResponse:
-        """Handle a request from outside."""
-        try:
-            return await self._external.forward(lambda: self.server.handler.handle(request))
-        except OSError as fault:
-            raise Unavailable(str(fault)) from fault
-
-    def partition(self, *, timeout_seconds: float = 0.0) -> None:
-        """Cut the cluster off: connections are refused, or time out after so many seconds. Inside, all runs on."""
-        self._external.cut_off(timeout_seconds=timeout_seconds)
-
-    def heal(self) -> None:
-        self._external.restore()
-
-    def delay_requests(self, seconds: float) -> None:
-        """Delay every request from outside by so many seconds; 0 removes the delay."""
-        self._external.delay = seconds
-
-    def stop_api(self) -> None:
-        """Stop the API server: requests from outside fail, its own components wait."""
-        if self._reopen_timer is not None:
-            self._reopen_timer.cancel()
-        self._external.cut_off()
-        self._internal.pause()
-        self._kubelet_client.pause()
-
-    def start_api(self) -> None:
-        """Start the API server again. Kubelets connect first: controllers would see expired leases and evict pods."""
-        self._external.restore()
-        self._kubelet_client.resume()
-        self._reopen_timer = asyncio.get_running_loop().call_later(KUBELET_HEAD_START_SECONDS, self._internal.resume)
-
-    @property
-    def is_reachable(self) -> bool:
-        return not self._external.is_cut_off
 
     # nodes
 

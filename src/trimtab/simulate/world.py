@@ -7,9 +7,13 @@ from pathlib import Path
 
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.clock import Clock, LoopClock
+from trimtab.errors import InputError
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.lean.member import LeanMember
 from trimtab.simulate.member import MemberEnvironment, SimulatedMember
+
+Member = SimulatedMember | LeanMember
 
 
 class World:
@@ -33,24 +37,32 @@ class World:
         self._directory = directory
         self._whole_clusters = whole_clusters
         self._flow_control = flow_control
-        self.members: dict[str, SimulatedMember] = {}
+        self.members: dict[str, Member] = {}
         self._started: set[str] = set()
         for plan in fleet.members:
             self._create_member(plan)
 
-    def _create_member(self, plan: MemberPlan) -> SimulatedMember:
+    def _create_member(self, plan: MemberPlan) -> Member:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
         environment = MemberEnvironment(
             self._clock, self._profile, rng, self._directory, self._whole_clusters, self._flow_control
         )
-        member = SimulatedMember(plan, self.fleet, environment)
+        lean = self.fleet.is_lean(plan)
+        member: Member = (LeanMember if lean else SimulatedMember)(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member
 
-    def __getitem__(self, name: str) -> SimulatedMember:
+    def __getitem__(self, name: str) -> Member:
         return self.members[name]
 
-    def __iter__(self) -> Iterator[SimulatedMember]:
+    def with_pods(self, name: str) -> SimulatedMember:
+        """The member, whose nodes and pods can be changed; a lean one has none."""
+        member = self.members[name]
+        if isinstance(member, LeanMember):
+            raise InputError(f"{name} is a lean member: it counts replicas, and has no pods or nodes that could change")
+        return member
+
+    def __iter__(self) -> Iterator[Member]:
         return iter(self.members.values())
 
     def __len__(self) -> int:
@@ -60,7 +72,7 @@ class World:
         for member in self:
             await self._start_member(member)
 
-    async def _start_member(self, member: SimulatedMember) -> None:
+    async def _start_member(self, member: Member) -> None:
         await member.start()
         self._started.add(member.name)
 
@@ -69,7 +81,7 @@ class World:
         started, self._started = self._started, set()
         await asyncio.gather(*(member.stop() for member in self if member.name in started))
 
-    async def add(self, plan: MemberPlan) -> SimulatedMember:
+    async def add(self, plan: MemberPlan) -> Member:
         """Add a member cluster and start it."""
         if plan.name in self.members:
             raise ValueError(f"member {plan.name} already exists")

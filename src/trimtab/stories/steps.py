@@ -152,11 +152,13 @@ class StepActions:
         world = self._fleet.world
         names = as_names(failure.cluster)
         if failure.node and not names:
-            names = tuple(m.name for m in world if failure.node in m.kubelets.machines)
+            names = tuple(
+                m.name for m in world if isinstance(m, SimulatedMember) and failure.node in m.kubelets.machines
+            )
         for name in names or (tuple(world.members) if failure.app else ()):
             if name not in world.members:
                 raise InputError(f"there is no member {name}")
-            yield world[name]
+            yield world.with_pods(name) if failure.node or failure.app else world[name]
 
     async def _change_taints(self, step: StoryStep) -> None:
         if step.taint is not None:
@@ -170,23 +172,23 @@ class StepActions:
         world = self._fleet.world
         if step.load is not None:
             for name in as_names(step.load.cluster):
-                await world[name].fill_nodes(step.load.part)
+                await world.with_pods(name).fill_nodes(step.load.part)
                 self._write(f"{name} is loaded: {step.load.part:.0%} of its free capacity is used")
         for name in as_names(step.empty):
-            await world[name].delete_placeholders()
+            await world.with_pods(name).delete_placeholders()
             self._write(f"{name} is no longer loaded")
         if step.drain is not None:
-            member = world[step.drain.cluster]
+            member = world.with_pods(step.drain.cluster)
             self._drains.add(asyncio.get_running_loop().create_task(member.drain(step.drain.node)))
             self._write(f"drain node {step.drain.node} of {member.name}")
         if step.evict is not None:
             await self._evict(step.evict)
         if step.use is not None:
             for name in as_names(step.use.cluster):
-                self._set_usage(world[name], step.use)
+                self._set_usage(world.with_pods(name), step.use)
         if step.claim is not None:
             for name in as_names(step.claim.cluster):
-                await world[name].scale_reported_capacity(step.claim.factor)
+                await world.with_pods(name).scale_reported_capacity(step.claim.factor)
                 self._write(f"{name} reports {step.claim.factor:g} times its capacity")
 
     async def _change_membership(self, step: StoryStep) -> None:

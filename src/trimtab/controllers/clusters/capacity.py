@@ -1,6 +1,6 @@
 """Capacity of a member cluster for Cluster status, from its nodes and pods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from trimtab.api.kinds.cluster import AllocatableModeling, NodeSummary, ResourceModel, ResourceSummary
@@ -21,23 +21,31 @@ def node_summary(nodes: Sequence[Node]) -> NodeSummary:
 
 def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequence[ResourceModel]) -> ResourceSummary:
     """Allocatable, allocated and pending resources, and the number of nodes per grade of free resources."""
-    allocatable: Amounts = {}
-    for node in nodes:
-        add_amounts(allocatable, parse_amounts(node.status.allocatable))
-    allocated: Amounts = {}
-    allocating: Amounts = {}
+    pending: Amounts = {}
     used: dict[str, Amounts] = {}
     for pod in pods:
         requests = pod_resources_of(pod).requests | {"pods": 1}
         if not pod.spec.node_name:
-            add_amounts(allocating, requests)
+            add_amounts(pending, requests)
         elif pod.status.phase not in FINISHED_PHASES:
-            add_amounts(allocated, requests)
             add_amounts(used.setdefault(pod.spec.node_name, {}), requests)
+    return summary_of_use(nodes, used, pending, models)
+
+
+def summary_of_use(
+    nodes: Sequence[Node], used: Mapping[str, Amounts], pending: Amounts, models: Sequence[ResourceModel]
+) -> ResourceSummary:
+    """The same from what is used on each node, and what pods without a node request."""
+    allocatable: Amounts = {}
+    for node in nodes:
+        add_amounts(allocatable, parse_amounts(node.status.allocatable))
+    allocated: Amounts = {}
+    for amounts in used.values():
+        add_amounts(allocated, amounts)
     return ResourceSummary(
         allocatable=format_amounts(allocatable),
         allocated=format_amounts(allocated),
-        allocating=format_amounts(allocating),
+        allocating=format_amounts(pending),
         allocatable_modelings=count_nodes_by_grade(nodes, used, models),
     )
 
@@ -60,7 +68,7 @@ def format_quantity(name: str, amount: int) -> str:
 
 
 def count_nodes_by_grade(
-    nodes: Sequence[Node], used: dict[str, Amounts], models: Sequence[ResourceModel]
+    nodes: Sequence[Node], used: Mapping[str, Amounts], models: Sequence[ResourceModel]
 ) -> tuple[AllocatableModeling, ...]:
     """Number of nodes per grade of free resources; a node without a free pod slot is not counted."""
     if not models:

@@ -49,6 +49,11 @@ def free_nodes(nodes: Sequence[Node], pods: Iterable[Pod]) -> FreeNodes:
                 add_amounts(used.setdefault(pod.spec.node_name, {}), pod_resources_of(pod).requests | {"pods": 1})
         elif _is_about_to_be_bound(pod):
             add_amounts(waiting, pod_resources_of(pod).requests | {"pods": 1})
+    return free_nodes_of_use(nodes, used, waiting)
+
+
+def free_nodes_of_use(nodes: Sequence[Node], used: Mapping[str, Amounts], waiting: Amounts) -> FreeNodes:
+    """The same from what is used on each node, and what is about to be bound."""
     ready = [_free_node_of(node, used.get(node.name, {})) for node in nodes if node.is_ready]
     pools, omitted = _bounded_pools([node for node in ready if node.free.get("pods", 0) > 0])
     return FreeNodes(pools=pools, omitted_labels=tuple(sorted(omitted)), waiting=format_amounts(waiting))
