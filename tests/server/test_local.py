@@ -177,6 +177,16 @@ def test_resources_lists_every_declared_kind() -> None:
     run_with_client(scenario)
 
 
+def test_discovery_is_computed_again_only_after_a_change() -> None:
+    async def scenario(client):
+        first = await client.resources()
+        assert await client.resources() is first
+        client._server.catalogue.remove("apps", "deployments")
+        assert "deployments.apps" not in {resource.id for resource in await client.resources()}
+
+    run_with_client(scenario)
+
+
 def test_returned_objects_are_not_changed_by_later_writes() -> None:
     """A write starts from the decoded object of the last write, which watchers share."""
 

@@ -15,7 +15,7 @@ from trimtab.dryrun.documents import Document, read_documents
 from trimtab.errors import Cause, InputError
 from trimtab.registry import discover
 from trimtab.server.apiserver import served_resources_of
-from trimtab.server.registry.cel_rules import new_rule_evaluator
+from trimtab.server.registry.cel_rules import rule_evaluator
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.resources import ServedResource
 
@@ -75,7 +75,7 @@ def read_manifests(files: Iterable[str]) -> Manifests:
 def complete_documents(documents: Iterable[Document]) -> Manifests:
     """The objects of these documents with all defaults set; raises InputError with one line for each error."""
     discover(kind_modules)
-    fitter = ObjectSchema(new_rule_evaluator())
+    fitter = ObjectSchema(rule_evaluator())
     items: dict[tuple[str, str, str, str], Manifest] = {}
     faults: list[str] = []
     warnings: list[str] = []

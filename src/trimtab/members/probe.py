@@ -69,6 +69,7 @@ class Prober:
         self._counts_nodes = counts_nodes
         self._known_capacity = known_capacity
         self._summaries: dict[str, tuple[object, CapacitySummary]] = {}
+        self._enablements: dict[str, tuple[Sequence[Resource], tuple[APIEnablement, ...]]] = {}
 
     async def run(self) -> None:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
@@ -83,6 +84,7 @@ class Prober:
                 for name in [name for name in tasks if name not in set(self._cluster_names())]:
                     tasks.pop(name).cancel()
                     self._summaries.pop(name, None)
+                    self._enablements.pop(name, None)
                 await changed.wait()
                 changed.clear()
         finally:
@@ -139,13 +141,19 @@ class Prober:
             online=True,
             healthy=True,
             version=version,
-            enablements=api_enablements(resources),
+            enablements=self._api_enablements(member.name, resources),
             complete=bool(resources),
             nodes=summary.nodes,
             resources=summary.resources,
             free_nodes=summary.free_nodes,
             unschedulable_pods=summary.unschedulable_pods,
         )
+
+    def _api_enablements(self, cluster: str, resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
+        known = self._enablements.get(cluster)
+        if known is None or known[0] is not resources:
+            known = self._enablements[cluster] = (resources, api_enablements(resources))
+        return known[1]
 
     async def _summarize_capacity(self, member: MemberHandle, models: Sequence[ResourceModel]) -> "CapacitySummary":
         """Summaries of nodes and pods, computed again only if a node or a pod has changed."""

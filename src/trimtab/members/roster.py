@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -39,6 +39,7 @@ class MemberHandle:
             lambda table: table.add_listener(partial(self._object_changed, listener))
         )
         self._resources: dict[tuple[str, str], Resource] = {}
+        self._discovered: Sequence[Resource] = ()
         self._unmanaged: dict[tuple[str, str, str], tuple[float, Raw]] = {}
 
     def _object_changed(self, listener: MemberChangeListener, old: CacheEntry | None, new: CacheEntry | None) -> None:
@@ -73,10 +74,13 @@ class MemberHandle:
             raise NotFound(f"the cluster {self.name} does not serve {api_version} {kind}")
         return self._resources[api_version, kind]
 
-    async def discover(self) -> list[Resource]:
-        found = list(await self.client.resources())
-        for resource in found:
-            self._resources[resource.api_version, resource.kind] = resource
+    async def discover(self) -> Sequence[Resource]:
+        """The resources that the member serves; the same sequence as before if the client says that nothing changed."""
+        found = await self.client.resources()
+        if found is not self._discovered:
+            self._discovered = found
+            for resource in found:
+                self._resources[resource.api_version, resource.kind] = resource
         return found
 
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:

@@ -52,7 +52,7 @@ from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.backup_page import BackupPage
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.nonresource_paths import HealthCheck, NonResourcePaths
-from trimtab.server.registry.cel_rules import NoExpressions, new_condition_evaluator, new_rule_evaluator
+from trimtab.server.registry.cel_rules import NoExpressions, condition_evaluator, rule_evaluator
 from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_validator
 from trimtab.server.registry.object_deletion import no_further_writes
 from trimtab.server.registry.object_reader import ComputedObjects
@@ -116,8 +116,8 @@ class ApiServer:
         self.store = store
         self._namespace_grace_seconds = settings.namespace_grace_seconds
         self.catalogue = ResourceCatalogue()
-        conditions = new_condition_evaluator(CONDITION_VARIABLES)
-        self.object_schema = ObjectSchema(new_rule_evaluator(), _server_rules(conditions.compile_error))
+        conditions = condition_evaluator(*CONDITION_VARIABLES)
+        self.object_schema = ObjectSchema(rule_evaluator(), _server_rules(conditions.compile_error))
         self.authorizer = Authorizer(store)
         self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept, conditions)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
@@ -285,7 +285,7 @@ class ApiServer:
 
 def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, ValidateFunction]:
     """Validations that depend on what this server can evaluate, by kind id."""
-    rules = new_rule_evaluator()
+    rules = rule_evaluator()
     # without the extra `cel` the rules of our own kinds are stored and not evaluated; else the server could not start
     own = () if rules else [kind.id for kind in kinds.values() if kind.custom]
     check_rule = (rules or NoExpressions()).compile_error

@@ -1,6 +1,6 @@
 """A client that calls an API server in process, without HTTP and threads, on any event loop."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -36,6 +36,8 @@ class LocalClient:
         self._server = server
         self._resource_store = server.resource_store
         self._user = user
+        self._discovered: tuple[Mapping[tuple[str, str], ServedResource], Sequence[Resource]] = ({}, ())
+        """The result of the last discovery, and the state of the catalogue that it was made of."""
 
     def _object_path(
         self, resource: Resource, namespace: str = "", name: str = "", subresource: str = ""
@@ -172,14 +174,10 @@ class LocalClient:
         return found
 
     async def resources(self) -> Sequence[Resource]:
-        resources_found = []
-        for served in self._server.catalogue:
-            if self._server.catalogue.find_preferred(served.group, served.resource) is served:
-                kind = served.kind
-                resources_found.append(
-                    Resource(served.group, served.version, kind.plural, kind.name, kind.namespaced, served.verbs)
-                )
-        return resources_found
+        preferred = self._server.catalogue.preferred_resources()
+        if self._discovered[0] is not preferred:
+            self._discovered = (preferred, tuple(map(_resource_of, preferred.values())))
+        return self._discovered[1]
 
     async def fetch(self, path: str) -> ClientResponse:
         path, _, query = path.partition("?")
@@ -195,6 +193,11 @@ class LocalClient:
 
     async def close(self) -> None:
         """Nothing to close: the client does not own the server."""
+
+
+def _resource_of(served: ServedResource) -> Resource:
+    kind = served.kind
+    return Resource(served.group, served.version, kind.plural, kind.name, kind.namespaced, served.verbs)
 
 
 def _written_object(outcome: WriteOutcome) -> Raw:

@@ -177,15 +177,19 @@ class ResourceCatalogue:
         """Replaced as a whole on every change, because a thread may be reading it."""
         self.changes = 0
         """Incremented on every change, so that discovery documents can be cached."""
+        self._preferred: dict[tuple[str, str], ServedResource] | None = None
 
     def add(self, served: ServedResource) -> None:
-        self._served = {**self._served, (served.group, served.version, served.resource): served}
-        self.changes += 1
+        self._replace({**self._served, (served.group, served.version, served.resource): served})
 
     def remove(self, group: str, resource: str) -> None:
         kept = {key: served for key, served in self._served.items() if (key[0], key[2]) != (group, resource)}
-        self.changes += len(kept) != len(self._served)
-        self._served = kept
+        if len(kept) != len(self._served):
+            self._replace(kept)
+
+    def _replace(self, served: Mapping[tuple[str, str, str], ServedResource]) -> None:
+        self._served, self._preferred = served, None
+        self.changes += 1
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._served.get((group, version, resource))
@@ -198,8 +202,18 @@ class ResourceCatalogue:
         return None
 
     def find_preferred(self, group: str, resource: str) -> ServedResource | None:
-        found = [served for (g, _, r), served in self._served.items() if g == group and r == resource]
-        return min(found, key=lambda served: version_rank(served.version), default=None)
+        return self.preferred_resources().get((group, resource))
+
+    def preferred_resources(self) -> Mapping[tuple[str, str], ServedResource]:
+        """The preferred version of each resource, by group and name; the same mapping until something changes."""
+        if self._preferred is None:
+            best: dict[tuple[str, str], ServedResource] = {}
+            for (group, version, resource), served in self._served.items():
+                known = best.get((group, resource))
+                if known is None or version_rank(version) < version_rank(known.version):
+                    best[group, resource] = served
+            self._preferred = best
+        return self._preferred
 
     def groups(self) -> list[str]:
         """All named groups, built-in ones first."""

@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.api.schema.structural import CelError
-from trimtab.server.registry.cel_rules import new_rule_evaluator
+from trimtab.server.registry.cel_rules import rule_evaluator
 
 pytest.importorskip("cel_expr_python")
 SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}, "share": {"type": "number"}}}
@@ -19,7 +19,7 @@ SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}, "share":
     ],
 )
 def test_rule_is_evaluated_with_the_types_of_the_schema(expression: str, value: dict, result: bool) -> None:
-    evaluate = new_rule_evaluator()
+    evaluate = rule_evaluator()
     assert evaluate is not None
     assert evaluate(expression, SCHEMA, value, {"size": 2}) == result
 
@@ -33,7 +33,7 @@ def test_rule_is_evaluated_with_the_types_of_the_schema(expression: str, value: 
     ],
 )
 def test_errors_have_the_words_of_kubernetes(expression: str, value: dict, message: str) -> None:
-    evaluate = new_rule_evaluator()
+    evaluate = rule_evaluator()
     assert evaluate is not None
     with pytest.raises(CelError, match=message):
         evaluate(expression, SCHEMA, value, {})

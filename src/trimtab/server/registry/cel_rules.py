@@ -3,6 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -113,11 +114,16 @@ def _is_installed() -> bool:
     return find_spec("cel_expr_python") is not None
 
 
-def new_rule_evaluator() -> CelRuleEvaluator | None:
-    """The evaluator of rules, or None if the extra `cel` is not installed."""
+@cache
+def rule_evaluator() -> CelRuleEvaluator | None:
+    """The evaluator of rules, or None if the extra `cel` is not installed.
+
+    All API servers of a process share it: an environment needs half a megabyte, and the same rules are compiled once.
+    """
     return CelRuleEvaluator() if _is_installed() else None
 
 
-def new_condition_evaluator(variables: Iterable[str]) -> CelExpressions | NoExpressions:
-    """An evaluator of expressions over these variables."""
+@cache
+def condition_evaluator(*variables: str) -> CelExpressions | NoExpressions:
+    """The evaluator of expressions over these variables, shared like that of rules."""
     return CelExpressions(variables) if _is_installed() else NoExpressions()

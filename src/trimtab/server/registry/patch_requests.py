@@ -113,15 +113,15 @@ class Patcher:
         """The patched object, validated."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _invalid_patch(new, "json: cannot unmarshal the patched object into an object")
+        patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
+        metadata = patched.setdefault("metadata", {})
+        if validation == TRUSTED and not served.message:  # encoded from one of our types, whose depth is limited
+            _check_path(metadata, old["metadata"])
+            return patched
         try:
             check_depth(new)
         except ValueError as error:
             raise BadRequest(f"the patched object cannot be stored: {error}") from None
-        patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
-        metadata = patched.setdefault("metadata", {})
-        if validation == TRUSTED and not served.message:
-            _check_path(metadata, old["metadata"])
-            return patched
         try:
             read = self._object_schema.read_changed(served, patched, old)
         except codec.NativeDecodeError as error:
