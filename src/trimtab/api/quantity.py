@@ -168,3 +168,9 @@ def add_quantities(quantities: "list[QuantityText] | tuple[QuantityText, ...]") 
     total = sum((parse_quantity(q) for q in quantities), Fraction(0))
     family = next((str(q) for q in quantities if parse_quantity(q)), str(quantities[0]))
     return _format_binary(total) if family.endswith("i") else _format_decimal(total)
+
+
+def format_like(amount: Fraction, example: QuantityText) -> str:
+    """An exact amount in the suffix family of another quantity."""
+    text = example if isinstance(example, str) else repr(example)
+    return _format_binary(amount) if _match(text)[3] in _BINARY else _format_decimal(amount)

@@ -24,11 +24,16 @@ def _descheduler(profile: Profile) -> bool:
     return profile.name == "trimtab"
 
 
+def _quota_enforcement(profile: Profile) -> bool:
+    return profile.name == "trimtab"
+
+
 _TABLE = (
     Setting(
         "agent", str, "", "Name of the cluster that this process serves as a pull agent; empty in a control plane."
     ),
     Setting("components", bool, False, "Schedule the components of a workload with several pod templates separately."),
+    Setting("quota-enforcement", bool, _quota_enforcement, "Refuse placements beyond a FederatedResourceQuota."),
     Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
     Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),
     Setting("eviction-rate", float, 1.5, "Evictions by taint per second while the fleet is healthy."),

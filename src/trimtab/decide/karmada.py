@@ -18,13 +18,13 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import TargetCluster, TargetComponent
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.pipeline import NO_FIT, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
+from trimtab.decide.pipeline import NO_FIT, QUOTA_EXCEEDED, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
 from trimtab.decide.request import PlacementRequest
 
 ResourceRequest: TypeAlias = tuple[tuple[str, int], ...]
 """What one replica needs of each resource."""
 
-REASONS = {NO_FIT: "NoClusterFit", UNSCHEDULABLE: "Unschedulable"}
+REASONS = {NO_FIT: "NoClusterFit", UNSCHEDULABLE: "Unschedulable", QUOTA_EXCEEDED: "QuotaExceeded"}
 SUCCESS = "Binding has been scheduled successfully."
 RESERVATION_TTL = timedelta(seconds=30)
 """Longer than a cluster takes to report new replicas: status is collected every 10 seconds."""

@@ -55,6 +55,8 @@ Selected: TypeAlias = Array | list[int]
 DECISION_COUNTS = "Choices"
 """The kind of external value with the number of bindings per cluster, for the prioritizer Balance."""
 NO_FIT, UNSCHEDULABLE, OTHER = "FitError", "Unschedulable", "Other"
+QUOTA_EXCEEDED = "QuotaExceeded"
+"""A quota of the namespace refuses the decision."""
 _BEYOND_ALL_GROUPS = 1000
 
 

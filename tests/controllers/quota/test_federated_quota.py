@@ -3,13 +3,13 @@
 from typing import Any
 
 import msgspec
-from builders import cluster
+from builders import binding, cluster
 from views import FakeView
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.quota import FederatedResourceQuota
-from trimtab.api.kinds.work import Work
+from trimtab.api.kinds.work import ReplicaRequirements, Work
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Delete
 from trimtab.controllers.quota.federated_quota import (
@@ -18,6 +18,7 @@ from trimtab.controllers.quota.federated_quota import (
     quota_of_changed_work,
     quotas_for_new_cluster,
     quotas_for_new_execution_namespace,
+    quotas_of_changed_binding,
 )
 
 
@@ -32,8 +33,9 @@ def fleet(*names: str) -> list[Object]:
     return [*(cluster(name) for name in names), *spaces]
 
 
-def reconcile(subject: FederatedResourceQuota, *others: Object) -> list[Any]:
-    return list(federated_quota(subject, FakeView([subject, *others])))
+def reconcile(subject: FederatedResourceQuota, *others: Object, enforced: bool = False) -> list[Any]:
+    view = FakeView([subject, *others], settings={"quota-enforcement": enforced})
+    return list(federated_quota(subject, view))
 
 
 def works_in(effects: list[Any]) -> dict[str, Any]:
@@ -80,6 +82,25 @@ def test_status_sums_the_use_of_the_applied_quotas() -> None:
     assert after.status.overall == {"cpu": "10"}
     assert after.status.overall_used == {"cpu": "1500m"}
     assert [one.cluster_name for one in after.status.aggregated_status] == ["m1", "m2"]
+
+
+def test_enforced_quota_shows_what_bindings_use() -> None:
+    subject = quota(m1={"cpu": "4"})
+    requirements = ReplicaRequirements(resource_request={"cpu": "1"})
+    placed = binding(clusters={"m1": 3}, replica_requirements=requirements)
+    placed = placed.but(metadata=placed.metadata.but(namespace="shop"))
+    work = reported(work_of(subject, "m1"), hard={"cpu": "4"}, used={"cpu": "7"})
+    effects = reconcile(subject, *fleet("m1"), work, placed, enforced=True)
+    (after,) = (one for one in effects if isinstance(one, type(subject)))
+    assert after.status.overall_used == {"cpu": "3"}
+    grown = placed.but(spec=placed.spec.but(clusters=()))
+    view = FakeView([subject])
+    assert list(quotas_of_changed_binding(placed, grown, view)) == [key_of(subject)]
+    assert list(quotas_of_changed_binding(placed, None, view)) == [key_of(subject)]
+    assert list(quotas_of_changed_binding(placed, placed, view)) == []
+    assert (
+        list(quotas_of_changed_binding(placed, grown, FakeView([subject], settings={"quota-enforcement": False}))) == []
+    )
 
 
 def test_works_disappear_with_the_quota() -> None:

@@ -6,14 +6,18 @@ SETTING_OF_GATE = {
     "Failover": "failover",
     "PropagationPolicyPreemption": "policy-preemption",
     "MultiplePodTemplatesScheduling": "components",
+    "FederatedQuotaEnforcement": "quota-enforcement",
 }
 ALWAYS_ON = frozenset(
     {
+        "ContextualLogging",
+        "ControllerPriorityQueue",
         "CustomizedClusterResourceModeling",
         "GracefulEviction",
         "PriorityBasedScheduling",
         "PropagateDeps",
         "StatefulFailoverInjection",
+        "WorkloadAffinity",
     }
 )
 """Features that have no switch here."""

@@ -39,11 +39,13 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
+from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "resource-detector"
+QUOTA_RETRY_SECONDS = 30
 RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
 SERVER_FIELDS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 P = TypeVar("P", bound=Policy)
@@ -316,6 +318,10 @@ def sync_binding(template: Raw, policy: Policy, view: View, *, is_changed: bool)
             wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
         wanted = merge_binding(seen, wanted)
     if wanted == seen and not is_changed:
+        return
+    if seen is not None and (why := QuotaLedger(view).charge(wanted.namespace, use_of(seen), use_of(wanted))):
+        yield RecordEvent(ref, "ApplyPolicyFailed", f"{describe_apply(policy)} failed: {why}", SOURCE, "Warning")
+        yield RequeueAfter(QUOTA_RETRY_SECONDS)
         return
     if wanted.spec.replica_requirements is not None or wanted.spec.replicas or interprets_replicas(template, view):
         yield RecordEvent(

@@ -1,4 +1,7 @@
-"""FederatedResourceQuota: keeps a ResourceQuota in every cluster with a static assignment, and reports their use."""
+"""FederatedResourceQuota: keeps a ResourceQuota in every cluster with a static assignment, and reports what is used.
+
+The scheduler and the detector enforce `overall` (`quota_usage.py`).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -6,13 +9,14 @@ from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.quota import ClusterQuotaStatus, FederatedResourceQuota
-from trimtab.api.kinds.work import Work
+from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.quantity import add_quantities
 from trimtab.api.value import Key, QuantityText, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, Index, RecordEvent, Trigger, View, controller
 from trimtab.controllers.propagation.works.direct_works import can_hold_works, direct_work, sync_direct_works
+from trimtab.controllers.quota.quota_usage import is_enforced, use_of, used_of_quota
 
 NAMESPACE_LABEL = "federatedresourcequota.karmada.io/namespace"
 NAME_LABEL = "federatedresourcequota.karmada.io/name"
@@ -50,6 +54,16 @@ def quota_of_changed_work(old: Work | None, new: Work | None, view: View) -> Ite
             yield Key(kind_of(FederatedResourceQuota).id, *name.split("/"))
 
 
+def quotas_of_changed_binding(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
+    """What a binding uses changed."""
+    binding = new or old
+    if binding is None or not is_enforced(view):
+        return
+    quotas = view.all(FederatedResourceQuota, binding.namespace)
+    if quotas and (use_of(old) if old is not None else {}) != (use_of(new) if new is not None else {}):
+        yield from map(key_of, quotas)
+
+
 def delete_works(key: Key, view: View) -> Iterator[Effect]:
     """The quota no longer exists: so must its ResourceQuotas."""
     yield from sync_direct_works((), view.by_index(WORKS_OF_QUOTA, f"{key.namespace}/{key.name}"))
@@ -62,6 +76,7 @@ def delete_works(key: Key, view: View) -> Iterator[Effect]:
         Trigger(Cluster, quotas_for_new_cluster),
         Trigger(Namespace, quotas_for_new_execution_namespace),
         Trigger(Work, quota_of_changed_work),
+        Trigger(ResourceBinding, quotas_of_changed_binding),
     ],
     on_deleted=delete_works,
 )
@@ -96,11 +111,15 @@ def wanted_works(quota: FederatedResourceQuota, view: View) -> Iterator[Work]:
 
 
 def report_use(quota: FederatedResourceQuota, works: Sequence[Work], view: View) -> Iterator[Effect]:
-    """Write what the members report about their ResourceQuotas, and the sum over them."""
+    """Write what the members report about their ResourceQuotas, and what is used of the quota over all clusters.
+
+    With enforcement that is what the bindings of the namespace use, without it the sum over the members.
+    """
     clusters = tuple(sorted(reported_quotas(works), key=lambda one: one.cluster_name))
+    enforced = is_enforced(view)
     status = quota.status.but(
         overall=quota.spec.overall,
-        overall_used=add_resources([one.used for one in clusters]),
+        overall_used=used_of_quota(quota, view) if enforced else add_resources([one.used for one in clusters]),
         aggregated_status=clusters,
     )
     if status != quota.status:

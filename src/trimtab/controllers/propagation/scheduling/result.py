@@ -86,6 +86,8 @@ def without_decision_record(status: BindingStatus) -> BindingStatus:
 
 def seconds_until_retry(decision: BindingDecision, view: View) -> float:
     reason = decision.condition[1]
+    if reason == "QuotaExceeded":
+        return UNSCHEDULABLE_SECONDS  # a change of the quota or of its use is a trigger
     if reason not in ("Unschedulable", "NoClusterFit"):
         return MAX_BACKOFF_SECONDS
     if not decision.fleet.reserved:

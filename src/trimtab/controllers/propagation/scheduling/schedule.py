@@ -10,6 +10,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.ocm_placement import PlacementDecision
+from trimtab.api.kinds.quota import FederatedResourceQuota
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
@@ -45,10 +46,12 @@ from trimtab.controllers.propagation.scheduling.triggers import (
     affected_bindings,
     bindings_blocked_by,
     bindings_of_placement_decision,
+    bindings_refused_by,
     bindings_that_wait_for_approval,
     needs_scheduling,
     scheduling_priority,
 )
+from trimtab.controllers.quota.quota_usage import QuotaLedger
 from trimtab.decide.karmada import BindingDecision, decide_all
 
 BATCH_SIZE = 200
@@ -85,6 +88,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
         Trigger(PlacementDecision, bindings_of_placement_decision),
         Trigger(DisruptionBudget, bindings_blocked_by),
         Trigger(DisruptionPolicy, bindings_that_wait_for_approval),
+        Trigger(FederatedResourceQuota, bindings_refused_by),
     ],
     batch=BATCH_SIZE,
     priority=scheduling_priority,
@@ -118,14 +122,20 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
         return
     requests = {key_of(binding): intent.request for binding, intent in waiting}
     decisions, _ = decide_all(list(requests.values()), view.fleet_for(requests), view.profile)
+    quotas = QuotaLedger(view)
+    allowed = [
+        quotas.check(binding, adjust_to_intent(binding, decision, intent))
+        for (binding, intent), decision in zip(waiting, decisions, strict=True)
+    ]
     if view.profile.reserve_capacity:
         reservations = [
-            CapacityReservation(key, d.request, added_replicas(d)) for key, d in zip(requests, decisions, strict=True)
+            CapacityReservation(key, d.request, added_replicas(d) if a.ok or not d.ok else ())
+            for key, d, a in zip(requests, decisions, allowed, strict=True)
         ]
         yield waiting[0][0], ReserveCapacity(view.now, tuple(reservations))  # first, so that the next batch sees it
     busy: set[Key] = set()
-    for (binding, intent), decision in zip(waiting, decisions, strict=True):
-        for effect in effects_of_decision(binding, adjust_to_intent(binding, decision, intent), intent, view, busy):
+    for (binding, intent), decision in zip(waiting, allowed, strict=True):
+        for effect in effects_of_decision(binding, decision, intent, view, busy):
             yield binding, effect
 
 

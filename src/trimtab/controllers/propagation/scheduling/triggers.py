@@ -8,7 +8,8 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.policy import Placement
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.quota import FederatedResourceQuota
+from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained
@@ -118,6 +119,18 @@ def bindings_that_wait_for_approval(
         return
     for binding in well_known.all_bindings(view):
         if binding.status.pending_approval is not None:
+            yield key_of(binding)
+
+
+def bindings_refused_by(
+    old: FederatedResourceQuota | None, new: FederatedResourceQuota | None, view: View
+) -> Iterable[Key]:
+    """A quota or its use changed: the bindings of its namespace that were refused for lack of quota."""
+    quota = new or old
+    if quota is None or (old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)):
+        return
+    for binding in view.all(ResourceBinding, quota.namespace):
+        if any(one.type == "Scheduled" and one.reason == "QuotaExceeded" for one in binding.status.conditions):
             yield key_of(binding)
 
 
