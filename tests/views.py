@@ -53,6 +53,7 @@ class FakeView:
         cel: Evaluator | None = None,
         members: Mapping[tuple[str, Ref], Raw | None] | None = None,
         raws: Iterable[Raw] = (),
+        followed: Mapping[tuple[str, str, str], Sequence[Raw]] | None = None,
     ) -> None:
         self.objects = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
         self.now = self.steady_now = now
@@ -65,6 +66,7 @@ class FakeView:
         self.next_lapse: datetime | None = None
         self.placement_snapshots = PlacementSnapshotCache(self.objects)
         self.members = members or {}
+        self.followed = followed or {}
         self.raw_objects = list(raws)
         self.memory = FakeMemory()
 
@@ -96,6 +98,9 @@ class FakeView:
 
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         return self.members.get((cluster, ref), NOT_FETCHED)
+
+    def member_all(self, cluster: str, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        return self.followed.get((cluster, api_version, kind), NOT_FETCHED)
 
     def key(self, ref: Ref) -> Key | None:
         kind = find_kind(ref.api_version, ref.kind)

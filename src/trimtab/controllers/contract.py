@@ -101,6 +101,17 @@ class Fetch(NamedTuple):
     ref: Ref
 
 
+class FollowKind(NamedTuple):
+    """List and watch all objects of a kind in a member from now on, and reconcile again.
+
+    `View.member_all` then has them, and member triggers get their changes.
+    """
+
+    cluster: str
+    api_version: str
+    kind: str
+
+
 class CheckAccess(NamedTuple):
     """Send SubjectAccessReviews to a member for these verbs of a user on an object, and reconcile again.
 
@@ -223,6 +234,7 @@ Effect: TypeAlias = (
     | RecordEvent
     | InCluster
     | Fetch
+    | FollowKind
     | CheckAccess
     | FindForeignObjects
     | ReadPodUse
@@ -304,6 +316,10 @@ class View(Protocol):
 
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         """The object in a member as last fetched or watched."""
+        ...
+
+    def member_all(self, cluster: str, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        """All objects of a kind in a member, sorted by namespace and name, once `FollowKind` was carried out."""
         ...
 
     def key(self, ref: Ref) -> Key | None:

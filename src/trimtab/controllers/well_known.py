@@ -86,6 +86,8 @@ EXECUTION_PREFIX = "karmada-es-"
 BINDINGS = (ResourceBinding, ClusterResourceBinding)
 POLICIES = (PropagationPolicy, ClusterPropagationPolicy)
 POLICY_ID_LABELS = (PP_ID, CPP_ID)
+BINDING_MANAGED_BY = "binding.karmada.io/managed-by"
+"""On a binding that a controller made without a policy: the kind of the object that it serves."""
 
 _ID_NAMESPACE = uuid.UUID("6a1d7a39-5c7b-4f0e-9c53-0c2a3f0f8d11").bytes
 _VERSION_AND_VARIANT = (0xF << 76) | (0x3 << 62)

@@ -98,6 +98,9 @@ class StaticView:
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         return NOT_FETCHED
 
+    def member_all(self, cluster: str, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        return NOT_FETCHED
+
     def key(self, ref: Ref) -> Key | None:
         kind = find_kind(ref.api_version, ref.kind)
         return Key(kind.id, ref.namespace, ref.name) if kind is not None else None

@@ -12,7 +12,7 @@ from trimtab.runtime.leader_election import LEASES, micro_time
 
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
-CONTROLLERS = ("execute", "health")
+CONTROLLERS = ("endpoint_slice_collection", "execute", "health")
 """The controllers of the control plane that an agent runs, for its own cluster only."""
 
 log = logging.getLogger("trimtab.agent")

@@ -19,6 +19,9 @@ MANAGED_SELECTOR = f"{MANAGED_LABEL}=true"
 UNMANAGED_SECONDS = 5.0
 """How long the result of reading an unmanaged object is valid; unmanaged objects are not watched."""
 
+FOLLOW_SECONDS = 30.0
+"""How long the first list of all objects of a kind may take."""
+
 log = logging.getLogger("trimtab.members")
 
 MemberChangeListener = Callable[[str, Raw | None, Raw | None], None]
@@ -38,6 +41,8 @@ class MemberHandle:
         self._managed_cache.add_table_listener(
             lambda table: table.add_listener(partial(self._object_changed, listener))
         )
+        self._followed: set[str] = set()
+        self._listener = listener
         self._resources: dict[tuple[str, str], Resource] = {}
         self._discovered: Sequence[Resource] = ()
         self._unmanaged: dict[tuple[str, str, str], tuple[float, Raw]] = {}
@@ -65,6 +70,23 @@ class MemberHandle:
             del self._unmanaged[resource.id, namespace, name]
             return None
         return cached[1]
+
+    async def follow(self, api_version: str, kind: str) -> None:
+        """List and watch all objects of a kind, not only the managed ones; returns when they are listed."""
+        resource = await self.resource(api_version, kind)
+        table = self.unfiltered_cache.table(resource)
+        if resource.id not in self._followed:
+            self._followed.add(resource.id)
+            table.add_listener(partial(self._object_changed, self._listener))
+        async with asyncio.timeout(FOLLOW_SECONDS):
+            await table.synced.wait()
+
+    def list_followed(self, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        resource = self._resources.get((api_version, kind))
+        if resource is None or resource.id not in self._followed:
+            return NOT_FETCHED
+        table = self.unfiltered_cache.table(resource)
+        return [table.entries[name].raw for name in table.names()] if table.synced.is_set() else NOT_FETCHED
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The member's resource for this kind; reads discovery again if the kind is unknown."""

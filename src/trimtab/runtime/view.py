@@ -42,6 +42,14 @@ class MemberAccess(Protocol):
         """The cached object; `None` means it does not exist, `UNSEEN` that it was never read."""
         ...
 
+    def list_followed(self, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        """All objects of a kind that is followed."""
+        ...
+
+    async def follow(self, api_version: str, kind: str) -> None:
+        """List and watch all objects of a kind from now on; returns when they are listed."""
+        ...
+
     async def resource(self, api_version: str, kind: str) -> Resource: ...
 
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
@@ -213,6 +221,10 @@ class LiveView:
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         member = self._state.members.get(cluster)
         return member.get_cached(ref) if member else NOT_FETCHED
+
+    def member_all(self, cluster: str, api_version: str, kind: str) -> Sequence[Raw] | NotFetched:
+        member = self._state.members.get(cluster)
+        return member.list_followed(api_version, kind) if member else NOT_FETCHED
 
     def key(self, ref: Ref) -> Key | None:
         resource = self._state.resource(ref.api_version, ref.kind)

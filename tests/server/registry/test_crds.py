@@ -6,7 +6,12 @@ import json
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.client.client import Resource
+from trimtab.runtime.declarations import load_declarations
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.local import LocalClient
 from trimtab.server.registry.crds import schema_validator
+from trimtab.store.store import Store
 
 
 def gizmo_definition() -> dict:
@@ -165,3 +170,24 @@ def test_deeply_nested_definition_is_served_and_a_deeper_one_is_refused(levels: 
         assert (await wire("POST", definitions, json.dumps(nested(levels + 100)).encode())).status == 400
 
     with_asgi_client(scenario)
+
+
+def test_member_serves_a_kind_of_the_control_plane_when_its_definition_is_applied() -> None:
+    async def run() -> None:
+        load_declarations()
+        host = ApiServer(Store())
+        await host.start()
+        member = ApiServer(Store(), ApiServerSettings(serves=lambda kind: not kind.custom))
+        await member.start()
+        name = "serviceexports.multicluster.x-k8s.io"
+        crds = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+        definition = await LocalClient(host).get(crds, "", name)
+        client = LocalClient(member)
+        body = {"metadata": {"name": name}, "spec": definition["spec"]}
+        await client.create(crds, {"apiVersion": "apiextensions.k8s.io/v1", "kind": crds.kind, **body})
+        await asyncio.sleep(0.2)
+        assert "serviceexports" in {resource.plural for resource in await client.resources()}
+        await host.stop()
+        await member.stop()
+
+    asyncio.run(run())

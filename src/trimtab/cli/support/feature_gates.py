@@ -14,6 +14,7 @@ ALWAYS_ON = frozenset(
         "ControllerPriorityQueue",
         "CustomizedClusterResourceModeling",
         "GracefulEviction",
+        "MultiClusterService",
         "PriorityBasedScheduling",
         "PropagateDeps",
         "StatefulFailoverInjection",

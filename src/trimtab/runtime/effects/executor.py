@@ -22,6 +22,7 @@ from trimtab.controllers.contract import (
     Ensure,
     Fetch,
     FindForeignObjects,
+    FollowKind,
     ForeignObjectsAnswer,
     InCluster,
     ReadPodUse,
@@ -80,7 +81,7 @@ class EffectExecutor:
                 self._state.recorder.record(effect, self._state.clock.now())
             case RememberInProcess() | ReserveCapacity():
                 self.execute_in_memory(key, effect)
-            case Fetch() | CheckAccess() | FindForeignObjects() | ReadPodUse():
+            case Fetch() | FollowKind() | CheckAccess() | FindForeignObjects() | ReadPodUse():
                 await self._answer(key, effect)
             case RunScript():
                 self.ask_script(key, effect)
@@ -95,11 +96,15 @@ class EffectExecutor:
             case _:
                 await self._host.write(effect)
 
-    async def _answer(self, key: Key, question: Fetch | CheckAccess | FindForeignObjects | ReadPodUse) -> None:
+    async def _answer(
+        self, key: Key, question: Fetch | FollowKind | CheckAccess | FindForeignObjects | ReadPodUse
+    ) -> None:
         """Find out what the controller asked for, and reconcile its key again."""
         match question:
             case Fetch(cluster, ref):
                 await self._members.fetch(cluster, ref)
+            case FollowKind(cluster, api_version, kind):
+                await self._members.follow(cluster, api_version, kind)
             case CheckAccess():
                 allowed = await self._members.is_access_allowed(question)
                 access = AccessAnswer(self._state.steady_clock.now(), allowed)

@@ -49,6 +49,11 @@ class MemberEffects:
             raise NotFound(f"cluster {cluster} is not joined")
         return member
 
+    async def follow(self, cluster: str, api_version: str, kind: str) -> None:
+        """List and watch all objects of a kind in the member from now on."""
+        with member_faults(cluster):
+            await self._member(cluster).follow(api_version, kind)
+
     async def write(self, cluster: str, effect: Ensure | Delete) -> None:
         """Ensure or delete an object in the member."""
         with member_faults(cluster):

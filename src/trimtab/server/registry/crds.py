@@ -117,12 +117,17 @@ class CrdController:
 
     def _serve(self, obj: Raw) -> None:
         name, spec = obj["metadata"]["name"], obj["spec"]
-        if name in kinds or self._generations.get(name) == obj["metadata"].get("generation"):
-            return  # built-in kinds are served from their declaration
+        if self._is_declared(name, spec) or self._generations.get(name) == obj["metadata"].get("generation"):
+            return
         self._stop_serving(name, spec)
         for served in resources_of_crd(spec):
             self._catalogue.add(served)
         self._generations[name] = obj["metadata"].get("generation", 0)
+
+    def _is_declared(self, name: str, spec: Raw) -> bool:
+        """Whether this server serves the kind from its declaration; a member serves none of the control plane's kinds."""
+        served = self._catalogue.find_preferred(spec["group"], spec["names"]["plural"])
+        return served is not None and served.kind is kinds.get(name)
 
     def _stop_serving(self, name: str, spec: Raw) -> None:
         for served in self._catalogue:

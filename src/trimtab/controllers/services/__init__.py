@@ -1,0 +1,1 @@
+"""Controllers of services that span clusters."""
