@@ -6,4 +6,6 @@ from trimtab.decide.request import FeatureGates
 
 
 def feature_gates(view: View) -> FeatureGates:
-    return FeatureGates(components=bool(setting(view, "components")))
+    return FeatureGates(
+        components=bool(setting(view, "components")), workload_affinity=bool(setting(view, "workload-affinity"))
+    )

@@ -20,11 +20,8 @@ def _evacuation_delay(profile: Profile) -> int:
     return profile.evacuate_after_seconds
 
 
-def _descheduler(profile: Profile) -> bool:
-    return profile.name == "trimtab"
-
-
-def _quota_enforcement(profile: Profile) -> bool:
+def _off_upstream(profile: Profile) -> bool:
+    """For features that are off in Karmada unless a feature gate switches them on."""
     return profile.name == "trimtab"
 
 
@@ -33,14 +30,15 @@ _TABLE = (
         "agent", str, "", "Name of the cluster that this process serves as a pull agent; empty in a control plane."
     ),
     Setting("components", bool, False, "Schedule the components of a workload with several pod templates separately."),
-    Setting("quota-enforcement", bool, _quota_enforcement, "Refuse placements beyond a FederatedResourceQuota."),
+    Setting("quota-enforcement", bool, _off_upstream, "Refuse placements beyond a FederatedResourceQuota."),
+    Setting("workload-affinity", bool, _off_upstream, "Place workloads of a group together or apart, as policies say."),
     Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
     Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),
     Setting("eviction-rate", float, 1.5, "Evictions by taint per second while the fleet is healthy."),
     Setting("eviction-purge-mode", str, "Gracefully", "Purge mode of evictions by taint when the policy sets none."),
     Setting("graceful-eviction-timeout", int, 600, "Seconds after which a graceful eviction removes the old copy."),
     Setting("move-timeout-seconds", int, 600, "Seconds after which a move without a ready replacement is reverted."),
-    Setting("descheduler", bool, _descheduler, "Reschedule replicas that no node of their cluster accepts."),
+    Setting("descheduler", bool, _off_upstream, "Reschedule replicas that no node of their cluster accepts."),
     Setting("unschedulable-threshold", float, 300, "Seconds a replica is unschedulable before it is rescheduled."),
     Setting("cluster-failure-threshold", float, 30, "Seconds of failed probes before a cluster becomes not ready."),
     Setting("cluster-success-threshold", float, 30, "Seconds of successful probes before a cluster becomes ready."),

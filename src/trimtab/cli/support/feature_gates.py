@@ -7,6 +7,7 @@ SETTING_OF_GATE = {
     "PropagationPolicyPreemption": "policy-preemption",
     "MultiplePodTemplatesScheduling": "components",
     "FederatedQuotaEnforcement": "quota-enforcement",
+    "WorkloadAffinity": "workload-affinity",
 }
 ALWAYS_ON = frozenset(
     {
@@ -18,7 +19,6 @@ ALWAYS_ON = frozenset(
         "PriorityBasedScheduling",
         "PropagateDeps",
         "StatefulFailoverInjection",
-        "WorkloadAffinity",
     }
 )
 """Features that have no switch here."""

@@ -14,14 +14,13 @@ from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import SOURCE
+from trimtab.controllers.placement_requests import request_for
 from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
 from trimtab.controllers.propagation.scheduling.intent import returns_to_previous
 from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
 from trimtab.decide.karmada import BindingDecision, decide
-from trimtab.decide.request import placement_request_of
 
 DEFAULT_WINDOW = timedelta(minutes=10)
 MAX_WINDOW = timedelta(days=1)
@@ -148,9 +147,7 @@ def can_return(binding: Binding, view: View) -> bool:
 
 
 def decide_return(binding: Binding, view: View) -> BindingDecision:
-    request = placement_request_of(
-        binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
-    )
+    request = request_for(binding, view, placement_candidates(binding, view))
     request = msgspec.structs.replace(request, fresh=True)
     previous = binding.status.previous_placement
     if returns_to_previous(binding) and previous is not None:

@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.work import Binding
 from trimtab.controllers.contract import View
-from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.placement_requests import request_for
 from trimtab.decide.gate import Transfer, transfers_between
 from trimtab.decide.karmada import decide
-from trimtab.decide.request import placement_request_of
 
 
 class PlacementPreview(NamedTuple):
@@ -22,7 +21,7 @@ def preview_placement(binding: Binding, view: View) -> PlacementPreview:
     """Where the scheduler would place this binding as it is given."""
     if binding.spec.placement is None:
         return PlacementPreview({}, "it has no placement of its own")
-    decision = decide(placement_request_of(binding, feature_gates=feature_gates(view)), view.fleet, view.profile)
+    decision = decide(request_for(binding, view), view.fleet, view.profile)
     if decision.ok:
         return PlacementPreview(dict(decision.clusters))
     return PlacementPreview({}, decision.condition[2])

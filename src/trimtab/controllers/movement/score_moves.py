@@ -14,14 +14,14 @@ from trimtab.api.kinds.work import BetterPlacement, Binding, ClusterResourceBind
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Index, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import state
+from trimtab.controllers.placement_requests import request_for
 from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.ocm.snapshot import score_key
 from trimtab.decide.pipeline import PlacementAttempt
-from trimtab.decide.request import PlacementRequest, placement_request_of
+from trimtab.decide.request import PlacementRequest
 
 WORST_TOTAL = -100.0
 BATCH = 200
@@ -116,9 +116,7 @@ def hysteresis_duration(binding: Binding) -> timedelta:
 
 def better_decision(binding: Binding, fleet: Fleet[Cluster], view: View) -> BindingDecision | None:
     """What a fresh decision would select, if its total is better by the margin."""
-    request = placement_request_of(
-        binding, feature_gates=feature_gates(view), candidates=placement_candidates(binding, view)
-    )
+    request = request_for(binding, view, placement_candidates(binding, view))
     decision = decide(msgspec.structs.replace(request, fresh=True), fleet, view.profile)
     if not decision.ok or decision.clusters == sorted(request.placed):
         return None

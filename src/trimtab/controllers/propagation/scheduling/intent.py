@@ -15,9 +15,10 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.taint_eviction import task_for
+from trimtab.controllers.placement_requests import request_for
 from trimtab.controllers.propagation.scheduling.candidates import placement_candidates
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest, placement_request_of
+from trimtab.decide.request import AGGREGATED, DUPLICATED, FeatureGates, PlacementRequest
 from trimtab.decide.reschedule_trigger import reschedule_reason
 
 CAUSE_OF_TRIGGER = {
@@ -53,16 +54,16 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
         reason = "None"
     unchanged = reason in ("None", "DuplicatedOrNonWorkload")
     if replacement_first and unchanged and (rest := without_draining_clusters(binding, view)) is not binding:
-        return SchedulingIntent("Drain", placement_request_of(rest, feature_gates=gates, candidates=offered))
-    if unchanged and offered is not None and (intent := intent_of_new_candidates(binding, offered, gates)) is not None:
+        return SchedulingIntent("Drain", request_for(rest, view, offered))
+    if unchanged and offered is not None and (intent := intent_of_new_candidates(binding, offered, view)) is not None:
         return intent
     if reason == "None":
         return None
-    request = placement_request_of(binding, feature_gates=gates, candidates=offered)
+    request = request_for(binding, view, offered)
     if not replacement_first or not request.fresh:
         # No decision selects a cluster that leaves, so every decision takes its replicas away: that is its drain.
         return SchedulingIntent("Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, ""), request)
-    return intent_of_reschedule(binding, request, gates, view)
+    return intent_of_reschedule(binding, request, view)
 
 
 def without_draining_clusters(binding: Binding, view: View) -> Binding:
@@ -73,9 +74,7 @@ def without_draining_clusters(binding: Binding, view: View) -> Binding:
     return binding
 
 
-def intent_of_new_candidates(
-    binding: Binding, candidates: Sequence[str], gates: FeatureGates
-) -> SchedulingIntent | None:
+def intent_of_new_candidates(binding: Binding, candidates: Sequence[str], view: View) -> SchedulingIntent | None:
     """The intent after a change in the decisions of the binding's Placement; None when the binding keeps its clusters.
 
     The binding leaves the clusters that are no longer selected. When more clusters were added than removed, all
@@ -88,7 +87,7 @@ def intent_of_new_candidates(
         if binding.status.placement_ref_clusters
         else ()
     )
-    request = placement_request_of(binding, feature_gates=gates, candidates=candidates)
+    request = request_for(binding, view, candidates)
     if request.is_workload and request.placement.strategy != DUPLICATED and len(joined) > lost:
         aggregate = request.placement.strategy == AGGREGATED and not lost
         return SchedulingIntent(
@@ -97,12 +96,10 @@ def intent_of_new_candidates(
     if not lost:
         return None
     rest = state.place(binding, kept)
-    return SchedulingIntent("ScoreChange", placement_request_of(rest, feature_gates=gates, candidates=candidates))
+    return SchedulingIntent("ScoreChange", request_for(rest, view, candidates))
 
 
-def intent_of_reschedule(
-    binding: Binding, request: PlacementRequest, gates: FeatureGates, view: View
-) -> SchedulingIntent:
+def intent_of_reschedule(binding: Binding, request: PlacementRequest, view: View) -> SchedulingIntent:
     """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
     asked = binding_moves.reschedule_request_of(binding)
     previous = binding.status.previous_placement
@@ -113,7 +110,7 @@ def intent_of_reschedule(
     job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
     if job is not None and job.spec.strategy == "PreserveAvailable":
         kept = binding_moves.targets_of(available_shares(binding, view))
-        partial = placement_request_of(state.place(binding, kept), feature_gates=gates, candidates=request.candidates)
+        partial = request_for(state.place(binding, kept), view, request.candidates)
         return SchedulingIntent(asked.reason, msgspec.structs.replace(partial, fresh=False), keep=kept)
     return SchedulingIntent(asked.reason, request)
 

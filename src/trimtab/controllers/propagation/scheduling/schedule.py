@@ -28,6 +28,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement.move_start import BLOCKED_SECONDS, removes_replicas, seconds_until_move, start_move
+from trimtab.controllers.placement_requests import affinity_groups_of
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
 from trimtab.controllers.propagation.scheduling.candidates import current_candidates
 from trimtab.controllers.propagation.scheduling.events import decision_events, deletion_events
@@ -96,6 +97,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
 def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
     waiting: list[tuple[Binding, SchedulingIntent]] = []
     fleet, gates = view.fleet, feature_gates(view)
+    groups: set[str] = set()
     for binding in bindings:
         if not is_scheduled_here(binding):
             continue
@@ -105,7 +107,11 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
             intent = intent_of(binding, fleet, gates, view)
             rest = seconds_until_move(binding, intent.cause, view) if intent is not None else None
             if intent is not None and rest is None:
-                waiting.append((binding, intent))
+                if groups.isdisjoint(own := set(affinity_groups_of(binding)) if gates.workload_affinity else set()):
+                    groups |= own
+                    waiting.append((binding, intent))
+                else:  # it has to see where the workload of its group goes
+                    yield binding, RequeueAfter(0.0)
                 continue
             seen = without_blocked_condition(binding, view) if intent is None else binding
             status = seen.status.but(scheduler_observed_generation=binding.metadata.generation)
