@@ -123,6 +123,11 @@ _TABLE = (
     Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
     Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
     Metric("trimtab_leading", "1 if this process is the leader, else 0."),
+    Metric("trimtab_webhook_reviews_total", "Admission reviews, by webhook and result."),
+    Metric("trimtab_webhook_review_seconds_total", "Seconds spent on admission reviews, by webhook."),
+    Metric("trimtab_webhook_evictions_charged_total", "Charges of budgets for evictions that were allowed."),
+    Metric("trimtab_webhook_evictions_refused_total", "Evictions that the budgets refused."),
+    Metric("trimtab_webhook_certificate_expiry_seconds", "When the certificate of the webhook ends, as a Unix time."),
     Metric("trimtab_cluster_ready", "1 if the member cluster is ready, else 0.", ("member_cluster",)),
     Metric("trimtab_workloads", "Workloads that a policy selects: all, without placement, not applied.", ("state",)),
     Metric(

@@ -47,6 +47,12 @@ _TABLE = (
         "cluster-monitor-grace-period", float, 40, "Seconds without a renewed Lease before a pull cluster is unknown."
     ),
     Setting("evacuate-after-seconds", int, _evacuation_delay, "Seconds not ready before a NoExecute taint; 0: never."),
+    Setting(
+        "pod-budget-floors",
+        bool,
+        False,
+        "Keep a PodDisruptionBudget for every DisruptionBudget over pods, which holds while no webhook answers.",
+    ),
     Setting("managed-cluster-sync", bool, True, "Keep a ManagedCluster for every Cluster."),
 )
 SETTINGS = {setting.name: setting for setting in _TABLE}

@@ -66,6 +66,7 @@ def propagation_cases() -> Iterator[Case]:
         "many affinities": {
             "placement": {"clusterAffinities": [{"affinityName": f"a{n}", "clusterNames": ["m1"]} for n in range(65)]}
         },
+        "many spread constraints": {"placement": {"spreadConstraints": [{"spreadByLabel": "a"}] * 65}},
         "long affinity label": {"placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": LONG_NAME}}}},
     }
     for kind in ("PropagationPolicy", "ClusterPropagationPolicy"):

@@ -3,6 +3,8 @@
 from mutants.mutant import Mutant
 
 ENFORCEMENT_TESTS = ("api/admission/test_enforcement.py",)
+GATE, GATE_TESTS = "webhook/eviction_gate.py", ("webhook/test_eviction_gate.py",)
+CHARGES, CHARGES_TESTS = "decide/pods/budgets/unused_charges.py", ("decide/pods/budgets/test_unused_charges.py",)
 
 MUTANTS = (
     Mutant(
@@ -25,5 +27,75 @@ MUTANTS = (
         '"self == oldSelf", "the schedulerName',
         '"true", "the schedulerName',
         ENFORCEMENT_TESTS,
+    ),
+    Mutant(
+        "An eviction that is only tried is charged nothing, also when only its options say so.",
+        GATE,
+        'dry_run=review.dry_run or "All" in (options.get("dryRun") or ())',
+        "dry_run=review.dry_run",
+        GATE_TESTS,
+    ),
+    Mutant(
+        "An eviction that a budget refuses is refused by the webhook.",
+        GATE,
+        "if verdict.refusal is not None:",
+        "if False:",
+        GATE_TESTS,
+    ),
+    Mutant(
+        "Charges are given back when another budget cannot be charged.",
+        GATE,
+        "            await self._give_back(charged)\n",
+        "",
+        GATE_TESTS,
+    ),
+    Mutant(
+        "A client is not made to sleep for the whole period of a rate.",
+        GATE,
+        "min(refusal.retry_after or MAX_RETRY_SECONDS, MAX_RETRY_SECONDS)",
+        "refusal.retry_after or MAX_RETRY_SECONDS",
+        GATE_TESTS,
+    ),
+    Mutant(
+        "A webhook that cannot decide does not refuse in the name of a budget.",
+        "webhook/application.py",
+        'return 500, b"cannot decide: the API server does not answer as expected"',
+        "return 200, refusing_response(review, BadRequest(str(fault)))",
+        ("webhook/test_application.py",),
+    ),
+    Mutant(
+        "The charge of an eviction that may have happened is kept.",
+        CHARGES,
+        "pod.metadata.deletion_timestamp is None and (created is None or created <= charged)",
+        "True",
+        CHARGES_TESTS,
+    ),
+    Mutant(
+        "The charge of an eviction that did not happen is given back.",
+        CHARGES,
+        "if not unused:",
+        "if True:",
+        CHARGES_TESTS,
+    ),
+    Mutant(
+        "A pod never gets a second PodDisruptionBudget, with which nobody could evict it.",
+        "controllers/pods/budget_floor.py",
+        "if any(selects(other, pod) for other in others for pod in pods):",
+        "if False:",
+        ("controllers/pods/test_budget_floor.py",),
+    ),
+    Mutant(
+        "An API server trusts a new authority before it signs the certificate of the webhook.",
+        "webhook/certificates.py",
+        "return present._replace(authority=authority, bundle=authority.certificate + present.authority.certificate)",
+        "return present._replace(authority=authority, bundle=authority.certificate)",
+        ("webhook/test_certificates.py",),
+    ),
+    Mutant(
+        "The webhook presents a certificate only after the configurations trust its authority.",
+        "webhook/certificates.py",
+        "        await self._write_bundle(certificates.bundle)\n",
+        "",
+        ("webhook/test_certificates.py",),
     ),
 )

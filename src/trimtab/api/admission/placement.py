@@ -12,7 +12,8 @@ from trimtab.errors import Cause
 
 MAX_AFFINITY_TERMS = 64
 MAX_OVERFLOW_AFFINITIES = 32
-"""Limits that upstream does not have: CEL rules that compare all pairs need a bound on the number of items."""
+MAX_SPREAD_CONSTRAINTS = 64
+"""Limits that upstream does not have: a kube-apiserver bounds the cost of CEL rules, which depends on the number of items."""
 _FIELD_KEYS = ("provider", "region", "zone")
 _FIELD_OPERATORS = ("In", "NotIn")
 _INLINE_FIELDS = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
@@ -115,6 +116,8 @@ def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
 
 def _check_spread(constraints: Any, field: str) -> Iterator[Cause]:
     counts: dict[str, int] = {}
+    if isinstance(constraints, list) and len(constraints) > MAX_SPREAD_CONSTRAINTS:
+        yield too_many(field, len(constraints), MAX_SPREAD_CONSTRAINTS)
     for i, constraint in indexed_objects(constraints):
         by_field, where = str(constraint.get("spreadByField") or ""), f"{field}[{i}]"
         least, most = int_or_zero(constraint.get("minGroups")), int_or_zero(constraint.get("maxGroups"))

@@ -134,7 +134,7 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
     "clustertaintpolicies.policy.karmada.io": TAINT_POLICY_RULES,
     "managedclustersetbindings.cluster.open-cluster-management.io": {
         "": cel_rule(
-            "!has(self.spec) || !has(self.spec.clusterSet) || self.spec.clusterSet == self.metadata.name",
+            "has(self.spec) && has(self.spec.clusterSet) && self.spec.clusterSet == self.metadata.name",
             "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet",
         ),
     },

@@ -10,7 +10,7 @@ and what lies below two lists is in the admission policies (`api/admission/polic
 
 from collections.abc import Mapping
 
-from trimtab.api.admission.placement import MAX_AFFINITY_TERMS, MAX_OVERFLOW_AFFINITIES
+from trimtab.api.admission.placement import MAX_AFFINITY_TERMS, MAX_OVERFLOW_AFFINITIES, MAX_SPREAD_CONSTRAINTS
 from trimtab.api.schema.rule_parts import JSON_POINTER, LABEL_VALUE, QUALIFIED_NAME, cel_rule, cel_rules
 from trimtab.api.value import Raw
 
@@ -86,19 +86,22 @@ _PLACEMENT: Mapping[str, Raw] = {
     **_affinity("spec.placement.clusterAffinity"),
     **_affinity("spec.placement.clusterAffinities.*"),
     **_affinity("spec.placement.clusterAffinities.*.overflowAffinities.*"),
-    "spec.placement.spreadConstraints": cel_rules(
-        *(
-            (_count_of_spread(field), f"multiple {field} spread constraints are not allowed")
-            for field in ("cluster", "region", "zone", "provider")
-        ),
-        (
-            f"!self.exists(c, has(c.spreadByField) && c.spreadByField != '') || self.exists(c, {_IS_CLUSTER_SPREAD})",
+    "spec.placement.spreadConstraints": {
+        "maxItems": MAX_SPREAD_CONSTRAINTS,
+        **cel_rules(
+            *(
+                (_count_of_spread(field), f"multiple {field} spread constraints are not allowed")
+                for field in ("cluster", "region", "zone", "provider")
+            ),
             (
-                "the cluster spread constraint must be enabled in one of the constraints "
-                "in case of SpreadByField is enabled"
+                f"!self.exists(c, has(c.spreadByField) && c.spreadByField != '') || self.exists(c, {_IS_CLUSTER_SPREAD})",
+                (
+                    "the cluster spread constraint must be enabled in one of the constraints "
+                    "in case of SpreadByField is enabled"
+                ),
             ),
         ),
-    ),
+    },
     "spec.placement.spreadConstraints.*": cel_rules(
         (
             "!has(self.spreadByField) || self.spreadByField == '' || !has(self.spreadByLabel) || self.spreadByLabel == ''",

@@ -5,15 +5,27 @@ from datetime import datetime, timedelta
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, EffectiveBudget, PriorityOrder
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetStatus,
+    DisruptionPolicy,
+    EffectiveBudget,
+    PriorityOrder,
+)
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
-from trimtab.controllers.conditions import find_condition, with_condition, with_kstatus_conditions
-from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, spec_differs
+from trimtab.controllers import well_known
+from trimtab.controllers.conditions import (
+    find_condition,
+    is_condition_true,
+    with_condition,
+    with_kstatus_conditions,
+)
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import member_controller
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, MAX_IN_FLIGHT_TIME, BudgetLimit
@@ -27,11 +39,20 @@ from trimtab.decide.pods.budgets.pod_budgets import (
     annotated_rate,
     selects,
 )
+from trimtab.decide.pods.budgets.unused_charges import (
+    UNUSED_AFTER,
+    uncharged_evictions,
+    with_uncharged,
+    without_unused_charges,
+)
 from trimtab.decide.pods.priority import priority_ranks
 
 DEFAULT_BUDGET_LABEL = "trimtab.dev/default-budget"
 """Label of budgets that were created from the policy for workloads without a budget."""
+FLOOR_LABEL = "trimtab.dev/floor-of"
+"""Label of PodDisruptionBudgets that were created for a DisruptionBudget: its name."""
 SETTLED_SECONDS = 5.0
+RATE_EXCEEDED = "RateExceeded"
 
 
 def budgets_selecting_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
@@ -77,11 +98,19 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Effect]:
     pods_and_controllers = NamespacePods(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
     limit = BudgetLimit(budget.spec.min_available, budget.spec.max_unavailable)
     effective = effective_budget(budget, limit, pods_and_controllers, view)
-    status = next_own_status(budget, pods_and_controllers, effective, view.now)
+    pods = [pod for pod in pods_and_controllers.pods if selects(budget, pod)]
+    uncharged = uncharged_evictions(budget, pods)
+    charged = budget.but(status=with_uncharged(without_unused_charges(budget, pods, view.now), uncharged, view.now))
+    status = next_own_status(charged, pods_and_controllers, effective, view.now)
     status = status.but(conditions=with_superseded(budget.but(status=status), view))
     status = status.but(conditions=with_readiness(status.conditions, view))
+    status = status.but(conditions=with_rate_exceeded(budget.but(status=status), view))
     if status != budget.status:
         yield budget.but(status=status)
+    if uncharged and is_condition_true(status.conditions, RATE_EXCEEDED):
+        names = ", ".join(pod.name for pod in uncharged)
+        message = f"evicted without a charge: {names}; {rate_text(status)}"
+        yield RecordEvent(well_known.ref_of(budget), RATE_EXCEEDED, message, "trimtab-pod-budget", "Warning")
     waits = list(_seconds_until_changes(budget.but(status=status), view.now))
     if waits:
         yield RequeueAfter(max(0.0, min(waits)) + 0.001)
@@ -135,8 +164,32 @@ def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condi
     return with_kstatus_conditions(conditions, "BudgetEvaluated", "", view)
 
 
+def with_rate_exceeded(budget: DisruptionBudget, view: View) -> tuple[Condition, ...]:
+    """RateExceeded while the period contains more disruptions than allowed, because some were not charged."""
+    rate, conditions = budget.status.rate, budget.status.conditions
+    is_exceeded = rate is not None and rate.in_window > rate.limit
+    if not is_exceeded and find_condition(conditions, RATE_EXCEEDED) is None:
+        return conditions
+    condition = Condition(
+        type=RATE_EXCEEDED,
+        status="True" if is_exceeded else "False",
+        reason="UnchargedEvictions" if is_exceeded else "WithinRate",
+        message=rate_text(budget.status) if is_exceeded else "",
+        last_transition_time=view.now.replace(microsecond=0),
+        observed_generation=budget.metadata.generation,
+    )
+    return with_condition(conditions, condition)
+
+
+def rate_text(status: DisruptionBudgetStatus) -> str:
+    rate = status.rate
+    return f"{rate.in_window} disruptions in a period that allows {rate.limit}" if rate is not None else ""
+
+
 def user_budgets_beside(budget: DisruptionBudget, view: View) -> list[PodBudget]:
-    found: list[PodBudget] = list(view.all(PodDisruptionBudget, budget.namespace))
+    found: list[PodBudget] = [
+        one for one in view.all(PodDisruptionBudget, budget.namespace) if FLOOR_LABEL not in one.metadata.labels
+    ]
     own = view.all(DisruptionBudget, budget.namespace)
     return [
         *found,
@@ -155,6 +208,7 @@ def _seconds_until_changes(budget: DisruptionBudget, now: datetime) -> Iterator[
     """Seconds until the times at which the status changes without an event."""
     status = budget.status
     times = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
+    times += [at + UNUSED_AFTER for at in status.disrupted_pods.values() if at + UNUSED_AFTER > now]
     times += [entry.since + MAX_IN_FLIGHT_TIME for entry in status.in_flight if entry.since is not None]
     if status.rate is not None and status.effective is not None and status.effective.rate is not None:
         period = parse_duration(status.effective.rate.period)

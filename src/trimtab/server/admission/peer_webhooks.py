@@ -44,14 +44,8 @@ class PeerWebhooks:
         for fill in kind.admission_defaults:
             obj = fill(obj)
         if attributes.operation == "CREATE" and kind.id in PERMANENT_IDS:
-            obj = self._with_permanent_id(obj, *PERMANENT_IDS[kind.id])
+            obj = with_permanent_id(obj, *PERMANENT_IDS[kind.id], self._new_id())
         return obj
-
-    def _with_permanent_id(self, obj: Raw, label: str, finalizer: str) -> Raw:
-        metadata = obj["metadata"]
-        labels = {**(metadata.get("labels") or {}), label: self._new_id()}
-        finalizers = list(dict.fromkeys((*(metadata.get("finalizers") or ()), finalizer)))
-        return {**obj, "metadata": {**metadata, "labels": labels, "finalizers": finalizers}}
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         served, subresource = attributes.where.served, attributes.where.subresource
@@ -72,6 +66,14 @@ class PeerWebhooks:
                 causes += check(obj, old)
         if causes:
             raise webhook_denial(served.kind.singular, served.group, causes)
+
+
+def with_permanent_id(obj: Raw, label: str, finalizer: str, new_id: str) -> Raw:
+    """A new policy with its id and its finalizer."""
+    metadata = obj["metadata"]
+    labels = {**(metadata.get("labels") or {}), label: new_id}
+    finalizers = list(dict.fromkeys((*(metadata.get("finalizers") or ()), finalizer)))
+    return {**obj, "metadata": {**metadata, "labels": labels, "finalizers": finalizers}}
 
 
 def webhook_denial(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:

@@ -36,13 +36,13 @@ class PriorityOrderCheck:
         if kind == _ORDERS:
             names = (obj.get("spec") or {}).get("names") or ()
             self._raise_invalid(
-                attributes, [_order_cause(*pair) for pair in _contradictions(names, self._class_values())]
+                attributes, [order_cause(*pair) for pair in contradictions(names, self._class_values())]
             )
         elif kind == _PRIORITY_CLASSES and (order := self._store.get(_ORDER)) is not None:
             names, own = (orjson.loads(order.value).get("spec") or {}).get("names") or (), obj["metadata"]["name"]
-            found = _contradictions(names, {**self._class_values(), own: obj.get("value", 0)})
+            found = contradictions(names, {**self._class_values(), own: obj.get("value", 0)})
             self._raise_invalid(
-                attributes, [_value_cause(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)]
+                attributes, [value_cause(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)]
             )
 
     def _class_values(self) -> dict[str, int]:
@@ -55,23 +55,23 @@ class PriorityOrderCheck:
             raise api_errors.invalid(served.kind.name, served.group, attributes.where.name, causes)
 
 
-class _RankedClass(NamedTuple):
+class RankedClass(NamedTuple):
     name: str
     value: int
 
 
-def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_RankedClass, _RankedClass]]:
+def contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[RankedClass, RankedClass]]:
     """Neighbours of which the higher one has the lower value."""
-    known = [_RankedClass(name, values[name]) for name in names if name in values]
+    known = [RankedClass(name, values[name]) for name in names if name in values]
     return [(higher, lower) for higher, lower in pairwise(known) if higher.value < lower.value]
 
 
-def _order_cause(higher: _RankedClass, lower: _RankedClass) -> Cause:
+def order_cause(higher: RankedClass, lower: RankedClass) -> Cause:
     message = f"is above {lower.name} in the order, but its value {higher.value} is lower than {lower.value}"
     return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quote_value(higher.name)}: {message}", "spec.names")
 
 
-def _value_cause(own: str, higher: _RankedClass, lower: _RankedClass) -> Cause:
+def value_cause(own: str, higher: RankedClass, lower: RankedClass) -> Cause:
     """The order was there first: the class must fit into it, or the order must change."""
     value, bound = (
         (higher.value, f"at least {lower.value}") if own == higher.name else (lower.value, f"at most {higher.value}")

@@ -116,12 +116,12 @@ class EvictionSubresource:
             raise BadRequest("name in URL does not match name in Eviction object")
         options = _delete_options(where, body.get("deleteOptions"))
         annotations: Raw = body["metadata"].get("annotations") or {}
-        if self._several_budgets and (causes := list(_annotation_causes(annotations))):
+        if self._several_budgets and (causes := list(annotation_causes(annotations))):
             raise api_errors.invalid("Eviction", "policy", where.name, causes)
         now = self._resource_store.clock.now()
         order = EvictionOrder(
             options,
-            _disruption_cause_from(annotations, self._component(caller)),
+            disruption_cause_from(annotations, self._component(caller)),
             _avoidance_from(annotations, now),
             str(annotations.get("reason") or ""),
             tuple(_hints_from(annotations)),
@@ -253,7 +253,7 @@ class _PodEviction:
             several_allowed=self._several_budgets,
         )
         if verdict.refusal is not None and (self._several_budgets or not verdict.charges):
-            raise _fault_from_refusal(verdict.refusal, self._where.name)
+            raise fault_from_refusal(verdict.refusal, self._where.name)
         if self._several_budgets and not self.ignores_budgets:
             self._charge_component(now)
         for debit in verdict.charges:
@@ -262,7 +262,7 @@ class _PodEviction:
             self._staged.put_status(_budget_key(budget), after)
             self.costs.append(_remaining_text(debit, now))
         if verdict.refusal is not None:
-            yield _fault_from_refusal(verdict.refusal, self._where.name)
+            yield fault_from_refusal(verdict.refusal, self._where.name)
             return
         self._delete_pod(now)
         if self._several_budgets and not self.ignores_budgets:
@@ -426,7 +426,7 @@ def _budget_key(budget: PodBudget) -> str:
     return object_key(group, resource, budget.namespace, budget.name)
 
 
-def _annotation_causes(annotations: Raw) -> Iterator[Cause]:
+def annotation_causes(annotations: Raw) -> Iterator[Cause]:
     """Refuse annotations that cannot be parsed, rather than ignore them."""
     checks: tuple[tuple[str, Callable[[str], bool], str], ...] = (
         ("prefer-avoid", lambda text: text in ("true", "false"), 'must be "true" or "false"'),
@@ -446,7 +446,7 @@ def _annotation_causes(annotations: Raw) -> Iterator[Cause]:
         yield not_supported(f"metadata.annotations[{_PREFIX}reason]", reason, DISRUPTIONS)
 
 
-def _disruption_cause_from(annotations: Raw, known: str) -> DisruptionCause:
+def disruption_cause_from(annotations: Raw, known: str) -> DisruptionCause:
     by = known or str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
     return DisruptionCause(by, str(annotations.get(f"{_PREFIX}reason") or DEFAULT_REASONS.get(by, "")))
 
@@ -484,7 +484,7 @@ def _avoidance_from(annotations: Raw, now: datetime) -> avoid_list.AvoidEntry | 
     )
 
 
-def _fault_from_refusal(refusal: EvictionRefusal, name: str) -> ApiError:
+def fault_from_refusal(refusal: EvictionRefusal, name: str) -> ApiError:
     causes = [Cause(BUDGET, text) for text in refusal.causes]
     if refusal.code == 429:
         return TooManyRequests(refusal.message, causes=causes, retry_after=refusal.retry_after_seconds or None)
