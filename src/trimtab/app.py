@@ -19,19 +19,20 @@ from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
 from trimtab.api.kinds.ocm_placement import OcmPlacement
-from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, Work
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
-from trimtab.controllers.clusters.served import SIMULATED_SUFFIX, is_served_by
+from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
+from trimtab.controllers.clusters.served import OWNED_MEMBERS, PUSHES_ONLY, SIMULATED_SUFFIX, is_served_by
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
 from trimtab.controllers.propagation.scheduling.schedule import DECISION
 from trimtab.controllers.start_order import in_start_order
-from trimtab.controllers.well_known import ref_of
+from trimtab.controllers.well_known import execution_namespace, ref_of
 from trimtab.decide.explain import Explanation, explain
 from trimtab.decide.ocm.explain import debug_document
 from trimtab.decide.ocm.request import ocm_request_of
@@ -95,16 +96,19 @@ class ControlPlane:
         is_enabled: Callable[[Controller], bool] = lambda _: True,
         karmada_metrics: bool = False,
         check_lease: Callable[[], None] | None = None,
+        check_member: Callable[[str], None] | None = None,
     ) -> None:
         """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
 
         `check_lease` raises when this process is not the leader any more; it is called before writes in members.
         `client` has such a hook of its own. None: there is no other process.
+        `check_member` does the same for the Lease of one member, where several processes share them.
         """
         load_declarations()
         self._customization_by_script: dict[str, Raw] = {}
         self._connect = connect
         self._check_lease = check_lease
+        self._check_member = check_member
         self.cache = Cache(client)
         clock = clock or WallClock()
         self.roster = Roster(self.cache, self._connect_member, self._member_changed)
@@ -121,8 +125,8 @@ class ControlPlane:
             clock=clock,
             profile=profile,
             members=self.roster,
-            settings=settings,
-            writes_exact_versions=check_lease is not None,
+            settings=dict(settings or {}),
+            writes_exact_versions=check_lease is not None or check_member is not None,
             sources=ViewSources(
                 interpreter=self._interpreter,
                 fleet=fleet_from(self.cache),
@@ -205,9 +209,48 @@ class ControlPlane:
     def _connect_member(self, cluster: Cluster) -> Client | None:
         if not is_served_by(cluster, self.state.settings.get("agent", "")):
             return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
+        if self.state.settings.get(PUSHES_ONLY) and cluster.name not in self.state.settings[OWNED_MEMBERS]:
+            return None
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
-        return client_from_secret(cluster, self._secret, self._check_lease)
+        check = partial(self._check_member, cluster.name) if self._check_member is not None else self._check_lease
+        return client_from_secret(cluster, self._secret, check)
+
+    def _serves(self, cluster: Cluster) -> bool:
+        """Whether this process probes the cluster and writes to it."""
+        owned = self.state.settings.get(OWNED_MEMBERS)
+        is_owned = owned is None or cluster.name in owned
+        return is_owned and is_served_by(cluster, self.state.settings.get("agent", ""))
+
+    def push_members(self) -> list[str]:
+        """The names of all Push clusters."""
+        return [cluster.name for cluster in self._all_clusters() if is_served_by(cluster, "")]
+
+    def start_serving(self, member: str) -> None:
+        """Connect to a member whose Lease this process holds now, and reconcile everything in it."""
+        self._own({*self.state.settings[OWNED_MEMBERS], member})
+        entry = self.cache.table_of(Cluster).entries.get(("", member))
+        if entry is not None:
+            self.roster.retry_connection(cast("Cluster", entry.typed))
+        self.manager.enqueue("health", cluster_key(member))
+        namespace = execution_namespace(member)
+        for space, name in self.cache.table_of(Work).names():
+            if space == namespace:
+                self.manager.enqueue("execute", Key(kind_of(Work).id, space, name))
+
+    async def stop_serving(self, member: str) -> None:
+        """Begin nothing more in the member, and return when what is in progress has ended."""
+        self._own({*self.state.settings[OWNED_MEMBERS]} - {member})
+        namespace = execution_namespace(member)
+        for reconciler in self.manager.member_reconcilers:
+            await reconciler.queue.wait_until_done(lambda key: key.namespace == namespace)
+        self.roster.disconnect(member)
+
+    def _own(self, members: set[str]) -> None:
+        cast("dict[str, Any]", self.state.settings)[OWNED_MEMBERS] = frozenset(members)
+
+    def _all_clusters(self) -> list[Cluster]:
+        return [cast("Cluster", entry.typed) for entry in self.cache.table_of(Cluster).entries.values()]
 
     def _connect_for_search(self, cluster: Cluster) -> Client | None:
         """A client that only reads; the search covers Pull clusters as well, if there are credentials for them."""
@@ -217,12 +260,11 @@ class ControlPlane:
 
     def _is_probed(self, cluster: Cluster) -> bool:
         is_elsewhere = self._connect is None and cluster.spec.api_endpoint.endswith(SIMULATED_SUFFIX)
-        return is_served_by(cluster, self.state.settings.get("agent", "")) and not is_elsewhere
+        return self._serves(cluster) and not is_elsewhere
 
     def _clusters(self) -> list[Cluster]:
         """The clusters that this process writes to."""
-        found = [cast("Cluster", entry.typed) for entry in self.cache.table_of(Cluster).entries.values()]
-        return [cluster for cluster in found if is_served_by(cluster, self.state.settings.get("agent", ""))]
+        return [cluster for cluster in self._all_clusters() if self._serves(cluster)]
 
     def _member_client(self, name: str) -> Client | None:
         member = self.roster.get(name)
@@ -271,6 +313,9 @@ class ControlPlane:
         if new is not None and new.name[0] == "karmada-cluster":
             cluster = new.name[1]
             self.state.memory.remember(HEARTBEAT, cluster, self.state.steady_clock.now(), cluster_key(cluster))
+        if new is not None and new.name[0] == self.state.settings.get(LEASE_NAMESPACE):
+            member = new.name[1].removeprefix(LEASE_PREFIX)
+            self.state.memory.remember(RENEWED, member, self.state.steady_clock.now(), cluster_key(member))
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
         self.state.memory.remember(PROBE, cluster, probe, cluster_key(cluster))

@@ -123,6 +123,8 @@ _TABLE = (
     Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
     Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
     Metric("trimtab_leading", "1 if this process is the leader, else 0."),
+    Metric("trimtab_member_owned", "1 if a process serves the member, 0 if nothing is applied there."),
+    Metric("trimtab_owned_members", "The number of members that this process serves."),
     Metric("trimtab_webhook_reviews_total", "Admission reviews, by webhook and result."),
     Metric("trimtab_webhook_review_seconds_total", "Seconds spent on admission reviews, by webhook."),
     Metric("trimtab_webhook_evictions_charged_total", "Charges of budgets for evictions that were allowed."),

@@ -80,3 +80,21 @@ def test_keys_that_wait_for_a_time_are_queued_once_when_the_clock_was_set() -> N
         assert queue.is_idle
 
     run_virtually(scenario())
+
+
+def test_waiting_for_keys_in_progress_ends_when_they_are_done() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("m1/a", "m2/a"):
+            queue.add(key)
+        await queue.take(2)
+        waiting = asyncio.ensure_future(queue.wait_until_done(lambda key: key.startswith("m1/")))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        queue.done("m2/a")
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        queue.done("m1/a")
+        await asyncio.wait_for(waiting, 1)
+
+    run_virtually(scenario())

@@ -167,6 +167,10 @@ class Roster:
                 (cluster.spec.api_endpoint, cluster.spec.secret_ref, cluster.spec.sync_mode, cluster.metadata.uid),
             )
 
+    def disconnect(self, name: str) -> None:
+        """Close the connection to a member that another process serves now."""
+        self._disconnect(name)
+
     def _disconnect(self, name: str) -> None:
         self._addresses.pop(name, None)
         if member := self._members.pop(name, None):

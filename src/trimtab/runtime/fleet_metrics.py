@@ -16,7 +16,8 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.quantity import approximate_float
 from trimtab.api.value import Object, QuantityText
 from trimtab.clock import Clock
-from trimtab.controllers.conditions import is_condition_true
+from trimtab.controllers.clusters.ownership import OWNED
+from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.telemetry import Histogram, HistogramSeries, Sample
 
@@ -73,6 +74,8 @@ class FleetMetrics:
         for cluster in self._cached(Cluster):
             ready = is_condition_true(cluster.status.conditions, "Ready")
             yield Sample("trimtab_cluster_ready", ready, {"member_cluster": cluster.name})
+            if (owned := find_condition(cluster.status.conditions, OWNED)) is not None:
+                yield Sample("trimtab_member_owned", owned.status == "True", {"member_cluster": cluster.name})
         moves = self._cached(Move)
         for outcome, count in sorted(Counter(move.status.outcome for move in moves).items()):
             yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})

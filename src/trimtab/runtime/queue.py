@@ -24,6 +24,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._sequence = 0
         self._wakeup = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._queued)
@@ -32,6 +33,12 @@ class WorkQueue(Generic[K]):
     def is_idle(self) -> bool:
         """Whether no key is queued or being processed; timers may still be set."""
         return not self._queued and not self._processing
+
+    async def wait_until_done(self, concerns: Callable[[K], bool]) -> None:
+        """Return when none of these keys is being processed."""
+        while any(map(concerns, self._processing)):
+            self._ended.clear()
+            await self._ended.wait()
 
     def add(self, key: K) -> None:
         """Queue `key`; adding it again before it is taken has no effect."""
@@ -97,6 +104,7 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         self._processing.discard(key)
+        self._ended.set()
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)

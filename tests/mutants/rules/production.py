@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 ENFORCEMENT_TESTS = ("api/admission/test_enforcement.py",)
 GATE, GATE_TESTS = "webhook/eviction_gate.py", ("webhook/test_eviction_gate.py",)
+CLAIMS, CLAIMS_TESTS = "runtime/member_claims.py", ("runtime/test_member_claims.py",)
 CHARGES, CHARGES_TESTS = "decide/pods/budgets/unused_charges.py", ("decide/pods/budgets/test_unused_charges.py",)
 
 MUTANTS = (
@@ -97,5 +98,47 @@ MUTANTS = (
         "        await self._write_bundle(certificates.bundle)\n",
         "",
         ("webhook/test_certificates.py",),
+    ),
+    Mutant(
+        "The Lease of a member is never taken from a live holder.",
+        CLAIMS,
+        "(lease is not None and _holder(lease) and not self._is_expired(lease))",
+        "False",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "A process writes to a member only while it holds its Lease.",
+        CLAIMS,
+        "if self._monotonic() >= self._held_until.get(member, 0.0):",
+        "if False:",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "A process that cannot renew the Lease of a member stops serving it.",
+        CLAIMS,
+        "            if self._monotonic() >= until:\n",
+        "            if False:\n",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "A process that has more than its share hands members over.",
+        CLAIMS,
+        "                await self._hand_over(leases)\n",
+        "",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "A process that shares members serves only those that it owns.",
+        "controllers/clusters/served.py",
+        "(owned is None or cluster.name in owned)",
+        "True",
+        ("controllers/clusters/test_served.py",),
+    ),
+    Mutant(
+        "A member whose Lease nobody holds is reported.",
+        "controllers/clusters/ownership.py",
+        'return (lease.spec.holder_identity, left + 0.1) if left > 0 else ("", seconds)',
+        "return lease.spec.holder_identity, seconds",
+        ("controllers/clusters/test_ownership.py",),
     ),
 )

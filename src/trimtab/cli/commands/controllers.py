@@ -3,19 +3,33 @@
 import asyncio
 import difflib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.probes import ProbeEndpoints, health_option, run_as_leader, serve_probes
-from trimtab.cli.support.processes import new_election, run_process
+from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
+from trimtab.cli.support.processes import new_election, new_member_claims, run_process
+from trimtab.cli.support.roles import (
+    DECIDE,
+    DEFAULT_ROLES,
+    PODS,
+    PUSH,
+    PodWork,
+    PushWork,
+    deciding_settings,
+    is_push_controller,
+    parse_roles,
+    pushing_settings,
+)
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
 from trimtab.controllers.settings import SETTINGS
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import configure_logging
@@ -24,6 +38,12 @@ from trimtab.telemetry import configure_logging
 @click.command()
 @kubeconfig_options
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@click.option(
+    "--roles",
+    default=DEFAULT_ROLES,
+    show_default=True,
+    help="What this process does: decide, push (serve members; every process some of them), pods (budgets of this cluster).",
+)
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=False,
@@ -50,6 +70,7 @@ def command(
     kubeconfig: str,
     context: str,
     profile: str,
+    roles: str,
     leader_elect: bool,
     leader_elect_resource_namespace: str,
     lease_seconds: float,
@@ -60,46 +81,85 @@ def command(
     log_format: str,
     verbose: int,
 ) -> None:
-    """Run all controllers against the API server of a kubeconfig."""
+    """Run controllers against the API server of a kubeconfig; all of the fleet by default."""
     configure_logging(verbosity=verbose, as_json=log_format == "json")
-
-    probes = ProbeEndpoints()
+    chosen, given = parse_roles(roles), parse_settings(settings)
+    if PODS in chosen and len(chosen) > 1:
+        raise click.UsageError(f"--roles {roles}: run the role {PODS} in a process of its own")
 
     async def serve() -> None:
         credentials = load(kubeconfig or None, context)
         # Renewals have connections of their own: the work of the controllers does not delay them.
         lease_client = KubeClient(credentials, agent="trimtab-controllers")
-        namespace = leader_elect_resource_namespace
+        namespace, scripts = leader_elect_resource_namespace, LuaWorker()
+        probes = ProbeEndpoints(decides=DECIDE in chosen)
         election = new_election(
-            lease_client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds
+            lease_client,
+            name="trimtab-pods" if PODS in chosen else "trimtab-controllers",
+            namespace=namespace,
+            lease_seconds=lease_seconds,
         )
-        check_lease = election.check_held if leader_elect else None
+        shares_members = chosen == {PUSH}
+        check_lease = election.check_held if leader_elect and not shares_members else None
         client = KubeClient(credentials, agent="trimtab-controllers", before_write=check_lease)
-        scripts = LuaWorker()
+        new_plane = partial(
+            ControlPlane,
+            client,
+            profile=PROFILES[profile],
+            scripts=scripts.submit,
+            probe_seconds=status_seconds,
+        )
 
-        async def work() -> None:
-            plane = ControlPlane(
-                client,
-                profile=PROFILES[profile],
-                settings=parse_settings(settings),
-                scripts=scripts.submit,
-                probe_seconds=status_seconds,
+        def new_work() -> Work:
+            if PODS in chosen:
+                return PodWork(client, WallClock(), PROFILES[profile], given)
+            if shares_members:
+                return new_push_work(new_plane, lease_client, given, namespace=namespace, lease_seconds=lease_seconds)
+            return new_plane(
+                settings={**given, **deciding_settings(chosen, namespace)},
                 karmada_metrics=karmada_metrics,
                 check_lease=check_lease,
             )
-            probes.observe(plane)
+
+        async def work() -> None:
+            running = new_work()
+            probes.observe(running)
             click.echo("controllers are ready")
-            await plane.run()
+            await running.run()
 
         try:
             async with serve_probes(probes, health_address):
-                await run_as_leader(work, election if leader_elect else None, probes)
+                await run_as_leader(work, election if leader_elect and not shares_members else None, probes)
         finally:
             scripts.close()
             await client.close()
             await lease_client.close()
 
     run_until_signalled(serve())
+
+
+class Work(ObservedWork, Protocol):
+    """What a process does, until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+def new_push_work(
+    new_plane: Callable[..., ControlPlane],
+    lease_client: KubeClient,
+    settings: dict[str, object],
+    *,
+    namespace: str,
+    lease_seconds: float,
+) -> PushWork:
+    """Serve members whose Leases this process claims."""
+    claims = new_member_claims(lease_client, namespace=namespace, lease_seconds=lease_seconds)
+    plane = new_plane(
+        settings=pushing_settings(settings),
+        is_enabled=lambda controller: is_push_controller(controller.name),
+        check_member=claims.check_held,
+    )
+    return PushWork(plane, claims)
 
 
 def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:

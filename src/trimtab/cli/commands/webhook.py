@@ -95,7 +95,7 @@ def command(
 
     async def serve() -> None:
         client = KubeClient(load(kubeconfig or None, context), agent="trimtab-webhook")
-        probes = ProbeEndpoints()
+        probes = ProbeEndpoints(decides=False)
         try:
             with tempfile.TemporaryDirectory(prefix="trimtab-webhook-") as directory:
                 webhook = WebhookService(client, WallClock(), settings, Path(directory))

@@ -32,7 +32,9 @@ class ObservedWork(Protocol):
 class ProbeEndpoints:
     """The responses of the endpoints: about the work of the process, once it has started."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, decides: bool = True) -> None:
+        """`decides`: of the processes of this kind one leads, and the metric trimtab_leading counts it."""
+        self._decides = decides
         self.is_waiting_for_lease = False
         """Another process holds the Lease; a process that waits for it is ready."""
         self._work: ObservedWork | None = None
@@ -51,9 +53,9 @@ class ProbeEndpoints:
         return (200, "ok\n") if is_ready else (503, "not ready: the caches are being filled\n")
 
     def metrics(self) -> tuple[int, str]:
-        leads = Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)
+        leads = [Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)] if self._decides else []
         samples, histograms = (self._work.samples(), self._work.histograms()) if self._work is not None else ((), ())
-        return 200, format_metrics([leads, *samples, *process_samples()]) + format_histograms(histograms)
+        return 200, format_metrics([*leads, *samples, *process_samples()]) + format_histograms(histograms)
 
 
 async def run_as_leader(

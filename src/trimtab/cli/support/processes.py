@@ -11,6 +11,7 @@ from typing import Any
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.runtime.leader_election import LeaderElector
+from trimtab.runtime.member_claims import ClaimTimes, MemberClaims
 
 GC_THRESHOLDS = (50_000, 10, 10)
 """Garbage collection thresholds: with the defaults it took a quarter of the CPU time of a busy control plane."""
@@ -31,11 +32,28 @@ def new_election(client: Client, *, name: str, namespace: str = "kube-system", l
     return LeaderElector(
         client,
         WallClock(),
-        f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",
+        process_identity(),
         namespace=namespace,
         name=name,
         lease_seconds=lease_seconds,
         renew_deadline_seconds=lease_seconds * 2 / 3,
         retry_seconds=max(0.2, lease_seconds / 7.5),
+        monotonic=time.monotonic,
+    )
+
+
+def process_identity() -> str:
+    """A name that no other process has, also not after a restart."""
+    return f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+
+
+def new_member_claims(client: Client, *, namespace: str, lease_seconds: float) -> MemberClaims:
+    """Claims of members with an identity that is unique to this process."""
+    return MemberClaims(
+        client,
+        WallClock(),
+        process_identity(),
+        namespace=namespace,
+        times=ClaimTimes(lease_seconds, lease_seconds * 2 / 3, max(0.2, lease_seconds / 7.5)),
         monotonic=time.monotonic,
     )

@@ -18,7 +18,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.served import is_served_by
+from trimtab.controllers.clusters.served import is_served, reports_only
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import (
     Delete,
@@ -111,7 +111,7 @@ def cluster_of_deleted_work(old: Work | None, new: Work | None, view: View) -> I
     triggers=[Trigger(Namespace, cluster_of_deleted_namespace), Trigger(Work, cluster_of_deleted_work)],
 )
 def health(cluster: Cluster, view: View) -> Iterator[Effect]:
-    if setting(view, "agent"):
+    if reports_only(view):
         yield from report_own_cluster(cluster, view)
         return
     leaves = cluster.metadata.deletion_timestamp is not None
@@ -124,11 +124,11 @@ def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     if not leaves and well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
         finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
         after = after.but(metadata=after.metadata.but(finalizers=finalizers))
-    if is_served_by(cluster, ""):
+    if is_served(cluster, view):
         status, streak = status_after_probe(cluster, view)
         after = after.but(status=status)
         yield RememberInProcess(STREAK, cluster.name, streak)
-    elif silent := status_when_silent(cluster, view):
+    elif cluster.spec.sync_mode == "Pull" and (silent := status_when_silent(cluster, view)):
         after = after.but(status=silent)
     after = after.but(spec=after.spec.but(taints=taints_for(after, view)))
     if after != cluster:
@@ -147,7 +147,7 @@ def report_own_cluster(cluster: Cluster, view: View) -> Iterator[Effect]:
     Taints, the finalizer, and the verdict about an agent that no longer reports belong to the control plane.
     """
     leaves = cluster.metadata.deletion_timestamp is not None and not view.profile.drain_before_leaving
-    if leaves or not is_served_by(cluster, setting(view, "agent")):
+    if leaves or not is_served(cluster, view):
         return
     status, streak = status_after_probe(cluster, view)
     yield RememberInProcess(STREAK, cluster.name, streak)

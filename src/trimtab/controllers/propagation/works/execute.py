@@ -8,7 +8,7 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
-from trimtab.controllers.clusters.served import is_served_by
+from trimtab.controllers.clusters.served import is_served, reports_only
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import (
     Effect,
@@ -52,7 +52,6 @@ from trimtab.controllers.propagation.works.work_report import (
     update_status,
     with_dispatching,
 )
-from trimtab.controllers.settings import setting
 from trimtab.interpret.prune import prune
 
 CONFLICT_SECONDS = 10.0
@@ -101,9 +100,8 @@ def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -
 def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)
     cluster = view.get(Cluster, "", name)
-    agent = setting(view, "agent")
-    if not name or (agent and name != agent) or (cluster is not None and not is_served_by(cluster, agent)):
-        return
+    if not name or (reports_only(view) if cluster is None else not is_served(cluster, view)):
+        return  # the Works of a cluster that does not exist are the business of the process that decides
     if work.metadata.deletion_timestamp is not None:
         yield from remove_from_member(work, cluster, view)
     elif cluster is not None:
