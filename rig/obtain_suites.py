@@ -66,7 +66,15 @@ SUITES = {
             ),
             poll_constants="test/e2e/framework/constant.go",
         ),
-        Suite("kubernetes", MODULE, KUBERNETES, (Program("e2e.test", f"{KUBERNETES}/test/e2e", is_test=True),)),
+        Suite(
+            "kubernetes",
+            MODULE,
+            KUBERNETES,
+            (
+                Program("e2e.test", f"{KUBERNETES}/test/e2e", is_test=True),
+                Program("kubectl-convert", f"{KUBERNETES}/cmd/kubectl-convert"),
+            ),
+        ),
     )
 }
 

@@ -90,6 +90,14 @@ def test_members_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> No
     asyncio.run(run_fleet())
 
 
+def test_token_of_the_administrator_is_valid_on_members(tmp_path: Path) -> None:
+    local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {})
+    (member,) = local.fleet.world
+    user = member.server.authenticator.authenticate(f"Bearer {local.daemon.admin_token}", None)
+    assert user.name == "trimtab-admin"
+    asyncio.run(local.daemon.api.store.close())
+
+
 def test_members_keep_their_endpoint_over_restarts(tmp_path: Path) -> None:
     _, first = asyncio.run(start_and_read(tmp_path, uniform_fleet(2, 1)))
     _, second = asyncio.run(start_and_read(tmp_path, None))

@@ -25,7 +25,7 @@ from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
-from trimtab.server.daemon import ADMINISTRATOR, Daemon, RootServer, ServedApplications
+from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
@@ -92,6 +92,8 @@ class LocalFleet:
             scripts=self._scripts.submit,
             whole_clusters=True,
         )
+        for member in self.fleet.world:
+            member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)
         self._plan = plan
         self.console = new_console(self.daemon, self.fleet, stories)
         self._agents = PullAgents(self.fleet)

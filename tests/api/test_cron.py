@@ -14,6 +14,16 @@ def test_run_times_are_ordered_and_exclude_the_start() -> None:
     assert [t.hour for t in islice(times_after("0 * * * *", "", NOON), 3)] == [13, 14, 15]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("@hourly", "01 13:00"), ("@daily", "02 00:00"), ("@every 1h30m", "01 13:30"), ("0 0 ? * ?", "02 00:00")],
+)
+def test_named_schedules_and_intervals_have_run_times(schedule: str, expected: str) -> None:
+    first = next_time(schedule, "", NOON)
+    assert first is not None
+    assert first.strftime("%d %H:%M") == expected
+
+
 def test_schedule_follows_local_time_across_daylight_saving() -> None:
     """On 29 March 2026 the clocks in Berlin go forward, so 03:00 local time is an hour earlier in UTC."""
     nights = [

@@ -47,7 +47,8 @@ def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
         ({"members": [{"name": "a", "pace": "warp"}]}, "the pace of a is 'warp'"),
         ({"members": [{"name": "a", "cpu": "lots"}]}, "'lots' is not a quantity"),
         ({"members": [{"name": "a", "nodes": 1, "pools": [{"nodes": 1}]}]}, "both nodes and pools"),
-        ({"members": [{"name": "a"}], "scheduler": "dice"}, "pods or first-fit"),
+        ({"members": [{"name": "a"}], "scheduler": "dice"}, "one of pods, first-fit, none"),
+        ({"members": [{"name": "a"}], "disableAdmissionPlugins": ["Priority"]}, "'Priority' cannot be disabled"),
     ],
 )
 def test_invalid_fleet_is_rejected_with_the_reason(description: object, reason: str) -> None:

@@ -3,7 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment, fleet, run_in_member, status
+from simulate.fixtures import (
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    deployment,
+    fleet,
+    run_in_member,
+    run_in_whole_cluster,
+    status,
+)
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.world import World
@@ -102,6 +111,20 @@ def test_drained_node_stays_empty() -> None:
         assert "one-node-1" not in nodes_used
 
     run_in_member(scenario)
+
+
+def test_member_without_scheduler_and_some_admission_plugins_stores_pods_as_they_are() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
+        containers = [{"name": "c", "image": "app:1"}]
+        await member.client.create(PODS, {**pod, "spec": {"containers": containers}})
+        await asyncio.sleep(30)
+        stored = await member.client.get(PODS, "default", "p")
+        assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+        assert not {"nodeName", "serviceAccountName", "tolerations", "volumes"} & set(stored["spec"])
+
+    left_out = ("ServiceAccount", "DefaultTolerationSeconds")
+    run_in_whole_cluster(scenario, fleet(scheduler="none", disable_admission_plugins=left_out))
 
 
 def test_member_on_disk_keeps_its_objects_over_a_restart(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class KarmadaSuite:
     name = "karmada"
     quick = ("overridepolicy", "tainttoleration", "preemption")
     minutes_per_area = 30
+    further_areas = {}
 
     def __init__(self) -> None:
         self._programs = obtain_suites.SUITES[self.name].directory

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import obtain_suites
+from suites.kubectl_commands import run_kubectl_commands
 from suites.peer_suite import Invocation
 from suites.processes import start_fleet
 
@@ -17,6 +18,7 @@ class KubernetesSuite:
     name = "kubernetes"
     quick = ("apimachinery/watch", "apimachinery/watchlist")
     minutes_per_area = 30
+    further_areas = {"cmd": run_kubectl_commands}
 
     def __init__(self) -> None:
         self.binary = obtain_suites.SUITES[self.name].directory / "e2e.test"

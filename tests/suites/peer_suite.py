@@ -1,9 +1,12 @@
 """What the runner needs to know about a suite of a peer."""
 
 import subprocess
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+from suites.specs import SpecResult
 
 
 class Invocation(NamedTuple):
@@ -11,6 +14,10 @@ class Invocation(NamedTuple):
 
     command: list[str]
     environment: dict[str, str]
+
+
+RunArea = Callable[[Path, str], list[SpecResult]]
+"""(directory for its files, regular expression for names) -> results"""
 
 
 class PeerSuite(Protocol):
@@ -21,6 +28,8 @@ class PeerSuite(Protocol):
     quick: tuple[str, ...]
     """Areas that are run with every change."""
     minutes_per_area: int
+    further_areas: Mapping[str, RunArea]
+    """Areas that are not part of the binary, by name."""
 
     def area_of(self, file: str) -> str:
         """The area to which the specs of a source file belong; empty for those that are never run."""
@@ -32,11 +41,15 @@ class PeerSuite(Protocol):
         """Start what the suite runs against, with its data in the directory, and stop it at the end."""
 
 
-def run_to_end(command: list[str], environment: dict[str, str], log: Path, seconds: float) -> None:
+def run_to_end(
+    command: list[str], environment: dict[str, str], log: Path, seconds: float, directory: Path | None = None
+) -> None:
     """Run a command with its output in a file. After the time it is interrupted, so that it writes its report."""
     with (
         log.open("wb") as output,
-        subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent) as running,
+        subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=directory or log.parent
+        ) as running,
     ):
         try:
             running.wait(seconds)

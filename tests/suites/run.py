@@ -39,7 +39,7 @@ def areas_of(suite: PeerSuite, directory: Path) -> dict[str, int]:
     command = [str(suite.binary), "--ginkgo.dry-run", f"--ginkgo.json-report={report}"]
     run_to_end(command, dict(os.environ), directory / f"{suite.name}-specs.log", DRY_RUN_SECONDS)
     counts = list_areas(report, suite.area_of)
-    return {area: counts[area] for area in sorted(counts) if area}
+    return {area: counts[area] for area in sorted(counts) if area} | dict.fromkeys(suite.further_areas, 0)
 
 
 def select_areas(suite: PeerSuite, known: Iterable[str], parts: list[str], *, quick: bool) -> list[str]:
@@ -61,8 +61,11 @@ def run_suite(suite: PeerSuite, areas: list[str], directory: Path, focus: str) -
         begun = time.monotonic()
         own = directory / f"{suite.name}-{area.replace('/', '-')}"
         own.mkdir(parents=True, exist_ok=True)
-        with suite.start(own) as invocation:
-            results = run_area(suite, area, own, invocation.command, invocation.environment, focus)
+        if area in suite.further_areas:
+            results = suite.further_areas[area](own, focus)
+        else:
+            with suite.start(own) as invocation:
+                results = run_area(suite, area, own, invocation.command, invocation.environment, focus)
         states = Counter(result.state for result in results)
         counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         print(f"{suite.name}/{area}: {counted} ({time.monotonic() - begun:.0f} s)", flush=True)

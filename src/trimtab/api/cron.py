@@ -1,21 +1,35 @@
 """Cron schedules in a time zone: their run times and their validation."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from trimtab.api.duration import parse_duration
 from trimtab.api.field_errors import invalid
 from trimtab.api.limits import MAX_SCHEDULE_LENGTH
 from trimtab.errors import Cause
 
 _FIELD_COUNT = 5
+_EVERY = "@every "
+_NAMED_SCHEDULES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
     """The run times strictly after a time; empty when the schedule or the zone is invalid."""
+    if schedule.startswith(_EVERY):
+        yield from _repeated(parse_duration(schedule.removeprefix(_EVERY)), after)
+        return
     try:
         for moment in CronSim(_standard(schedule[:MAX_SCHEDULE_LENGTH]), after.astimezone(ZoneInfo(zone or "UTC"))):
             yield moment.astimezone(after.tzinfo)
@@ -23,8 +37,18 @@ def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]
         return
 
 
+def _repeated(interval: timedelta, after: datetime) -> Iterator[datetime]:
+    """Times at a constant interval of at least a second."""
+    interval = max(interval, timedelta(seconds=1))
+    moment = after.replace(microsecond=0)
+    while True:
+        moment += interval
+        yield moment
+
+
 def _standard(schedule: str) -> str:
-    """The schedule without `?`, which Kubernetes accepts in place of `*`."""
+    """The schedule in five fields, without the names and the `?` that Kubernetes accepts as well."""
+    schedule = _NAMED_SCHEDULES.get(schedule, schedule)
     return " ".join("*" + field[1:] if field.startswith("?") else field for field in schedule.split())
 
 

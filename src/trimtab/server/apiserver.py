@@ -44,6 +44,7 @@ from trimtab.server.background.api_service_objects import local_api_services
 from trimtab.server.background.bootstrap import bootstrap_objects
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
+from trimtab.server.background.object_quota_status import ObjectQuotaStatus
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
 from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
@@ -74,6 +75,29 @@ _EVENTS_PREFIX = resource_prefix("", "events")
 _EVENT_TTL = timedelta(hours=1)
 _EVENT_SWEEP_SECONDS = 300.0
 _RETRY_SECONDS = 10.0
+_START_HOOKS = (
+    "start-apiserver-admission-initializer",
+    "generic-apiserver-start-informers",
+    "storage-readiness",
+    "start-apiextensions-informers",
+    "start-apiextensions-controllers",
+    "crd-informer-synced",
+    "bootstrap-controller",
+    "start-system-namespaces-controller",
+    "start-service-ip-repair-controllers",
+    "scheduling/bootstrap-system-priority-classes",
+    "priority-and-fairness-config-producer",
+    "rbac/bootstrap-roles",
+    "start-cluster-authentication-info-controller",
+    "start-kube-aggregator-informers",
+    "apiservice-registration-controller",
+    "apiservice-status-local-available-controller",
+    "apiservice-status-remote-available-controller",
+    "kube-apiserver-autoregistration",
+    "apiservice-openapi-controller",
+)
+_START_CHECKS = (*(f"poststarthook/{name}" for name in _START_HOOKS), "autoregister-completion")
+"""Checks of kube-apiserver for what it does after its start; here all of it is done when `ApiServer.start` ends."""
 log = logging.getLogger("trimtab.server")
 
 
@@ -83,15 +107,21 @@ class ApiServerSettings(NamedTuple):
     clock: Clock = WallClock()
     static_tokens: Mapping[str, User] = {}
     token_key: bytes = b""
+    anonymous_auth: bool = True
+    """Let requests without credentials through to authorization, as the user `system:anonymous`."""
     plugins: Sequence[AdmissionPlugin] = ()
     """Further admission plugins, such as policy admission in `trimtab up`."""
     store_plugins: Sequence[Callable[[Store], AdmissionPlugin]] = ()
     """Constructors of further admission plugins that read the store."""
+    default_tolerations: bool = True
+    """Let new pods tolerate a node that is not ready or unreachable for a while (DefaultTolerationSeconds)."""
     new_uid: Callable[[], str] = random_uid
     garbage_collection: bool = True
     """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
     api_services: bool = False
     """Store an APIService for every group version, as the aggregator of kube-apiserver does."""
+    object_quota_status: bool = False
+    """Report in ResourceQuotas what objects other than pods use, as kube-controller-manager does."""
     namespace_grace_seconds: float = 0.0
     """Seconds from the deletion of a namespace to that of its objects; kube-controller-manager waits 5 seconds."""
     check_all_budgets: bool = False
@@ -123,7 +153,9 @@ class ApiServer:
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = self._resource_store(settings)
         self.tokens = tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
-        self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
+        self.authenticator = Authenticator(
+            tokens, settings.static_tokens, settings.clock.now, allows_anonymous=settings.anonymous_auth
+        )
         self.patcher = Patcher(self.resource_store)
         self._metric_sources: list[Callable[[], Iterable[Sample]]] = []
         self._histogram_sources: list[Callable[[], Iterable[HistogramSeries]]] = []
@@ -145,7 +177,9 @@ class ApiServer:
         self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control)
         self._garbage_collection = settings.garbage_collection
         self._registers_api_services = settings.api_services
+        self._counts_quota_objects = settings.object_quota_status
         self._background_tasks: list[asyncio.Task[None]] = []
+        self._is_started = False
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
         for kind in self._kinds:
             for served in served_resources_of(kind):
@@ -191,7 +225,7 @@ class ApiServer:
             CreateAuthorization(self.authorizer),
             RuntimeClassAdmission(self.store),
             LimitRanger(self.store),
-            BuiltinDefaults(self.store),
+            BuiltinDefaults(self.store, default_tolerations=settings.default_tolerations),
             PriorityOrderCheck(self.store),
             RbacEscalation(self.authorizer),
             CertificateRequests(self.authorizer),
@@ -224,7 +258,11 @@ class ApiServer:
         return self.app.request_metrics.render(counts, self.app.watcher_count, self.store.revision, further, histograms)
 
     def _health_checks(self) -> dict[str, HealthCheck]:
-        return {"ping": lambda: "", "log": lambda: "", "etcd": self._store_fault, "shutdown": lambda: ""}
+        started = dict.fromkeys(("informer-sync", *_START_CHECKS), self._start_fault)
+        return {"ping": lambda: "", "log": lambda: "", "etcd": self._store_fault, **started, "shutdown": lambda: ""}
+
+    def _start_fault(self) -> str:
+        return "" if self._is_started else "not finished"
 
     def _store_fault(self) -> str:
         """Why the store refuses writes; without paths, because everybody may read it."""
@@ -247,9 +285,12 @@ class ApiServer:
             self.flow_control.invalidate()
             self._start_task(self.flow_control_objects.run)
         self._start_task(AdmissionPolicyStatus(self.resource_store).run)
+        if self._counts_quota_objects:
+            self._start_task(ObjectQuotaStatus(self.resource_store).run)
         if self._garbage_collection:
             self._start_task(GarbageCollector(self.resource_store, self._namespace_grace_seconds).run)
             self._start_task(self._expire_events)
+        self._is_started = True
 
     async def _create_missing_objects(self) -> None:
         await self.resource_store.create_missing(
@@ -288,7 +329,7 @@ def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, Vali
     rules = rule_evaluator()
     # without the extra `cel` the rules of our own kinds are stored and not evaluated; else the server could not start
     own = () if rules else [kind.id for kind in kinds.values() if kind.custom]
-    check_rule = (rules or NoExpressions()).compile_error
+    check_rule = (rules or NoExpressions()).check
     hooks = condition_validator(check_condition)
     return {CRD: schema_validator(check_rule, own), MUTATING_HOOKS: hooks, VALIDATING_HOOKS: hooks}
 

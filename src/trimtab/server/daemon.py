@@ -20,6 +20,7 @@ from trimtab.server.storage.formats import open_store
 
 log = logging.getLogger("trimtab.server")
 ADMINISTRATOR = "trimtab-admin"
+ADMINISTRATOR_USER = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
 _RENEWAL_CHECK_SECONDS = 3600.0
 NAMESPACE_GRACE_SECONDS = 5.0
 """As kube-controller-manager: clients still see the objects of a namespace for a moment after its deletion."""
@@ -106,7 +107,7 @@ class Daemon:
         pki = self._authority.directory
         self.admin_token = _ensure_secret(pki / "admin.token").decode()
         return ApiServerSettings(
-            static_tokens={self.admin_token: User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))},
+            static_tokens={self.admin_token: ADMINISTRATOR_USER},
             token_key=_ensure_secret(pki / "service-account.key"),
             api_services=True,
             namespace_grace_seconds=NAMESPACE_GRACE_SECONDS,

@@ -70,6 +70,7 @@ class ServedResource:
         selectable: Iterable[str] = (),
         from_stored: ConvertObject | None = None,
         to_stored: ConvertObject | None = None,
+        deprecation_warning: str = "",
     ) -> None:
         self.kind = kind
         self.version = version
@@ -79,6 +80,8 @@ class ServedResource:
         self.from_stored = from_stored
         """Converts from the stored version to this one, if they differ."""
         self.to_stored = to_stored
+        self.deprecation_warning = deprecation_warning
+        """What every response of this version warns about; empty unless the version is deprecated."""
         self._schema = schema
         storage = stored_as or kind.id
         plural, _, group = storage.partition(".")

@@ -15,6 +15,9 @@ from trimtab.simulate.components.system_workloads import control_plane_node
 MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
 
+SCHEDULERS = ("pods", "first-fit", "none")
+DISABLEABLE_PLUGINS = ("DefaultStorageClass", "DefaultTolerationSeconds", "ServiceAccount")
+
 
 class Pace(Value, forbid_unknown_fields=True):
     """Durations on a node, in seconds."""
@@ -122,8 +125,19 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     members: tuple[MemberPlan, ...] = ()
     pace: str | Pace = "fast"
     scheduler: Annotated[
-        str, Field("`pods`: schedule as kube-scheduler does; `first-fit`: the first node with enough capacity.")
+        str,
+        Field(
+            "`pods`: schedule as kube-scheduler does; `first-fit`: the first node with enough capacity; "
+            "`none`: pods wait for somebody else to bind them."
+        ),
     ] = "pods"
+    disable_admission_plugins: Annotated[
+        tuple[str, ...],
+        Field("Plugins of the members' API servers to leave out, by their names in kube-apiserver."),
+    ] = ()
+    anonymous_auth: Annotated[
+        bool, Field("Whether the members' API servers authorise requests without credentials, or refuse them.")
+    ] = True
     heartbeat: Annotated[
         float | None,
         Field(
@@ -239,8 +253,11 @@ def _errors_in(plan: FleetPlan) -> Iterator[str]:
         yield "the fleet has no members"
     if len(set(names)) != len(names):
         yield "two members of the fleet have the same name"
-    if plan.scheduler not in ("pods", "first-fit"):
-        yield f"scheduler is {plan.scheduler!r}; it must be pods or first-fit"
+    if plan.scheduler not in SCHEDULERS:
+        yield f"scheduler is {plan.scheduler!r}; it must be one of {', '.join(SCHEDULERS)}"
+    for name in plan.disable_admission_plugins:
+        if name not in DISABLEABLE_PLUGINS:
+            yield f"the admission plugin {name!r} cannot be disabled; these can: {', '.join(DISABLEABLE_PLUGINS)}"
     for owner, pace in [("the fleet", plan.pace), *((member.name, member.pace) for member in plan.members)]:
         if isinstance(pace, str) and pace not in PACES:
             yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or durations"

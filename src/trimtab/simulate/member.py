@@ -36,6 +36,7 @@ from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.admission.default_storage_class import DefaultStorageClass
 from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
+from trimtab.server.admission.object_quotas import ObjectQuotaCheck
 from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.admission.service_accounts import ServiceAccountAdmission
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -103,6 +104,9 @@ class MemberEnvironment(NamedTuple):
     """Whether members have what every cluster has besides workloads: accounts, tokens, endpoints, volumes."""
     flow_control: FlowController | None = None
     """That of the control plane: one caller has the same share of the process, whichever API server it calls."""
+    disabled_plugins: frozenset[str] = frozenset()
+    """Admission plugins that the API servers leave out."""
+    anonymous_auth: bool = True
 
 
 class SimulatedMember(MemberApi):
@@ -180,7 +184,8 @@ class SimulatedMember(MemberApi):
         await self.kubelets.start()
         await self.metrics_server.start()
         await self.manager.start()
-        await self.pod_scheduler.start()
+        if fleet.scheduler != "none":
+            await self.pod_scheduler.start()
         await self.rescheduler.start()
 
     async def _create_cluster_objects(self) -> None:
@@ -327,8 +332,11 @@ def _memory_server(
         check_all_budgets=environment.profile.all_budgets_must_allow,
         runtime=runtime,
         api_services=environment.whole_clusters,
+        object_quota_status=environment.whole_clusters,
         plugins=(MemberBudgetDefaults(),),
         store_plugins=_store_plugins(environment),
+        default_tolerations="DefaultTolerationSeconds" not in environment.disabled_plugins,
+        anonymous_auth=environment.anonymous_auth,
         computed=computed,
         shared_flow_control=environment.flow_control,
     )
@@ -336,9 +344,14 @@ def _memory_server(
 
 
 def _store_plugins(environment: MemberEnvironment) -> tuple[Callable[[Store], AdmissionPlugin], ...]:
-    if environment.whole_clusters:
-        return (ServiceAccountAdmission, DefaultStorageClass, PriorityQuotaCheck)
-    return (PriorityQuotaCheck,)
+    if not environment.whole_clusters:
+        return (PriorityQuotaCheck,)
+    of_whole_clusters: dict[str, Callable[[Store], AdmissionPlugin]] = {
+        "ServiceAccount": ServiceAccountAdmission,
+        "DefaultStorageClass": DefaultStorageClass,
+    }
+    enabled = (plugin for name, plugin in of_whole_clusters.items() if name not in environment.disabled_plugins)
+    return (*enabled, PriorityQuotaCheck, ObjectQuotaCheck)
 
 
 def _disk_server(
@@ -359,8 +372,11 @@ def _disk_server(
             check_all_budgets=environment.profile.all_budgets_must_allow,
             runtime=runtime,
             api_services=environment.whole_clusters,
+            object_quota_status=environment.whole_clusters,
             plugins=(MemberBudgetDefaults(),),
             store_plugins=_store_plugins(environment),
+            default_tolerations="DefaultTolerationSeconds" not in environment.disabled_plugins,
+            anonymous_auth=environment.anonymous_auth,
             computed=computed,
             shared_flow_control=environment.flow_control,
         ),

@@ -44,8 +44,16 @@ class World:
 
     def _create_member(self, plan: MemberPlan) -> Member:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
+        disabled = frozenset(self.fleet.disable_admission_plugins)
         environment = MemberEnvironment(
-            self._clock, self._profile, rng, self._directory, self._whole_clusters, self._flow_control
+            self._clock,
+            self._profile,
+            rng,
+            self._directory,
+            self._whole_clusters,
+            self._flow_control,
+            disabled,
+            self.fleet.anonymous_auth,
         )
         lean = self.fleet.is_lean(plan)
         member: Member = (LeanMember if lean else SimulatedMember)(plan, self.fleet, environment)

@@ -1,5 +1,6 @@
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from api.kinds.native.native_objects import objects
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.patch.apply import apply
+from trimtab.api.patch.last_applied import ANNOTATION as LAST_APPLIED
 from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import merge_schema_of, native_merge_schema
 from trimtab.errors import BadRequest, Conflict, Unclassified
@@ -182,3 +184,34 @@ def test_object_without_owners_is_not_tracked_until_something_is_applied() -> No
     assert "managedFields" not in written["metadata"]
     created = apply_config(written, config_map(k="w"), "m1")
     assert owners(created) == {"m1": {"f:data": {"f:k": {}}}, "before-first-apply": {"f:data": {".": {}, "f:k": {}}}}
+
+
+def client_side_applied(**data: Any) -> dict[str, Any]:
+    config = config_map(**data)
+    annotations = {LAST_APPLIED: orjson.dumps(config).decode()}
+    live = {**config, "metadata": {**config["metadata"], "annotations": annotations}}
+    now = "2026-01-01T00:00:00Z"
+    return track_update(None, live, CONFIG_MAP, FieldManager("kubectl-client-side-apply", "Update", "v1"), now)
+
+
+def test_kubectl_takes_over_what_client_side_apply_wrote() -> None:
+    applied = apply_config(client_side_applied(k="v", other="x"), config_map(k="changed", other="x"), "kubectl")
+    assert applied["data"] == {"k": "changed", "other": "x"}
+    assert owners(applied)["kubectl"] == {"f:data": {"f:k": {}, "f:other": {}}}
+
+
+def test_last_applied_annotation_follows_the_configuration_of_kubectl() -> None:
+    applied = apply_config(client_side_applied(k="v"), config_map(k="changed"), "kubectl")
+    last = orjson.loads(applied["metadata"]["annotations"][LAST_APPLIED])
+    assert last == config_map(k="changed")
+    other = apply_config(client_side_applied(k="v"), config_map(k="changed"), "other", force=True)
+    assert orjson.loads(other["metadata"]["annotations"][LAST_APPLIED]) == config_map(k="v")
+
+
+def test_field_that_changed_since_client_side_apply_is_still_a_conflict() -> None:
+    live = client_side_applied(k="v")
+    live["data"]["k"] = "edited"
+    with pytest.raises(Conflict):
+        apply_config(live, config_map(k="changed"), "kubectl")
+    with pytest.raises(Conflict):
+        apply_config(client_side_applied(k="v"), config_map(k="changed"), "other")

@@ -48,6 +48,15 @@ ROOT = "spec.validation.openAPIV3Schema"
             ],
         ),
         (
+            {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": True}
+                },
+            },
+            [],
+        ),
+        (
             {"type": "object", "properties": {"a": {"type": "string", "anyOf": [{"type": "string"}]}}},
             [f"{ROOT}.properties[a].anyOf[0].type: Forbidden: must be empty to be structural"],
         ),
@@ -155,7 +164,7 @@ def test_rule_that_does_not_compile_is_refused_with_its_path() -> None:
             }
         },
     }
-    found = definition_causes(definition(schema), lambda text, is_condition: f"{text} {is_condition}" * (text == "bad"))
+    found = definition_causes(definition(schema), lambda text, is_rule, _: f"{text} {is_rule}" * (text == "bad"))
     where = f"{ROOT}.properties[a].items.x-kubernetes-validations[1]"
     assert [(cause.field, cause.message) for cause in found] == [
         (f"{where}.rule", 'Invalid value: "bad": bad True'),

@@ -46,6 +46,17 @@ def test_pod_tolerates_unreachable_nodes_for_five_minutes_unless_it_says_otherwi
     with_asgi_client(scenario)
 
 
+def test_replaced_pod_keeps_what_admission_added() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        created = (await wire("POST", PODS, pod())).json()
+        replaced = await wire("PUT", f"{PODS}/p", pod() | {"metadata": {"name": "p", "labels": {"a": "b"}}})
+        assert replaced.status == 200, replaced.json()
+        kept = ("priority", "preemptionPolicy", "tolerations")
+        assert [replaced.json()["spec"][key] for key in kept] == [created["spec"][key] for key in kept]
+
+    with_asgi_client(scenario)
+
+
 def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
     async def scenario(wire: AsgiClient) -> None:
         found = []

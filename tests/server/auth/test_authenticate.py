@@ -1,13 +1,14 @@
 """Authentication with client certificates and tokens."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.auth.authenticate import ISSUER, user_of_certificate
+from trimtab.errors import Unauthorized
+from trimtab.server.auth.authenticate import ISSUER, Authenticator, ServiceAccountTokens, user_of_certificate
 from trimtab.server.auth.user import AUTHENTICATED, User
 
 DEFAULT = "/api/v1/namespaces/default"
@@ -194,3 +195,11 @@ def test_claims_cannot_be_changed() -> None:
             assert await status_with(client, forged) == 401
 
     with_asgi_client(scenario)
+
+
+def test_request_without_credentials_is_refused_where_anonymous_users_are_not_allowed() -> None:
+    tokens = ServiceAccountTokens(b"key", lambda _: None)
+    strict = Authenticator(tokens, {}, lambda: datetime.now(UTC), allows_anonymous=False)
+    with pytest.raises(Unauthorized):
+        strict.authenticate("", None)
+    assert strict.authenticate("", User("alice", ())).name == "alice"

@@ -41,3 +41,17 @@ def test_version_2_document_uses_definitions() -> None:
         assert b"#/components/schemas/" not in (await client("GET", "/openapi/v2")).body
 
     with_asgi_client(scenario)
+
+
+def test_version_2_document_has_paths_and_every_kind_in_json_and_protobuf() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        document = (await client("GET", "/openapi/v2")).json()
+        assert "get" in document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+        definition = document["definitions"]["io.k8s.api.apps.v1.Deployment"]
+        assert definition["properties"]["spec"]["$ref"] == "#/definitions/io.k8s.api.apps.v1.DeploymentSpec"
+        accept = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+        response = await client("GET", "/openapi/v2", **accept)
+        assert response.headers["content-type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+        assert b"io.k8s.api.apps.v1.DeploymentSpec" in response.body
+
+    with_asgi_client(scenario)

@@ -9,7 +9,10 @@ def test_health_lists_its_checks_when_verbose() -> None:
         assert (await client("GET", "/readyz")).body == b"ok"
         verbose = (await client("GET", "/readyz?verbose")).body.decode()
         assert "[+]etcd ok\n" in verbose
+        assert "[+]poststarthook/start-apiextensions-controllers ok\n" in verbose
         assert verbose.endswith("readyz check passed\n")
+        client.server._is_started = False
+        assert b"[-]informer-sync failed: not finished" in (await client("GET", "/readyz")).body
 
     with_asgi_client(scenario)
 

@@ -94,6 +94,7 @@ def test_new_kind_changes_the_etags_of_discovery_documents() -> None:
         ({"x-kubernetes-validations": [{"rule": "self.size =="}]}, "x-kubernetes-validations[0].rule"),
         ({"x-kubernetes-validations": [{"rule": "unknown(self)"}]}, "x-kubernetes-validations[0].rule"),
         ({"x-kubernetes-validations": [{"rule": "1 + 1"}]}, "x-kubernetes-validations[0].rule"),
+        ({"x-kubernetes-validations": [{"rule": "self > 1"}]}, "x-kubernetes-validations[0].rule"),
         (
             {"x-kubernetes-validations": [{"rule": "true", "messageExpression": "nothing +"}]},
             "x-kubernetes-validations[0].messageExpression",
@@ -191,3 +192,87 @@ def test_member_serves_a_kind_of_the_control_plane_when_its_definition_is_applie
         await member.stop()
 
     asyncio.run(run())
+
+
+def test_defaults_that_are_added_later_appear_when_stored_objects_are_read() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        gizmos = "/apis/example.com/v1/namespaces/default/gizmos"
+        definition = gizmo_definition()
+        properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        await wire("POST", definitions, definition)
+        await asyncio.sleep(0.1)
+        body = {"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "spec": {"size": 1}}
+        await wire("POST", gizmos, body)
+        properties["colour"] = {"type": "string", "default": "red"}
+        patch = {"spec": definition["spec"]}
+        name = f"{definitions}/gizmos.example.com"
+        assert (await wire("PATCH", name, patch, content_type="application/merge-patch+json")).status == 200
+        await asyncio.sleep(0.1)
+        assert (await wire("GET", f"{gizmos}/g")).json()["spec"] == {"size": 1, "colour": "red"}
+        (item,) = (await wire("GET", gizmos)).json()["items"]
+        assert item["spec"]["colour"] == "red"
+
+    with_asgi_client(scenario)
+
+
+def test_requests_to_a_deprecated_version_are_warned() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        definition = gizmo_definition()
+        (version,) = definition["spec"]["versions"]
+        older = {**version, "name": "v1beta1", "storage": False, "deprecated": True}
+        definition["spec"]["versions"] = [version, older, {**older, "name": "v1alpha1", "deprecationWarning": "use v1"}]
+        await wire("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        await asyncio.sleep(0.1)
+        answers = {
+            name: (await wire("GET", f"/apis/example.com/{name}/gizmos")).headers.get("warning", "")
+            for name in ("v1", "v1beta1", "v1alpha1")
+        }
+        assert answers == {
+            "v1": "",
+            "v1beta1": '299 - "example.com/v1beta1 Gizmo is deprecated"',
+            "v1alpha1": '299 - "use v1"',
+        }
+
+    with_asgi_client(scenario)
+
+
+def test_rules_are_checked_against_the_schema_and_its_sizes() -> None:
+    pytest.importorskip("cel_expr_python")
+    unknown = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    unknown["x-kubernetes-validations"] = [{"rule": "self.z == 100"}]
+    inner = {"type": "array", "items": {"type": "string"}}
+    inner["x-kubernetes-validations"] = [{"rule": "self.all(s, s == 'text')"}]
+
+    async def scenario(wire: AsgiClient) -> None:
+        for part, reason in (
+            (unknown, "undefined field 'z'"),
+            ({"type": "array", "items": inner}, "estimated rule cost exceeds budget by factor of more than 100x"),
+        ):
+            definition = gizmo_definition()
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["part"] = part
+            refused = await wire("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            assert refused.status == 422
+            assert reason in refused.json()["message"]
+
+    with_asgi_client(scenario)
+
+
+def test_rule_that_takes_too_many_steps_for_an_object_is_refused() -> None:
+    pytest.importorskip("cel_expr_python")
+
+    async def scenario(wire: AsgiClient) -> None:
+        definition = gizmo_definition()
+        spec = {"type": "object", "properties": {"a": {"type": "array", "maxItems": 725, "items": {"type": "integer"}}}}
+        spec["x-kubernetes-validations"] = [{"rule": "self.a.all(x, self.a.all(y, y == x))"}]
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
+        await wire("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        await asyncio.sleep(0.1)
+        gizmo = {"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"}}
+        path = "/apis/example.com/v1/namespaces/default/gizmos"
+        assert (await wire("POST", path, {**gizmo, "spec": {"a": [20] * 50}})).status == 201
+        gizmo["metadata"] = {"name": "h"}
+        refused = await wire("POST", path, {**gizmo, "spec": {"a": [20] * 725}})
+        assert "call cost exceeds limit" in refused.json()["message"]
+
+    with_asgi_client(scenario)

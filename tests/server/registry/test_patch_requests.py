@@ -15,3 +15,28 @@ def test_apply_conflict_between_managers_is_refused_unless_forced() -> None:
         assert forced.json()["data"] == {"k": "2"}
 
     with_asgi_client(scenario)
+
+
+def test_applied_yaml_may_begin_with_a_brace() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        body = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {k: 'v'}}"
+        path = f"{CONFIG_MAPS}/x?fieldManager=one"
+        created = await wire("PATCH", path, body, content_type="application/apply-patch+yaml")
+        assert created.json()["data"] == {"k": "v"}
+
+    with_asgi_client(scenario)
+
+
+def test_strategic_patch_with_a_wrong_type_is_refused_in_the_words_of_its_decoder() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        await wire("POST", CONFIG_MAPS, config_map("x", k="1"))
+        body = {"metadata": {"labels": "invalid"}}
+        for media, reason in (
+            ("application/strategic-merge-patch+json", "cannot restore map from string"),
+            ("application/merge-patch+json", "cannot unmarshal string into Go struct field"),
+        ):
+            refused = await wire("PATCH", f"{CONFIG_MAPS}/x", body, content_type=media)
+            assert refused.status == 422
+            assert reason in refused.json()["message"]
+
+    with_asgi_client(scenario)

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, NODES, condition, deployment, run_in_member
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, condition, deployment, run_in_member
 from trimtab.simulate.member import SimulatedMember
 
 
@@ -52,5 +52,35 @@ def test_node_under_memory_pressure_gets_no_new_pods() -> None:
         await member.set_node_pressure("one-node-1", "memory", on=False)
         await asyncio.sleep(1)
         assert not (await member.client.get(NODES, "", "one-node-1"))["spec"].get("taints")
+
+    run_in_member(scenario)
+
+
+def test_toleration_seconds_count_from_when_the_pod_met_the_taint() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        taint = {"key": "maintenance", "effect": "NoExecute"}
+        await member.client.patch(NODES, "", "one-node-1", {"spec": {"taints": [taint]}})
+        await asyncio.sleep(600)
+        toleration = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}
+        spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeName": "one-node-1", "tolerations": [toleration]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default"}, "spec": spec}
+        await member.client.create(PODS, pod)
+        await asyncio.sleep(90)
+        assert [one.name for one in member.pods] == ["late"]
+        await asyncio.sleep(60)
+        assert member.pods == []
+
+    run_in_member(scenario)
+
+
+def test_node_whose_kubelet_never_reports_gets_unknown_conditions() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "empty"}}
+        await member.client.create(NODES, node)
+        await asyncio.sleep(50)
+        assert not (await member.client.get(NODES, "", "empty")).get("status", {}).get("conditions")
+        await asyncio.sleep(30)
+        ready = condition((await member.client.get(NODES, "", "empty"))["status"], "Ready")
+        assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
 
     run_in_member(scenario)

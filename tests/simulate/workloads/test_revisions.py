@@ -37,3 +37,15 @@ def test_rollback_reuses_the_revision_with_a_new_number() -> None:
         assert await revision_numbers(member) == [2, 3]
 
     run_in_member(scenario)
+
+
+def test_revision_has_the_annotations_of_its_workload() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        body = statefulset(replicas=1)
+        body["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
+        await member.client.create(STATEFULSETS, body)
+        await asyncio.sleep(10)
+        (revision,) = (await member.client.list(REVISIONS)).items
+        assert revision["metadata"]["annotations"] == {"kubernetes.io/change-cause": "first"}
+
+    run_in_member(scenario)

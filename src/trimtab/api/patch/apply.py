@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from trimtab.api.patch import last_applied
 from trimtab.api.patch.field_ownership import (
     LEAF,
     FieldSet,
     applied_fields,
     compare,
+    difference,
     format_paths,
     intersection,
     is_member,
@@ -219,6 +221,10 @@ def _transfer_ownership(
             for other, owned in owners.items()
             if other != manager and (shared := intersection(owned.fields, changed))
         }
+        if conflicts and manager.name == last_applied.MANAGER:
+            taken = last_applied.fields_to_take_over(live, schema, manager.api_version)
+            rest = {other: difference(fields, taken) for other, fields in conflicts.items()}
+            conflicts = {other: fields for other, fields in rest.items() if fields}
         if conflicts:
             _raise_conflicts(conflicts)
     return without_changed_fields(owners, changes, manager)
@@ -256,6 +262,8 @@ def apply(
     merged = {**merged, "apiVersion": api_version, "kind": kind}
     before, after = trackable_fields(present, only, without), trackable_fields(merged, only, without)
     owners = _transfer_ownership(owners, before, after, schema, writer, force=force)
+    if manager == last_applied.MANAGER and not only:
+        merged = last_applied.with_configuration(merged, config)
     if live is not None and with_owners(merged, owners) == live:
         return live
     if writer in owners:

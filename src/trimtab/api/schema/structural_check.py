@@ -1,7 +1,7 @@
 """Whether the schemas of a CustomResourceDefinition are structural, with the messages of kube-apiserver."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.limits import MAX_PATTERN_STATES_OF_CRD, MAX_PATTERNS, MAX_RULES
@@ -34,8 +34,18 @@ _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 _LIST_TYPES = ("atomic", "set", "map")
 
 
-RuleCheck: TypeAlias = Callable[[str, bool], str]
-"""Why an expression cannot be compiled, given whether it is a condition; empty when it can."""
+class RulePlace(NamedTuple):
+    """Where in a definition a rule stands."""
+
+    schema: Raw
+    """The schema of `self`."""
+    is_root: bool
+    enclosing: tuple[Raw, ...] = ()
+    """The schemas of the lists and maps around it: the rule is evaluated for each of their items."""
+
+
+RuleCheck: TypeAlias = Callable[[str, bool, RulePlace], str]
+"""Why an expression cannot be used, given whether it is a condition; empty when it can."""
 
 
 def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> list[Cause]:
@@ -49,27 +59,36 @@ def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> l
     named = [(schema, f"spec.versions[{i}].schema.openAPIV3Schema") for i, schema in enumerate(schemas)]
     if schemas and all(schema == schemas[0] for schema in schemas):
         named = [(schemas[0], "spec.validation.openAPIV3Schema")]
-    parts = [part for schema, field in named for part in _all_parts(schema, field)]
+    placed = [part for schema, field in named for part in _all_parts(schema, field)]
+    parts = [(place.schema, field) for place, field in placed]
     if too_many := list(_size_causes(parts)):
         return too_many
     reset_match_steps()
     causes = [cause for schema, field in named for cause in schema_causes(schema, field)]
     if rule_check is not None:
-        causes += [cause for part in parts for cause in _rule_errors(*part, rule_check)]
+        causes += [cause for part in placed for cause in _rule_errors(*part, rule_check)]
     return causes
 
 
-def _all_parts(schema: Raw, field: str) -> Iterator[tuple[Raw, str]]:
+def _all_parts(schema: Raw, field: str) -> Iterator[tuple[RulePlace, str]]:
     """A schema and every schema inside it, each with its path."""
-    open_ = [(schema, field)]
+    open_ = [(RulePlace(schema, is_root=True), field)]
     while open_:
-        part, where = open_.pop()
-        yield part, where
-        inside = [(child, f"{where}.properties[{key}]") for key, child in _mapping(part.get("properties")).items()]
-        inside += [(part.get(key), f"{where}.{key}") for key in ("items", "additionalProperties", "not")]
+        place, where = open_.pop()
+        yield place, where
+        part, around, repeated = place.schema, place.enclosing, (*place.enclosing, place.schema)
+        inside: list[tuple[Any, tuple[Raw, ...], str]] = [
+            (child, around, f"{where}.properties[{key}]") for key, child in _mapping(part.get("properties")).items()
+        ]
+        inside += [(part.get(key), repeated, f"{where}.{key}") for key in ("items", "additionalProperties")]
+        inside.append((part.get("not"), around, f"{where}.not"))
         for key in ("anyOf", "oneOf", "allOf"):
-            inside += [(branch, f"{where}.{key}[{i}]") for i, branch in enumerate(part.get(key) or ())]
-        open_ += [(child, path) for child, path in reversed(inside) if isinstance(child, dict)]
+            inside += [(branch, around, f"{where}.{key}[{i}]") for i, branch in enumerate(part.get(key) or ())]
+        open_ += [
+            (RulePlace(child, is_root=False, enclosing=enclosing), path)
+            for child, enclosing, path in reversed(inside)
+            if isinstance(child, dict)
+        ]
 
 
 def _size_causes(parts: list[tuple[Raw, str]]) -> Iterator[Cause]:
@@ -92,11 +111,11 @@ def _size_causes(parts: list[tuple[Raw, str]]) -> Iterator[Cause]:
         yield forbidden("spec.versions", why)
 
 
-def _rule_errors(schema: Raw, field: str, rule_check: RuleCheck) -> Iterator[Cause]:
-    for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+def _rule_errors(place: RulePlace, field: str, rule_check: RuleCheck) -> Iterator[Cause]:
+    for i, rule in enumerate(place.schema.get("x-kubernetes-validations") or ()):
         for key in ("rule", "messageExpression"):
             expression = str(_mapping(rule).get(key) or "")
-            if expression.strip() and (why := rule_check(expression, key == "rule")):
+            if expression.strip() and (why := rule_check(expression, key == "rule", place)):
                 yield invalid(f"{field}.x-kubernetes-validations[{i}].{key}", expression, why)
 
 
@@ -137,7 +156,7 @@ def _unsupported_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield forbidden(f"{field}.uniqueItems", why)
-    if schema.get("additionalProperties") and schema.get("properties"):
+    if schema.get("additionalProperties") not in (None, True) and schema.get("properties"):
         yield forbidden(f"{field}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     if schema.get("type") and schema["type"] not in _TYPES:
         yield not_supported(f"{field}.type", schema["type"], _TYPES)

@@ -1,6 +1,6 @@
 """Status of ResourceQuotas, and the condition that quotas of the highest priority exceed the nodes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import PriorityOrder
@@ -38,10 +38,15 @@ def quota_status(subject: ResourceQuota, view: View) -> Iterator[Effect]:
     used = usage_of([pod for pod in view.all(Pod, subject.namespace) if quota_applies_to(subject, pod)], hard)
     status = subject.status.but(
         hard={name: str(value) for name, value in subject.spec.hard.items()},
-        used={name: format_amount(name, used.get(name, 0)) for name in subject.spec.hard},
+        used={name: _used_amount(subject, name, used) for name in subject.spec.hard},
     )
     if status != subject.status:
         yield subject.but(status=status)
+
+
+def _used_amount(subject: ResourceQuota, name: str, used: Mapping[str, int]) -> str:
+    """What pods use; what other objects use is reported by the API server and kept."""
+    return format_amount(name, used[name]) if name in used else str(subject.status.used.get(name, "0"))
 
 
 OvercommitInput = ResourceQuota | Node | PriorityClass

@@ -39,8 +39,9 @@ _DEFAULTED_KINDS = {"services", "pods", "nodes", "jobs.batch"}
 class BuiltinDefaults:
     """An admission plugin for native kinds."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, default_tolerations: bool = True) -> None:
         self._store = store
+        self._default_tolerations = default_tolerations
 
     def handles(self, kind: Kind, operation: str) -> bool:
         return kind.id in _DEFAULTED_KINDS
@@ -50,7 +51,8 @@ class BuiltinDefaults:
         if kind == "services" and attributes.where.subresource == "":
             return self._default_service(obj, old)
         if attributes.operation != "CREATE":
-            return obj
+            is_pod = kind == "pods" and not attributes.where.subresource
+            return self._keep_pod_defaults(obj, old) if is_pod and old is not None else obj
         if kind == "pods":
             return self._default_pod(attributes, obj)
         if kind == "nodes":
@@ -67,11 +69,22 @@ class BuiltinDefaults:
             )
             raise api_errors.forbidden("pods", "", attributes.where.name, why)
         spec |= self._priority_fields(attributes, {**spec, "priorityClassName": class_name})
-        spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
+        if self._default_tolerations:
+            spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             status["conditions"] = [_GATED]
         return {**obj, "spec": spec, "status": status}
+
+    def _keep_pod_defaults(self, obj: Raw, old: Raw) -> Raw:
+        """An update that leaves out what admission has added keeps it."""
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        missing = {key: before[key] for key in ("priority", "preemptionPolicy") if key in before and key not in spec}
+        given = spec.get("tolerations") or []
+        completed = _with_default_tolerations(given) if self._default_tolerations else given
+        if completed != given:
+            missing["tolerations"] = completed
+        return {**obj, "spec": {**spec, **missing}} if missing else obj
 
     def _priority_fields(self, attributes: Attributes, spec: Raw) -> Raw:
         """The priority of the pod's class, or of the global default class."""

@@ -9,7 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.value import Raw
-from trimtab.decide.pods.budgets.priority_quota import quota_applies_to, quota_excess
+from trimtab.decide.pods.budgets.priority_quota import missing_amounts, quota_applies_to, quota_excess
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import StagedObjects
@@ -63,5 +63,7 @@ def _check_quotas(staged: StagedObjects, pod: Pod, name: str) -> None:
         raise api_errors.forbidden("pods", "", name, why)
     pods = [other for _, other in staged.list_typed(Pod, namespace_below(_PODS, pod.namespace))] if quotas else []
     for quota in quotas:
+        if missing := missing_amounts(quota, pod):
+            raise api_errors.forbidden("pods", "", name, f"failed quota: {quota.name}: must specify {missing}")
         if (found := quota_excess(quota, pod, pods)) is not None:
             raise api_errors.forbidden("pods", "", name, found.message)

@@ -151,11 +151,20 @@ class Authenticator:
     """Determines the user of a request."""
 
     def __init__(
-        self, tokens: ServiceAccountTokens, static_tokens: Mapping[str, User], now: Callable[[], datetime]
+        self,
+        tokens: ServiceAccountTokens,
+        static_tokens: Mapping[str, User],
+        now: Callable[[], datetime],
+        *,
+        allows_anonymous: bool = True,
     ) -> None:
         self.tokens = tokens
         self._static_tokens = {hashlib.sha256(token.encode()).digest(): user for token, user in static_tokens.items()}
         self._now = now
+        self._allows_anonymous = allows_anonymous
+
+    def add_static_token(self, token: str, user: User) -> None:
+        self._static_tokens[hashlib.sha256(token.encode()).digest()] = user
 
     def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
         """The user of a token; or why it is not valid."""
@@ -172,4 +181,6 @@ class Authenticator:
             if isinstance(found, str):
                 raise Unauthorized("Unauthorized")
             return found.user
+        if certificate_user is None and not self._allows_anonymous:
+            raise Unauthorized("Unauthorized")
         return certificate_user or ANONYMOUS_USER

@@ -1,23 +1,28 @@
-"""Reports which generation of a ValidatingAdmissionPolicy is in force, and expressions that do not compile."""
+"""Reports which generation of a ValidatingAdmissionPolicy is in force, and expressions that do not fit their kinds."""
 
 import asyncio
+from itertools import islice, product
 
 import orjson
 
+from trimtab.api.kinds.native.openapi import schema_name
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError
+from trimtab.interpret.cel.type_check import CelType, check_types, type_of_schema
 from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpressions
 from trimtab.server.admission.webhooks import GROUP
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions
-from trimtab.server.resources import ObjectPath
+from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.store.keys import resource_prefix
 
 _PREFIX = resource_prefix(GROUP, "validatingadmissionpolicies")
 _CALLER = Caller(user_agent="validatingadmissionpolicy-status")
 _RETRY_SECONDS = 1.0
+_MAX_CHECKED_KINDS = 10
+"""As in Kubernetes: the kinds against which the expressions of one policy are checked."""
 
 
 class AdmissionPolicyStatus:
@@ -59,12 +64,45 @@ class AdmissionPolicyStatus:
 
     def _warnings(self, spec: Raw) -> list[Raw]:
         found = []
+        resources = self._matched_resources(spec)
         for number, validation in enumerate(spec.get("validations") or ()):
             for field in ("expression", "messageExpression"):
-                if not validation.get(field):
-                    continue
-                try:
-                    self._expressions.compile(validation[field])
-                except PolicyError as error:
-                    found.append({"fieldRef": f"spec.validations[{number}].{field}", "warning": str(error)})
+                expression = validation.get(field)
+                if expression and (warning := self._warning(expression, resources)):
+                    found.append({"fieldRef": f"spec.validations[{number}].{field}", "warning": warning})
         return found
+
+    def _warning(self, expression: str, resources: list[ServedResource]) -> str:
+        """Why an expression does not compile, or does not fit the schema of a kind that the policy matches."""
+        try:
+            self._expressions.compile(expression)
+        except PolicyError as error:
+            return str(error)
+        faults = []
+        for served in resources:
+            type_ = _object_type(served)
+            if fault := check_types(expression, {"object": type_, "oldObject": type_}):
+                faults.append(f"{served.group}/{served.version}, Kind={served.kind.name}: {fault}")
+        return "\n".join(faults)
+
+    def _matched_resources(self, spec: Raw) -> list[ServedResource]:
+        """The resources that the policy names; patterns are not followed."""
+        rules = (spec.get("matchConstraints") or {}).get("resourceRules") or ()
+        named = (
+            (group, version, resource)
+            for rule in rules
+            for group, version, resource in product(
+                rule.get("apiGroups") or (), rule.get("apiVersions") or (), rule.get("resources") or ()
+            )
+        )
+        found = (self._resource_store.catalogue.find(*one) for one in islice(named, _MAX_CHECKED_KINDS))
+        return [served for served in found if served is not None]
+
+
+def _object_type(served: ServedResource) -> CelType:
+    if served.message:
+        return type_of_schema({"$ref": schema_name(served.api_version, served.kind.name)})
+    metadata = {"metadata": {"$ref": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}
+    text = {"type": "string"}
+    properties = {**(served.schema.get("properties") or {}), **metadata, "apiVersion": text, "kind": text}
+    return type_of_schema({**served.schema, "properties": properties})

@@ -2,21 +2,36 @@
 
 import hashlib
 import zlib
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import orjson
 
 from trimtab.api.kinds.native import openapi as native
+from trimtab.api.kinds.native.merge_keys import FIELD_DESCRIPTIONS
 from trimtab.api.value import Raw
 from trimtab.server.discovery.openapi_paths import META, REF, ResourcePaths, schema_name
+from trimtab.server.discovery.swagger import convert_definition, convert_path
+from trimtab.server.discovery.swagger_protobuf import encode_document, encode_path, encode_schema
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON, parse_accept
 from trimtab.server.resources import ResourceCatalogue, ServedResource
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-_V2_STUB = b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.32\x42\x00"
-"""An empty OpenAPI v2 document in protobuf, the only format that kubectl requests; it accepts an empty one."""
+_V2_HEAD: Raw = {
+    "swagger": "2.0",
+    "info": {"title": "Kubernetes", "version": "v1.32.0"},
+    "securityDefinitions": {
+        "BearerToken": {
+            "description": "Bearer Token authentication",
+            "type": "apiKey",
+            "name": "authorization",
+            "in": "header",
+        }
+    },
+    "security": [{"BearerToken": []}],
+}
 _COMMON_SCHEMAS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
 _JSON_ALIASES = {"", "*/*", "application/*", JSON}
 _PATCH_TEXT = "A patch in one of the supported formats."
@@ -28,16 +43,42 @@ class OpenApiDocument(NamedTuple):
     hash: str
 
 
+class SwaggerPart(NamedTuple):
+    """What the resources of one group and version add to the OpenAPI v2 document, by name and already encoded."""
+
+    paths: dict[str, bytes]
+    definitions: dict[str, bytes]
+
+
+class SwaggerFormat(NamedTuple):
+    media_type: str
+    encode_path: Callable[[Raw], bytes]
+    encode_definition: Callable[[Raw], bytes]
+    join: Callable[[Raw, Mapping[str, bytes], Mapping[str, bytes]], bytes]
+
+
+def _join_json(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[str, bytes]) -> bytes:
+    def join_object(members: Mapping[str, bytes]) -> bytes:
+        return b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), body) for name, body in members.items())
+
+    further = {"paths": join_object(paths), "definitions": join_object(definitions)}
+    return join_object({name: orjson.dumps(value) for name, value in head.items()} | further)
+
+
+_SWAGGER_JSON = SwaggerFormat(JSON, orjson.dumps, orjson.dumps, _join_json)
+_SWAGGER_PROTOBUF = SwaggerFormat(_V2_PROTOBUF, encode_path, encode_schema, encode_document)
+
+
 def _custom_schema(served: ServedResource) -> Raw:
     """The schema of a custom resource, with standard metadata and its group, version and kind."""
     schema = served.schema
     properties: Raw = {**(schema.get("properties") or {})}
     properties["metadata"] = {
-        "description": "Standard object metadata.",
+        "description": FIELD_DESCRIPTIONS["metadata"],
         "allOf": [{"$ref": f"{REF}{META}ObjectMeta"}],
     }
     for name in ("apiVersion", "kind"):
-        properties.setdefault(name, {"type": "string"})
+        properties[name] = {"description": FIELD_DESCRIPTIONS[name], "type": "string"}
     kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
     return {**schema, "type": "object", "properties": properties, "x-kubernetes-group-version-kind": [kind]}
 
@@ -72,6 +113,10 @@ def _schemas(resources: list[ServedResource]) -> dict[str, Raw]:
             if sub.version:
                 wanted.append(native.schema_name(f"{sub.group}/{sub.version}", sub.kind))
     found = native.components([name for name in wanted if _has_native_schema(name)])
+    for served in resources:
+        if (listed := found.get(f"{schema_name(served)}List")) is not None:
+            items = {**listed["properties"]["items"], "description": f"List of {served.resource}."}
+            found[f"{schema_name(served)}List"] = {**listed, "properties": {**listed["properties"], "items": items}}
     return dict(sorted({**found, **custom, f"{META}Patch": {"description": _PATCH_TEXT, "type": "object"}}.items()))
 
 
@@ -96,7 +141,8 @@ class OpenApi:
         self._catalogue = catalogue
         self._documents: dict[str, tuple[tuple[ServedResource, ...], OpenApiDocument]] = {}
         self._index: tuple[int, bytes] = (-1, b"")
-        self._swagger: tuple[int, OpenApiDocument] | None = None
+        self._swagger: dict[str, tuple[int, OpenApiDocument]] = {}
+        self._swagger_parts: dict[tuple[str, str], tuple[tuple[ServedResource, ...], SwaggerPart]] = {}
 
     def handle(self, request: Request, path: str) -> Response:
         if path == "/openapi/v2":
@@ -110,7 +156,9 @@ class OpenApi:
     def is_current(self, path: str) -> bool:
         """Whether the document of a path is built already; building may run in a thread."""
         if path == "/openapi/v2":
-            return self._swagger is not None and self._swagger[0] == self._catalogue.changes
+            formats = (_SWAGGER_JSON, _SWAGGER_PROTOBUF)
+            built = (self._swagger.get(format_.media_type) for format_ in formats)
+            return all(one is not None and one[0] == self._catalogue.changes for one in built)
         if path == "/openapi/v3":
             return self._index[0] == self._catalogue.changes
         name = path.removeprefix("/openapi/v3/")
@@ -133,7 +181,7 @@ class OpenApi:
             return None
         cached = self._documents.get(name)
         if cached is None or cached[0] != tuple(resources):
-            cached = self._documents[name] = (tuple(resources), _compress(_build_document(resources)))
+            cached = self._documents[name] = (tuple(resources), _compress(orjson.dumps(_build_document(resources))))
         return cached[1]
 
     def _index_response(self, request: Request) -> Response:
@@ -166,29 +214,37 @@ class OpenApi:
         return _document_response(request, document, headers)
 
     def _v2_response(self, request: Request) -> Response:
-        if any(entry.media_type == _V2_ACCEPT for entry in parse_accept(request.headers.get("accept", ""))):
-            return Response(200, _V2_STUB, _V2_PROTOBUF, [(b"vary", b"Accept")])
-        if self._swagger is None or self._swagger[0] != self._catalogue.changes:
-            self._swagger = (self._catalogue.changes, _compress(self._swagger_document()))
-        document = self._swagger[1]
-        return _document_response(request, document, [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept")])
+        accepted = parse_accept(request.headers.get("accept", ""))
+        wants_protobuf = any(entry.media_type == _V2_ACCEPT for entry in accepted)
+        format_ = _SWAGGER_PROTOBUF if wants_protobuf else _SWAGGER_JSON
+        cached = self._swagger.get(format_.media_type)
+        if cached is None or cached[0] != self._catalogue.changes:
+            cached = (self._catalogue.changes, _compress(self._swagger_document(format_)))
+            self._swagger[format_.media_type] = cached
+        headers = [(b"etag", f'"{cached[1].hash}"'.encode()), (b"vary", b"Accept")]
+        return _document_response(request, cached[1], headers, format_.media_type)
 
-    def _swagger_document(self) -> Raw:
-        definitions: Raw = {}
+    def _swagger_document(self, format_: SwaggerFormat) -> bytes:
+        """The document of all groups; those parts are built again whose resources have changed."""
+        paths: dict[str, bytes] = {}
+        definitions: dict[str, bytes] = {}
         for name in self._document_names():
-            definitions |= _schemas(self._resources(name))
-        text = orjson.dumps(definitions).replace(REF.encode(), b"#/definitions/")
-        info = {"title": "Kubernetes", "version": "1.32"}
-        security = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
-        return {
-            "swagger": "2.0",
-            "info": info,
-            "paths": {},
-            "definitions": orjson.loads(text),
-            "parameters": {},
-            "securityDefinitions": security,
-            "security": [{"BearerToken": []}],
-        }
+            resources, key = tuple(self._resources(name)), (format_.media_type, name)
+            cached = self._swagger_parts.get(key)
+            if cached is None or cached[0] != resources:
+                cached = self._swagger_parts[key] = (resources, _build_swagger_part(list(resources), format_))
+            paths |= cached[1].paths
+            definitions |= cached[1].definitions
+        return format_.join(_V2_HEAD, dict(sorted(paths.items())), dict(sorted(definitions.items())))
+
+
+def _build_swagger_part(resources: list[ServedResource], format_: SwaggerFormat) -> SwaggerPart:
+    paths = {path: item for served in resources for path, item in ResourcePaths(served).paths().items()}
+    schemas = _schemas(resources)
+    return SwaggerPart(
+        {path: format_.encode_path(convert_path(item)) for path, item in paths.items()},
+        {name: format_.encode_definition(convert_definition(schema)) for name, schema in schemas.items()},
+    )
 
 
 def _build_document(resources: list[ServedResource]) -> Raw:
@@ -203,14 +259,15 @@ def _build_document(resources: list[ServedResource]) -> Raw:
     }
 
 
-def _compress(document: Any) -> OpenApiDocument:
-    body = orjson.dumps(document)
+def _compress(body: bytes) -> OpenApiDocument:
     return OpenApiDocument(zlib.compress(body, 1, 31), hashlib.sha512(body).hexdigest().upper())
 
 
-def _document_response(request: Request, document: OpenApiDocument, headers: list[tuple[bytes, bytes]]) -> Response:
+def _document_response(
+    request: Request, document: OpenApiDocument, headers: list[tuple[bytes, bytes]], kind: str = JSON
+) -> Response:
     if request.headers.get("if-none-match") == f'"{document.hash}"':
         return Response(304, b"", "", headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(200, document.body, JSON, [*headers, (b"content-encoding", b"gzip")], verbatim=True)
-    return Response(200, zlib.decompress(document.body, 31), JSON, headers, verbatim=True)
+        return Response(200, document.body, kind, [*headers, (b"content-encoding", b"gzip")], verbatim=True)
+    return Response(200, zlib.decompress(document.body, 31), kind, headers, verbatim=True)

@@ -42,8 +42,9 @@ _DESCRIPTIONS = {
     "dryRun": "`All` validates the request without persisting it.",
     "fieldManager": "Name of the field manager that makes the change.",
     "fieldValidation": "How to handle unknown fields: Ignore, Warn or Strict.",
-    "labelSelector": "Restricts the list to objects whose labels match.",
-    "fieldSelector": "Restricts the list to objects whose fields match.",
+    "labelSelector": "Restricts the list of returned objects to those whose labels match.",
+    "fieldSelector": "Restricts the list of returned objects to those whose fields match.",
+    "watch": "Watch for changes to the described resources, as a stream of events instead of one list.",
 }
 
 

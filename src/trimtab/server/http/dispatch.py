@@ -165,6 +165,7 @@ class RequestHandler:
             return self._nonresource_paths.not_served_response(target)
         if served.kind.id in self._external_resources and target.name:
             return await self._external_resources[served.kind.id](request, target.name)
+        request.caller.warn(served.deprecation_warning)
         if target.subresource:
             return await self._handle_subresource(request, target, served, verb)
         self._check_scope(served, target, verb)

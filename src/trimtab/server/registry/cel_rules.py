@@ -1,6 +1,7 @@
 """CEL validation rules of custom resources."""
 
 import importlib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -8,11 +9,19 @@ from importlib.util import find_spec
 from typing import Any
 
 from trimtab.api.schema.structural import CelError
+from trimtab.api.schema.structural_check import RulePlace
 from trimtab.api.value import Raw
+from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
+from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema
+from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
 
 _NOT_INSTALLED = 'CEL expressions are not supported by this installation: install Trimtab with the extra "cel"'
 _CACHE_SIZE = 2048
 _COST_LIMIT = 1_000_000
+_STEPS_PER_ITERATION = 3
+_ESTIMATE_TOLERANCE = 10
+"""The estimate is coarser than that of kube-apiserver, whose definitions must not be refused."""
+_TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 _MISSING_KEY = re.compile(r'Key not found in map : "([^"]*)"')
 _STATUS_PREFIX = re.compile(r"^[A-Z_]+: ")
 
@@ -36,6 +45,8 @@ def _to_cel_value(schema: Raw, value: Any) -> Any:
 
 def _kubernetes_message(fault: str) -> str:
     """The error in the words of Kubernetes."""
+    if "Iteration budget exceeded" in fault:
+        return _TOO_EXPENSIVE
     missing = _MISSING_KEY.search(fault)
     return f"no such key: {missing[1]}" if missing else _STATUS_PREFIX.sub("", fault)
 
@@ -54,7 +65,7 @@ class CelExpressions:
         """The value of an expression; raises `CelError`."""
         program = self._program(expression)
         if self._cost(expression, variables) > _COST_LIMIT:
-            raise CelError("operation cancelled: actual cost limit exceeded")
+            raise CelError(_TOO_EXPENSIVE)
         try:
             result = program.eval(data=dict(variables))
         except RuntimeError as error:
@@ -97,7 +108,53 @@ class CelRuleEvaluator(CelExpressions):
         super().__init__(("self", "oldSelf"))
 
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
-        return self.evaluate(expression, {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)})
+        variables = {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)}
+        try:
+            if estimate_steps(expression, [value, old]) <= _COST_LIMIT:
+                return self.evaluate(expression, variables)
+        except CelError as error:
+            if str(error) != _TOO_EXPENSIVE:
+                raise
+        why = "no further validation rules will be run due to call cost exceeds limit for rule"
+        raise CelError(f"{why}: {expression}")
+
+    def check(self, expression: str, is_condition: bool, place: RulePlace) -> str:
+        """Why a rule cannot be used in its place: it does not compile, does not fit the schema, or costs too much."""
+        if fault := self.compile_error(expression, is_condition):
+            return fault
+        self_type = type_of_schema(with_object_fields(place.schema) if place.is_root else place.schema)
+        variables = {"self": self_type, "oldSelf": self_type}
+        if fault := check_types(expression, variables):
+            return f"compilation failed: {fault}"
+        places = math.prod(max_size(type_of_schema(schema)) for schema in place.enclosing)
+        return _excess_message(estimate_static_cost(expression, variables) * places)
+
+
+def with_object_fields(schema: Raw) -> Raw:
+    """The schema of a whole object, of whose metadata rules see only the names."""
+    text = {"type": "string"}
+    metadata = {"type": "object", "properties": {"name": text, "generateName": text}}
+    further = {"apiVersion": text, "kind": text, "metadata": metadata}
+    return {**schema, "properties": {**(schema.get("properties") or {}), **further}}
+
+
+def _excess_message(cost: int) -> str:
+    if cost <= STATIC_COST_LIMIT * _ESTIMATE_TOLERANCE:
+        return ""
+    factor = cost / STATIC_COST_LIMIT
+    times = "more than 100x" if factor > 100 else f"{factor:.1f}x"
+    return (
+        f"estimated rule cost exceeds budget by factor of {times} (try simplifying the rule, or adding maxItems, "
+        "maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+
+
+def estimate_steps(expression: str, values: Any) -> int:
+    """About how many steps the loops of a rule take over these values."""
+    evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
+    depth = evaluator.loop_depth(expression)
+    size = evaluator.largest_collection_size(values, count_strings=False) if depth else 0
+    return int(_STEPS_PER_ITERATION * size**depth) if depth else 0
 
 
 class NoExpressions:
@@ -107,6 +164,9 @@ class NoExpressions:
         raise CelError(_NOT_INSTALLED)
 
     def compile_error(self, expression: str, is_condition: bool) -> str:
+        return _NOT_INSTALLED
+
+    def check(self, expression: str, is_condition: bool, place: RulePlace) -> str:
         return _NOT_INSTALLED
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import orjson
 
 from trimtab.api.kind import Column, Kind, ValidateFunction, kinds
+from trimtab.api.schema.prune_and_default import compile_defaulter
 from trimtab.api.schema.structural_check import RuleCheck, definition_causes
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
@@ -70,9 +71,14 @@ def _kind_of_version(spec: Raw, version: Raw) -> Kind:
     )
 
 
-def resources_of_crd(spec: Raw) -> list[ServedResource]:
-    """Every served version of a custom kind."""
+def resources_of_crd(spec: Raw, generation: int = 1) -> list[ServedResource]:
+    """Every served version of a custom kind.
+
+    Objects may be stored without the defaults of a schema that has changed, or that another version has. They get
+    them when they are read.
+    """
     found = []
+    defaults_on_read = generation > 1 or len(spec["versions"]) > 1
     for version in spec["versions"]:
         if version.get("served"):
             schema = version["schema"]["openAPIV3Schema"]
@@ -83,9 +89,18 @@ def resources_of_crd(spec: Raw) -> list[ServedResource]:
                     version["name"],
                     schema=partial(_return_schema, schema),
                     selectable=fields,
+                    from_stored=compile_defaulter(schema) if defaults_on_read else None,
+                    deprecation_warning=_deprecation_warning(spec, version),
                 )
             )
     return found
+
+
+def _deprecation_warning(spec: Raw, version: Raw) -> str:
+    if not version.get("deprecated"):
+        return ""
+    own = version.get("deprecationWarning")
+    return own or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
 
 
 def _return_schema(schema: Raw) -> Raw:
@@ -120,7 +135,7 @@ class CrdController:
         if self._is_declared(name, spec) or self._generations.get(name) == obj["metadata"].get("generation"):
             return
         self._stop_serving(name, spec)
-        for served in resources_of_crd(spec):
+        for served in resources_of_crd(spec, obj["metadata"].get("generation", 1)):
             self._catalogue.add(served)
         self._generations[name] = obj["metadata"].get("generation", 0)
 

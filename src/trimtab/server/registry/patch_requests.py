@@ -1,6 +1,7 @@
 """PATCH requests: JSON patch, merge patch, strategic merge patch and server-side apply."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,32 @@ TRUSTED = "Known"
 PatchFunction = Callable[[Raw], Any]
 
 
+class _WrongType(Exception):
+    """A patched object has a value of another type than its field."""
+
+    def __init__(self, patched: Raw, reason: str) -> None:
+        super().__init__(reason)
+        self.patched = patched
+        self.reason = reason
+
+
+_UNMARSHAL = re.compile(r"json: cannot unmarshal (\w+) into .* of type (\S+)$")
+_GO_KINDS = {"number": "int64", "array": "slice", "object": "map"}
+
+
+def _restore_error(reason: str) -> str:
+    """The reason in the words of a strategic merge patch, which is decoded from a map and not from JSON."""
+    found = _UNMARSHAL.search(reason)
+    if found is None:
+        return reason
+    value = _GO_KINDS.get(found[1], found[1])
+    if found[2].startswith("map["):
+        return f"cannot restore map from {value}"
+    if found[2].startswith("[]"):
+        return f"cannot restore slice from {value}"
+    return f"cannot restore struct from: {value}" if "." in found[2] else reason
+
+
 class Patcher:
     """Applies patch requests to stored objects."""
 
@@ -83,13 +110,23 @@ class Patcher:
         change = await large_objects.run(
             request.caller.sends_large_object, self.decode_patch, media, request.body, where.served
         )
-        return await self.change(where, change, options, request.caller)
+        return await self.change(where, change, options, request.caller, is_strategic=media == STRATEGIC)
 
     async def change(
-        self, where: ObjectPath, apply: PatchFunction, options: WriteOptions, caller: Caller
+        self,
+        where: ObjectPath,
+        apply: PatchFunction,
+        options: WriteOptions,
+        caller: Caller,
+        *,
+        is_strategic: bool = False,
     ) -> WriteOutcome:
         def patched(old: Raw) -> DesiredObject:
-            return DesiredObject(self._decode_patched(where.served, apply(old), old, options.validation, caller))
+            try:
+                return DesiredObject(self._decode_patched(where.served, apply(old), old, options.validation, caller))
+            except _WrongType as error:
+                reason = _restore_error(error.reason) if is_strategic else error.reason
+                raise _invalid_patch(error.patched, reason) from None
 
         return await self._resource_store.change(where, patched, options, caller)
 
@@ -125,7 +162,7 @@ class Patcher:
         try:
             read = self._object_schema.read_changed(served, patched, old)
         except codec.NativeDecodeError as error:
-            raise _invalid_patch(patched, str(error)) from None
+            raise _WrongType(patched, str(error)) from None
         problems = read.problems[:MAX_FIELD_PROBLEMS]
         if problems and validation == "Strict":
             raise _invalid_patch(patched, f"strict decoding error: {', '.join(problems)}")
@@ -208,10 +245,19 @@ def _invalid_patch(new: Any, reason: str) -> Invalid:
     return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {reason}", "patch")])
 
 
+def _load_json_or_yaml(body: bytes) -> Any:
+    if body.lstrip()[:1] == b"{":
+        try:
+            return load_json(body)
+        except ValueError:  # YAML may begin with a brace as well
+            pass
+    return load_yaml(body)
+
+
 def decode_apply_body(body: bytes) -> Raw:
     """The object in an apply patch, which is YAML or JSON."""
     try:
-        applied = load_json(body) if body.lstrip()[:1] == b"{" else load_yaml(body)
+        applied = _load_json_or_yaml(body)
     except ValueError as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
     if not isinstance(applied, dict):

@@ -7,12 +7,13 @@ from trimtab.api.cron import times_after
 from trimtab.api.kinds.native.batch import CronJob, Job
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.controllers.contract import Delete, Effect, Ensure, RequeueAfter, View
+from trimtab.controllers.contract import Delete, Effect, Ensure, RecordEvent, RequeueAfter, View
 from trimtab.simulate.workloads.owned_pods import (
     children_by_owner,
     owner_reference,
     owner_trigger,
     raw_of,
+    ref_to,
     sort_oldest_first,
     update_status,
 )
@@ -21,6 +22,7 @@ from trimtab.simulate.workloads.registry import workload
 JOBS_BY_OWNER = children_by_owner(Job)
 CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
 """The resolution of a schedule: a time that has just passed is found, an earlier one is not repeated."""
+EVENT_SOURCE = "cronjob-controller"
 SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
@@ -32,6 +34,9 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
     jobs = sort_oldest_first(view.by_index(JOBS_BY_OWNER, wanted.metadata.uid))
     active = [one for one in jobs if not one.has_condition("Complete") and not one.has_condition("Failed")]
     status = dict(raw.get("status") or {})
+    if not wanted.spec.suspend and next(_times_due(wanted, view.now), None) is None:
+        message = f"invalid schedule: {wanted.spec.schedule} : it has no time in the future"
+        yield RecordEvent(ref_to(wanted), "InvalidSchedule", message, EVENT_SOURCE, "Warning")
     due = None if wanted.spec.suspend else _last_missed_time(wanted, raw, view.now)
     if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
         for one in active if wanted.spec.concurrency_policy == "Replace" else ():

@@ -26,6 +26,10 @@ LEASE_RENEWAL: Topic[str, datetime] = Topic("lease renewal")
 TAINT_START: Topic[tuple[str, str, datetime | None], datetime] = Topic("taint start")
 """Topic of what the shell remembers: when the lease of a node last changed, on the clock for durations."""
 SILENT_MESSAGE = "Kubelet stopped posting node status."
+NEVER_POSTED_MESSAGE = "Kubelet never posted node status."
+START_UP_GRACE = timedelta(seconds=60)
+"""How long a new node may take until its kubelet reports."""
+NODE_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def _is_relevant_change(old: Node | None, new: Node) -> bool:
@@ -54,6 +58,12 @@ def _node_of_new_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[K
     name="node-lifecycle",
 )
 def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
+    if not node.status.conditions and node.metadata.creation_timestamp is not None:
+        remaining = node.metadata.creation_timestamp + START_UP_GRACE - view.now
+        if remaining <= timedelta():
+            yield from _add_unknown_conditions(node, view)
+            return
+        yield RequeueAfter(remaining.total_seconds())
     silent_at = _lease_expiry(node, view)
     if silent_at is not None and view.steady_now >= silent_at and _ready_status(node) != "Unknown":
         yield from _mark_unknown(node, view)
@@ -98,6 +108,20 @@ def _mark_unknown(node: Node, view: View) -> Iterator[Effect]:
     yield Ensure({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
 
 
+def _add_unknown_conditions(node: Node, view: View) -> Iterator[Effect]:
+    """A node whose kubelet has never reported: somebody has created the object alone."""
+    raw = raw_of(node, view)
+    unknown = {
+        "status": "Unknown",
+        "lastHeartbeatTime": raw["metadata"]["creationTimestamp"],
+        "lastTransitionTime": timestamp(view.now),
+        "reason": "NodeStatusNeverUpdated",
+        "message": NEVER_POSTED_MESSAGE,
+    }
+    conditions = [{"type": type_, **unknown} for type_ in NODE_CONDITIONS]
+    yield Ensure({**raw, "status": {**(raw.get("status") or {}), "conditions": conditions}}, raw, "status")
+
+
 def _wanted_taints(node: Node, now: datetime) -> tuple[Taint, ...]:
     """The taints that follow from the node's conditions, after the taints of others."""
     present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
@@ -134,7 +158,11 @@ def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
     for pod in view.by_index(PODS_BY_NODE, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
-        wait = _seconds_until_eviction(pod, taints, view.steady_now)
+        started = pod.status.start_time
+        # a pod that is bound to a tainted node meets the taint when it starts
+        age = max(timedelta(), view.now - started) if started is not None else timedelta()
+        met = [(taint, max(since, view.steady_now - age)) for taint, since in taints]
+        wait = _seconds_until_eviction(pod, met, view.steady_now)
         if wait is None:
             continue
         if wait > 0:

@@ -40,6 +40,7 @@ def revision_history(owner: Object, view: View) -> RevisionHistory:
 
 def _new_revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw:
     labels = (raw["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    annotations = raw["metadata"].get("annotations")
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -47,6 +48,7 @@ def _new_revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) ->
             "name": name,
             "namespace": owner.metadata.namespace,
             "labels": {**labels, HASH_LABEL: name.rpartition("-")[2]},
+            **({"annotations": annotations} if annotations else {}),  # the cause of the change, for the history
             "ownerReferences": [owner_reference(owner)],
         },
         "data": data,

@@ -32,3 +32,8 @@ def test_components_contain_all_referenced_schemas() -> None:
 def test_unknown_component_raises_key_error() -> None:
     with pytest.raises(KeyError):
         openapi.component("io.k8s.api.core.v1.Frob")
+
+
+def test_message_without_fields_has_no_empty_properties() -> None:
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus"
+    assert "properties" not in openapi.component(name)

@@ -4,8 +4,17 @@ import msgspec
 import pytest
 from pod_builders import pod
 
-from trimtab.api.kinds.native.quota import ResourceQuota
-from trimtab.decide.pods.budgets.priority_quota import guaranteed_amounts, quota_applies_to, quota_excess, usage_of
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.quota import ResourceQuota, ResourceQuotaSpec
+from trimtab.decide.pods.budgets.priority_quota import (
+    guaranteed_amounts,
+    hard_limits_of,
+    missing_amounts,
+    quota_applies_to,
+    quota_excess,
+    usage_of,
+)
 
 
 def quota(hard: dict[str, str], scopes: tuple[str, ...] = (), **rule: Any) -> ResourceQuota:
@@ -59,3 +68,32 @@ def test_guarantees_are_summed_over_quotas_of_the_priority() -> None:
     ]
     assert guaranteed_amounts(quotas, "high") == {"cpu": 3000}
     assert guaranteed_amounts(quotas, "low") == {"cpu": 1000}
+
+
+def test_pods_use_every_limit_on_compute_resources() -> None:
+    hard = {"requests.example.com/dongle": "3", "ephemeral-storage": "1Gi", "limits.memory": "2Gi", "services": "1"}
+    quota = ResourceQuota(spec=ResourceQuotaSpec(hard=hard))
+    assert sorted(hard_limits_of(quota)) == ["ephemeral-storage", "limits.memory", "requests.example.com/dongle"]
+    resources = {"requests": {"example.com/dongle": "2"}, "limits": {"memory": "1Gi"}}
+    pod = kind_of(Pod).decode({"spec": {"containers": [{"name": "c", "resources": resources}]}})
+    used = usage_of([pod], hard_limits_of(quota))
+    assert used == {"requests.example.com/dongle": 2, "ephemeral-storage": 0, "limits.memory": 1 << 30}
+
+
+def test_containers_must_specify_what_a_quota_limits() -> None:
+    quota = ResourceQuota(spec=ResourceQuotaSpec(hard={"cpu": "1", "limits.memory": "1Gi", "pods": "3"}))
+    containers = [{"name": "a", "resources": {"requests": {"cpu": "1"}}}, {"name": "b"}]
+    pod = kind_of(Pod).decode({"spec": {"containers": containers}})
+    assert missing_amounts(quota, pod) == "cpu for: b; limits.memory for: a,b"
+
+
+def test_scope_of_affinity_across_namespaces() -> None:
+    quota = ResourceQuota(spec=ResourceQuotaSpec(scopes=("CrossNamespacePodAffinity",)))
+
+    def pod_with(term: dict) -> Pod:
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "region", **term}]}
+        return kind_of(Pod).decode({"spec": {"containers": [], "affinity": {"podAntiAffinity": terms}}})
+
+    assert quota_applies_to(quota, pod_with({"namespaces": ["other"]}))
+    assert quota_applies_to(quota, pod_with({"namespaceSelector": {}}))
+    assert not quota_applies_to(quota, pod_with({}))

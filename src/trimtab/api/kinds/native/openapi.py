@@ -176,7 +176,7 @@ def _object_schema(type_: str) -> Raw:
     definition = message(type_)
     owners = _declaring_messages(type_)
     fields = {field.name: _property_schema(owners[field.name], field) for field in definition.json_fields.values()}
-    schema: Raw = {"type": "object", "properties": fields}
+    schema: Raw = {"type": "object"} | ({"properties": fields} if fields else {})
     kind_part = _group_version_kind(type_)
     if kind_part or type_ in ("meta.v1.DeleteOptions", "meta.v1.Status"):
         schema["properties"] = _type_meta() | fields

@@ -1,15 +1,18 @@
 """Resource quotas per priority class: which quotas apply to a pod, what remains, and what they guarantee in total."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.pod import Container, Pod, PodAffinityTerm
 from trimtab.api.kinds.native.quota import ResourceQuota, ScopedResourceSelectorRequirement
 from trimtab.api.quantity import from_milli
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 from trimtab.decide.pods.pod_traits import BEST_EFFORT, qos_class
 
 PRIORITY_CLASS_SCOPE = "PriorityClass"
+_COMPUTE = frozenset(("cpu", "memory", "ephemeral-storage"))
+_REQUIRED = frozenset(f"{side}{name}" for side in ("", "requests.", "limits.") for name in ("cpu", "memory"))
+"""Limits on amounts that every container must then specify."""
 
 
 class QuotaExcess(NamedTuple):
@@ -46,6 +49,8 @@ def _requirement_matches(rule: ScopedResourceSelectorRequirement, pod: Pod) -> b
 
 def _scope_matches(scope: str, pod: Pod) -> bool:
     has_deadline = pod.spec.active_deadline_seconds is not None
+    if scope == "CrossNamespacePodAffinity":
+        return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(pod))
     matches = {
         "BestEffort": qos_class(pod) == BEST_EFFORT,
         "NotBestEffort": qos_class(pod) != BEST_EFFORT,
@@ -54,6 +59,14 @@ def _scope_matches(scope: str, pod: Pod) -> bool:
         PRIORITY_CLASS_SCOPE: bool(pod.spec.priority_class_name),
     }
     return matches.get(scope, False)
+
+
+def _affinity_terms(pod: Pod) -> Iterator[PodAffinityTerm]:
+    affinity = pod.spec.affinity
+    for rules in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
+        if rules is not None:
+            yield from rules.required_during_scheduling_ignored_during_execution
+            yield from (one.pod_affinity_term for one in rules.preferred_during_scheduling_ignored_during_execution)
 
 
 def usage_of(pods: Iterable[Pod], names: Iterable[str]) -> Amounts:
@@ -71,8 +84,20 @@ def usage_of(pods: Iterable[Pod], names: Iterable[str]) -> Amounts:
 def _amount_of(name: str, requests: Mapping[str, int], limits: Mapping[str, int]) -> int:
     if name in ("pods", "count/pods"):
         return 1
-    side, _, resource = name.rpartition(".")
-    return limits.get(resource, 0) if side == "limits" else requests.get(resource, 0)
+    return (limits if name.startswith("limits.") else requests).get(_resource_of(name), 0)
+
+
+def _resource_of(name: str) -> str:
+    """The resource that a limit is about: `requests.cpu` and `cpu` are the same."""
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
+def _limits_pods(name: str) -> bool:
+    """Whether pods use this limit, and not other objects."""
+    resource = _resource_of(name)
+    if name in ("pods", "count/pods") or resource in _COMPUTE or resource.startswith("hugepages-"):
+        return True
+    return name.startswith("requests.") and "/" in resource and ".storageclass." not in name
 
 
 def _total_limits(pod: Pod) -> Amounts:
@@ -84,13 +109,27 @@ def _total_limits(pod: Pod) -> Amounts:
 
 
 def hard_limits_of(quota: ResourceQuota) -> Amounts:
-    """Return the limits on pods, cpu and memory, in the units of `Amounts`."""
-    found = {}
-    for name, text in quota.spec.hard.items():
-        resource = name.rpartition(".")[2]
-        if name in ("pods", "count/pods") or resource in ("cpu", "memory"):
-            found[name] = parse_amounts({resource: text})[resource]
-    return found
+    """Return the limits that pods use, in the units of `Amounts`."""
+    return {
+        name: parse_amounts({_resource_of(name): text})[_resource_of(name)]
+        for name, text in quota.spec.hard.items()
+        if _limits_pods(name)
+    }
+
+
+def missing_amounts(quota: ResourceQuota, pod: Pod) -> str:
+    """What containers of the pod must specify because the quota limits it; empty if nothing is missing."""
+    missing = []
+    for name in sorted(set(quota.spec.hard) & _REQUIRED):
+        containers = [one.name for one in (*pod.spec.containers, *pod.spec.init_containers) if not _has(one, name)]
+        if containers:
+            missing.append(f"{name} for: {','.join(sorted(containers))}")
+    return "; ".join(missing)
+
+
+def _has(container: Container, name: str) -> bool:
+    resources = container.resources
+    return _resource_of(name) in (resources.limits if name.startswith("limits.") else resources.requests)
 
 
 def quota_excess(quota: ResourceQuota, pod: Pod, existing: Sequence[Pod]) -> QuotaExcess | None:

@@ -1,0 +1,177 @@
+"""Encodes OpenAPI v2 documents in the protobuf form that kubectl requests (the messages of gnostic's `openapi.v2`)."""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from trimtab.api.value import Raw
+
+_STRING, _BOOL, _INTEGER, _NUMBER, _ANY, _STRINGS, _ANYS = range(7)
+_SCHEMA_FIELDS: Mapping[str, tuple[int, int]] = {
+    "$ref": (1, _STRING),
+    "format": (2, _STRING),
+    "title": (3, _STRING),
+    "description": (4, _STRING),
+    "default": (5, _ANY),
+    "multipleOf": (6, _NUMBER),
+    "maximum": (7, _NUMBER),
+    "exclusiveMaximum": (8, _BOOL),
+    "minimum": (9, _NUMBER),
+    "exclusiveMinimum": (10, _BOOL),
+    "maxLength": (11, _INTEGER),
+    "minLength": (12, _INTEGER),
+    "pattern": (13, _STRING),
+    "maxItems": (14, _INTEGER),
+    "minItems": (15, _INTEGER),
+    "uniqueItems": (16, _BOOL),
+    "maxProperties": (17, _INTEGER),
+    "minProperties": (18, _INTEGER),
+    "required": (19, _STRINGS),
+    "enum": (20, _ANYS),
+    "example": (30, _ANY),
+}
+_SCHEMA_EXTENSION = 31
+_OPERATION_FIELDS: Mapping[str, tuple[int, int]] = {
+    "tags": (1, _STRINGS),
+    "description": (3, _STRING),
+    "operationId": (5, _STRING),
+    "produces": (6, _STRINGS),
+    "consumes": (7, _STRINGS),
+    "schemes": (10, _STRINGS),
+}
+_OPERATION_EXTENSION = 13
+_QUERY_FIELDS: Mapping[str, tuple[int, int]] = {
+    "required": (1, _BOOL),
+    "in": (2, _STRING),
+    "description": (3, _STRING),
+    "name": (4, _STRING),
+    "type": (6, _STRING),
+    "format": (7, _STRING),
+    "uniqueItems": (20, _BOOL),
+}
+_PATH_FIELDS = {**_QUERY_FIELDS, "type": (5, _STRING), "format": (6, _STRING), "uniqueItems": (19, _BOOL)}
+_BODY_FIELDS: Mapping[str, tuple[int, int]] = {
+    "description": (1, _STRING),
+    "name": (2, _STRING),
+    "in": (3, _STRING),
+    "required": (4, _BOOL),
+}
+_METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "head": 7, "patch": 8}
+
+
+def _varint(value: int) -> bytes:
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(number: int, body: bytes) -> bytes:
+    """A field that holds a message, a text or bytes."""
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def text(number: int, value: str) -> bytes:
+    return message(number, value.encode())
+
+
+def _any(number: int, value: Any) -> bytes:
+    return message(number, message(2, orjson.dumps(value) + b"\n"))  # JSON is YAML, which the message holds
+
+
+_ENCODERS: Mapping[int, Callable[[int, Any], bytes]] = {
+    _STRING: text,
+    _BOOL: lambda number, value: _varint(number << 3) + _varint(1) if value else b"",
+    _INTEGER: lambda number, value: _varint(number << 3) + _varint(int(value)),
+    _NUMBER: lambda number, value: _varint(number << 3 | 1) + struct.pack("<d", value),
+    _ANY: _any,
+    _STRINGS: lambda number, values: b"".join(text(number, value) for value in values),
+    _ANYS: lambda number, values: b"".join(_any(number, value) for value in values),
+}
+
+
+def _encode_fields(source: Raw, fields: Mapping[str, tuple[int, int]]) -> bytes:
+    known = ((fields[key], value) for key, value in source.items() if key in fields)
+    return b"".join(_ENCODERS[kind](number, value) for (number, kind), value in known)
+
+
+def _encode_extensions(number: int, source: Raw) -> bytes:
+    return b"".join(
+        message(number, text(1, key) + _any(2, value)) for key, value in source.items() if key.startswith("x-")
+    )
+
+
+def named(name: str, body: bytes) -> bytes:
+    """An entry of a map: its name and its value."""
+    return text(1, name) + message(2, body)
+
+
+def encode_schema(schema: Raw) -> bytes:
+    parts = [_encode_fields(schema, _SCHEMA_FIELDS), _encode_extensions(_SCHEMA_EXTENSION, schema)]
+    further = schema.get("additionalProperties")
+    if further is not None:
+        is_schema = isinstance(further, dict)
+        parts.append(
+            message(21, message(1, encode_schema(further)) if is_schema else _varint(2 << 3) + _varint(further))
+        )
+    if type_ := schema.get("type"):
+        parts.append(message(22, text(1, type_)))
+    if items := schema.get("items"):
+        parts.append(message(23, message(1, encode_schema(items))))
+    if properties := schema.get("properties"):
+        entries = (message(1, named(name, encode_schema(one))) for name, one in properties.items())
+        parts.append(message(25, b"".join(entries)))
+    return b"".join(parts)
+
+
+def _encode_parameter(parameter: Raw) -> bytes:
+    """A parameter in the wrappers of its alternatives: by value, and in the body or elsewhere."""
+    place = parameter["in"]
+    if place == "body":
+        body = _encode_fields(parameter, _BODY_FIELDS) + message(5, encode_schema(parameter["schema"]))
+        return message(1, message(1, body))
+    number, fields = (4, _PATH_FIELDS) if place == "path" else (3, _QUERY_FIELDS)
+    return message(1, message(2, message(number, _encode_fields(parameter, fields))))
+
+
+def _encode_response(response: Raw) -> bytes:
+    schema = response.get("schema")
+    body = text(1, response["description"]) + (message(2, message(1, encode_schema(schema))) if schema else b"")
+    return message(1, body)
+
+
+def _encode_operation(operation: Raw) -> bytes:
+    parts = [_encode_fields(operation, _OPERATION_FIELDS), _encode_extensions(_OPERATION_EXTENSION, operation)]
+    parts += [message(8, _encode_parameter(one)) for one in operation.get("parameters") or ()]
+    codes = (message(1, named(code, _encode_response(one))) for code, one in operation["responses"].items())
+    return b"".join([*parts, message(9, b"".join(codes))])
+
+
+def encode_path(item: Raw) -> bytes:
+    operations = (message(_METHODS[key], _encode_operation(one)) for key, one in item.items() if key in _METHODS)
+    return b"".join([*operations, *(message(9, _encode_parameter(one)) for one in item.get("parameters") or ())])
+
+
+def encode_document(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[str, bytes]) -> bytes:
+    """The whole document, of paths and definitions that are encoded already."""
+    info = text(1, head["info"]["title"]) + text(2, head["info"]["version"])
+    security = b"".join(
+        message(1, named(name, message(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"]))))
+        for name, one in head["securityDefinitions"].items()
+    )
+    requirements = [message(12, message(1, named(name, b""))) for one in head["security"] for name in one]
+    return b"".join(
+        [
+            text(1, head["swagger"]),
+            message(2, info),
+            message(8, b"".join(message(2, named(name, body)) for name, body in paths.items())),
+            message(9, b"".join(message(1, named(name, body)) for name, body in definitions.items())),
+            *requirements,
+            message(13, security),
+        ]
+    )
