@@ -77,6 +77,14 @@ def load_yaml_documents(text: str | bytes, bounds: YamlLimits = BODY) -> Iterato
         raise YamlError(str(error)) from None
 
 
+def repeated_yaml_keys(text: str | bytes, bounds: YamlLimits = BODY) -> list[str]:
+    """The keys that a map of the text has twice, with their lines; the text is valid YAML or JSON."""
+    builder = _DocumentBuilder(bounds)
+    for _ in builder.build(_SafeLoader(text if isinstance(text, str) else text.decode())):
+        pass
+    return builder.repeated_keys
+
+
 class _Container:
     """A list or map that is not complete yet."""
 
@@ -119,6 +127,7 @@ class _DocumentBuilder:
         self._anchors: dict[str, _Anchor | None] = {}
         """By name; None while the value of the anchor is not complete."""
         self._root: Any = None
+        self.repeated_keys: list[str] = []
 
     def build(self, parser: Any) -> Iterator[Any]:
         while (event := parser.get_event()) is not None:
@@ -208,6 +217,8 @@ class _DocumentBuilder:
             container.value.append(value)
         elif container.key is _ABSENT:
             container.key = value if value is _MERGE_KEY else _key_text(value, mark)
+            if container.key in container.value and len(self.repeated_keys) < limits.MAX_FIELD_PROBLEMS:
+                self.repeated_keys.append(f'line {mark.line + 1}: key "{container.key}" already set in map')
         elif container.key is _MERGE_KEY:
             container.merged += _merged_maps(value, mark)
             container.key = _ABSENT

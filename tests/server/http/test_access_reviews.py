@@ -73,3 +73,14 @@ def test_null_in_the_extra_of_a_review_is_an_empty_list() -> None:
         assert (await client("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)).status == 201
 
     with_asgi_client(scenario)
+
+
+def test_review_cannot_be_sent_as_a_table() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        body = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
+        body["spec"] = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        response = await client("POST", f"{REVIEWS}/selfsubjectaccessreviews", body, accept=table)
+        assert (response.status, response.json()["reason"]) == (406, "NotAcceptable")
+
+    with_asgi_client(scenario)

@@ -119,3 +119,18 @@ def test_unknown_fields_are_refused_warned_about_or_dropped(validation: str, sta
             assert not warnings
 
     with_asgi_client(scenario)
+
+
+def test_problems_of_a_typed_object_are_listed_in_the_order_of_its_body() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        spec = b'"spec":{"unknown":1,"replicas":2,"replicas":3,"selector":{},"selector":{},"further":1}'
+        body = b'{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},' + spec + b"}"
+        path = "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict"
+        refused = await wire("POST", path, body, content_type="application/json")
+        listed = (
+            'unknown field "spec.unknown", duplicate field "spec.replicas", duplicate field "spec.selector", '
+            'unknown field "spec.further"'
+        )
+        assert f"strict decoding error: {listed}" in refused.json()["message"]
+
+    with_asgi_client(scenario)

@@ -40,3 +40,19 @@ def test_strategic_patch_with_a_wrong_type_is_refused_in_the_words_of_its_decode
             assert reason in refused.json()["message"]
 
     with_asgi_client(scenario)
+
+
+def test_key_that_an_applied_configuration_repeats_is_reported_with_its_line() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        apply = {"content_type": "application/apply-patch+yaml"}
+        body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: b\n  a: c\n"
+        path = f"{CONFIG_MAPS}/x?fieldManager=one&fieldValidation="
+        refused = await wire("PATCH", f"{path}Strict", body, **apply)
+        assert refused.status == 400
+        assert 'line 6: key "a" already set in map' in refused.json()["message"]
+        json_body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"b",\n"a":"c"}}'
+        warned = await wire("PATCH", f"{path}Warn", json_body, **apply)
+        assert 'line 2: key \\"a\\" already set in map' in warned.headers["warning"]
+        assert (await wire("PATCH", f"{path}Strict", config_map("x", a="c"), **apply)).status == 200
+
+    with_asgi_client(scenario)

@@ -126,7 +126,7 @@ def test_invalid_text_is_refused_with_a_reason(body: bytes, message: str) -> Non
 
 def test_invalid_utf8_with_duplicate_keys_is_accepted_as_by_go() -> None:
     decoded = decode_body("", b'{"a":"\xff","a":"\xfe"}', "v1", "Pod")
-    assert decoded == ({"a": "\ufffd"}, ["a"])
+    assert decoded[:2] == ({"a": "\ufffd"}, ["a"])
 
 
 def test_yaml_with_many_tokens_is_not_small() -> None:

@@ -7,6 +7,7 @@ import pytest
 from trimtab.api.limits import MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS
 from trimtab.errors import BadRequest, Invalid
 from trimtab.server.request.options import (
+    check_timeout,
     encode_continue_token,
     parse_delete_options,
     parse_list_options,
@@ -112,3 +113,11 @@ def test_continue_token_with_an_impossible_revision_is_rejected() -> None:
     body = b'{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}'
     with pytest.raises(BadRequest, match="continue key is not valid"):
         validate_list_options(parse_list_options({"continue": base64.urlsafe_b64encode(body).decode()}))
+
+
+def test_timeout_must_be_a_duration_of_go() -> None:
+    for text in ("", "0", "0s", "3m", "1h30m", "1.5s", "250ms"):
+        check_timeout(text)
+    for text in ("invalid", "3", "m", "1h30"):
+        with pytest.raises(BadRequest, match="invalid timeout specified in the request URL"):
+            check_timeout(text)

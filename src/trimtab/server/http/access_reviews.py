@@ -4,7 +4,7 @@ from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.errors import Cause
+from trimtab.errors import Cause, NotAcceptable
 from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer
@@ -14,7 +14,7 @@ from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.messages import Request, Response
-from trimtab.server.request.negotiation import media_type_of
+from trimtab.server.request.negotiation import SUPPORTED_MEDIA_TYPES, media_type_of
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.typed_bodies import check_size
 from trimtab.server.resources import ObjectPath
@@ -31,6 +31,9 @@ class AccessReviews:
     async def handle(self, request: Request, where: ObjectPath) -> Response:
         served = where.served
         options = parse_write_options("CreateOptions", request.query)
+        form = response_format(request, served, single=True)
+        if form.transform:  # a review is not stored, so it has no columns and no metadata
+            raise NotAcceptable(f"only the following media types are accepted: {SUPPORTED_MEDIA_TYPES}")
         check_size(request, served.kind.name)
         media = media_type_of(request.headers.get("content-type", ""))
         body = decode_body(media, request.body, served.api_version, served.kind.name)
@@ -48,7 +51,7 @@ class AccessReviews:
             obj["spec"] = {}
         else:
             obj = fitter.with_managed_fields(where, obj, None, options.field_manager or request.caller.user_agent, now)
-        return raw_response(201, {**obj, "status": status}, response_format(request, served, single=True))
+        return raw_response(201, {**obj, "status": status}, form)
 
     def _review_status(self, kind: str, spec: Raw, user: User, where: ObjectPath) -> Raw:
         if kind == "SelfSubjectReview":

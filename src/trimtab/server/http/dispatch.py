@@ -33,7 +33,7 @@ from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.body_worker import BodyWorker
 from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
-from trimtab.server.request.options import parse_delete_options, parse_list_options, parse_write_options
+from trimtab.server.request.options import check_timeout, parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
 from trimtab.server.request.typed_bodies import check_size, read_typed
 from trimtab.server.resources import ObjectPath, ServedResource
@@ -122,6 +122,8 @@ class RequestHandler:
     async def answer(self, request: Request, action: Action) -> AnyResponse:
         """Answer an identified request."""
         target = request.target
+        if "timeout" in request.query and action.verb != "watch" and action.subresource not in LONG_RUNNING:
+            check_timeout(request.query["timeout"])
         if target is None or not target.resource:
             return await self._handle_nonresource(request, target, action)
         return await self._handle_resource(request, target, action)

@@ -73,7 +73,10 @@ class ObjectSchema:
             read = self.read(served, obj)
         except codec.NativeDecodeError as error:
             raise self._cannot_handle(served, obj, str(error)) from None
-        problems = ([f'duplicate field "{path}"' for path in body.duplicates] + read.problems)[:MAX_FIELD_PROBLEMS]
+        problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
+        if served.message and body.positions:  # a typed object is checked while its body is read
+            problems.sort(key=lambda problem: body.positions.get(problem, len(body.positions)))
+        problems = problems[:MAX_FIELD_PROBLEMS]
         if problems and validation == "Strict":
             raise self._cannot_handle(served, obj, f"strict decoding error: {', '.join(problems)}")
         if problems and validation == "Warn":

@@ -13,6 +13,7 @@ from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.api.value import Raw
+from trimtab.api.yaml_documents import repeated_yaml_keys
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
 from trimtab.server import api_errors
@@ -21,7 +22,7 @@ from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
-from trimtab.server.request.body_decoding import load_json, load_yaml
+from trimtab.server.request.body_decoding import has_duplicate_keys, load_json, load_yaml
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import APPLY, media_type_of
 from trimtab.server.request.options import WriteOptions, parse_write_options
@@ -106,6 +107,7 @@ class Patcher:
         options = parse_write_options("PatchOptions", request.query, apply=media == APPLY)
         if media == APPLY:
             config = await large_objects.run(request.caller.sends_large_object, decode_apply_body, request.body)
+            _check_repeated_keys(request, config, options.validation)
             return await self.apply(where, config, options, request.caller)
         change = await large_objects.run(
             request.caller.sends_large_object, self.decode_patch, media, request.body, where.served
@@ -243,6 +245,21 @@ def _invalid_patch(new: Any, reason: str) -> Invalid:
         new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
     text = api_errors.quote_value(api_errors.quote_value(new))
     return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {reason}", "patch")])
+
+
+def _check_repeated_keys(request: Request, config: Raw, validation: str) -> None:
+    """Refuse an applied configuration in which a key occurs twice, or warn about it, as the client requested."""
+    body = request.body
+    if validation not in ("Strict", "Warn") or request.caller.sends_large_object:
+        return
+    if body.lstrip()[:1] == b"{" and not has_duplicate_keys(body, config):
+        return
+    if repeated := repeated_yaml_keys(body):
+        lines = "\n".join(f"  {line}" for line in repeated)
+        reason = f"error converting YAML to JSON: yaml: unmarshal errors:\n{lines}"
+        if validation == "Strict":
+            raise BadRequest(f"error strict decoding YAML: {reason}")
+        request.caller.warn(reason)
 
 
 def _load_json_or_yaml(body: bytes) -> Any:

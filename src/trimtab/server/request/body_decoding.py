@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -39,6 +40,8 @@ class DecodedBody(NamedTuple):
 
     obj: Raw
     duplicates: list[str]
+    positions: Mapping[str, int] = {}
+    """Where in the body a problem is, by its message; only for a body with duplicate keys."""
 
 
 def _count_keys(value: Any) -> int:
@@ -47,19 +50,25 @@ def _count_keys(value: Any) -> int:
     return sum(map(_count_keys, value)) if isinstance(value, list) else 0
 
 
-def _duplicate_keys(text: bytes, obj: Any) -> list[str]:
-    """Paths of duplicate keys; the slow search runs only when the number of keys shows that there are some."""
+def has_duplicate_keys(text: bytes, obj: Any) -> bool:
+    """Whether the number of keys shows that some are duplicate."""
     keys = _count_keys(obj)
     if text.count(b'":') == keys and not _SPACED_KEY_PATTERN.search(text):
-        return []  # every key is followed by `":`, so equal counts mean that no key is duplicate
-    if without_strings(text).count(b":") == keys:
-        return []
+        return False  # every key is followed by `":`, so equal counts mean that no key is duplicate
+    return without_strings(text).count(b":") != keys
+
+
+def _with_duplicates(text: bytes, obj: Raw) -> DecodedBody:
+    """The body with the paths of its duplicate keys; the slow search runs only when there are some."""
+    if not has_duplicate_keys(text, obj):
+        return DecodedBody(obj, [])
     found: dict[str, None] = {}
+    positions: dict[str, int] = {}
     pairs = json.loads(
         text.decode("utf-8", "replace"), object_pairs_hook=_ObjectPairs, parse_int=_ignore, parse_float=_ignore
     )
-    _collect_repeated_keys(pairs, "", found)
-    return list(found)[:MAX_FIELD_PROBLEMS]
+    _collect_repeated_keys(pairs, "", found, positions)
+    return DecodedBody(obj, list(found)[:MAX_FIELD_PROBLEMS], positions)
 
 
 def _ignore(text: str) -> None:
@@ -70,7 +79,7 @@ class _ObjectPairs(list[tuple[str, Any]]):
     """A JSON object that keeps duplicate keys."""
 
 
-def _collect_repeated_keys(value: Any, path: str, found: dict[str, None]) -> None:
+def _collect_repeated_keys(value: Any, path: str, found: dict[str, None], positions: dict[str, int]) -> None:
     if len(found) >= MAX_FIELD_PROBLEMS:
         return
     if isinstance(value, _ObjectPairs):
@@ -78,15 +87,16 @@ def _collect_repeated_keys(value: Any, path: str, found: dict[str, None]) -> Non
         for key, item in value:
             repeated = key in seen
             seen.add(key)
-            if repeated or isinstance(item, list):
-                key_path = f"{path}.{key}" if path else key
-                if repeated:
-                    found[key_path] = None
-                _collect_repeated_keys(item, key_path, found)
+            key_path = f"{path}.{key}" if path else key
+            positions.setdefault(f'{"duplicate" if repeated else "unknown"} field "{key_path}"', len(positions))
+            if repeated:
+                found[key_path] = None
+            if isinstance(item, list):
+                _collect_repeated_keys(item, key_path, found, positions)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, list):
-                _collect_repeated_keys(item, f"{path}[{index}]", found)
+                _collect_repeated_keys(item, f"{path}[{index}]", found, positions)
 
 
 def _replace_lone_surrogates(value: Any) -> Any:
@@ -183,7 +193,7 @@ def decode_body(media_type: str, body: bytes, api_version: str, kind: str) -> De
         why = f"json: cannot unmarshal {_go_type_name(obj)} into Go value of type {_TYPE_META_GO_TYPE}"
         raise unrecognized_error(kind, f"couldn't get version/kind; json parse error: {why}", body)
     _check_type_meta(obj, kind, body)
-    return DecodedBody(obj, _duplicate_keys(body, obj))
+    return _with_duplicates(body, obj)
 
 
 def _check_type_meta(obj: Raw, kind: str, body: bytes) -> None:

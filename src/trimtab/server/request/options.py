@@ -83,6 +83,15 @@ def parse_version(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
+_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)\Z")
+
+
+def check_timeout(text: str) -> None:
+    """Refuse a `timeout` that is not a duration in the notation of Go."""
+    if text and not _GO_DURATION.match(text):
+        raise BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{text[:100]}"')
+
+
 def parse_list_options(query: Query) -> ListOptions:
     """Options of a list or watch; `check_list` and `check_watch` validate their combination."""
     text, match, token = (query.get(key, "") for key in ("resourceVersion", "resourceVersionMatch", "continue"))
