@@ -215,3 +215,12 @@ def test_field_that_changed_since_client_side_apply_is_still_a_conflict() -> Non
         apply_config(live, config_map(k="changed"), "kubectl")
     with pytest.raises(Conflict):
         apply_config(client_side_applied(k="v"), config_map(k="changed"), "other")
+
+
+def test_fields_of_a_configuration_are_listed_in_order() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    pod["spec"] = {"containers": [{"name": "c", "image": "i", "args": ["x"]}]}
+    shape = native_merge_schema("v1", "Pod")
+    created = apply(None, pod, shape, "m", "2026-01-01T00:00:00Z", api_version="v1", kind="Pod")
+    (container,) = owners(created)["m"]["f:spec"]["f:containers"].values()
+    assert list(container) == [".", "f:args", "f:image", "f:name"]

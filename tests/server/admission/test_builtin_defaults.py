@@ -57,6 +57,17 @@ def test_replaced_pod_keeps_what_admission_added() -> None:
     with_asgi_client(scenario)
 
 
+def test_negative_grace_period_is_one_second() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        created = (await wire("POST", PODS, pod(terminationGracePeriodSeconds=-1))).json()
+        assert created["spec"]["terminationGracePeriodSeconds"] == 1
+        created["spec"]["terminationGracePeriodSeconds"] = -1
+        updated = await wire("PUT", f"{PODS}/p", created)
+        assert updated.json()["spec"]["terminationGracePeriodSeconds"] == 1
+
+    with_asgi_client(scenario)
+
+
 def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
     async def scenario(wire: AsgiClient) -> None:
         found = []

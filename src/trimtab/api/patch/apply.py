@@ -15,6 +15,7 @@ from trimtab.api.patch.field_ownership import (
     is_member,
     item_element,
     items_by_element,
+    sort_fields,
     union,
 )
 from trimtab.api.patch.go_values import format_go_value, go_type_name
@@ -282,7 +283,7 @@ def _live_owners(live: Raw | None, schema: MergeSchema, api_version: str, now: s
 
 
 def _claimed_fields(config: Raw, schema: MergeSchema) -> FieldSet:
-    fields = applied_fields(config, schema)
+    fields = sort_fields(applied_fields(config, schema))
     return {element: node for element, node in fields.items() if element != "f:metadata" or node}
 
 

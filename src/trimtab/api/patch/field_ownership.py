@@ -39,6 +39,11 @@ def _is_element(text: str) -> bool:
     )
 
 
+def sort_fields(fields: FieldSet) -> FieldSet:
+    """The set in the order in which kube-apiserver writes it: by element, the mark of a member first."""
+    return {element: sort_fields(fields[element]) for element in sorted(fields)}
+
+
 def _union_nodes(one: FieldSet, other: FieldSet) -> FieldSet:
     if not one:
         return other if is_member(other) else {**_MEMBER_MARK, **other}

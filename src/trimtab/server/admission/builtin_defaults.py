@@ -71,6 +71,8 @@ class BuiltinDefaults:
         spec |= self._priority_fields(attributes, {**spec, "priorityClassName": class_name})
         if self._default_tolerations:
             spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
+        if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+            spec["terminationGracePeriodSeconds"] = 1
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             status["conditions"] = [_GATED]
@@ -80,6 +82,8 @@ class BuiltinDefaults:
         """An update that leaves out what admission has added keeps it."""
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         missing = {key: before[key] for key in ("priority", "preemptionPolicy") if key in before and key not in spec}
+        if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+            missing["terminationGracePeriodSeconds"] = 1
         given = spec.get("tolerations") or []
         completed = _with_default_tolerations(given) if self._default_tolerations else given
         if completed != given:
