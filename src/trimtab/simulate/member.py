@@ -307,6 +307,11 @@ class SimulatedMember(MemberApi):
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]:
         return self.kubelets.read_log(pod, container, previous=previous)
 
+    async def run_command(
+        self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
+    ) -> int:
+        return await self.kubelets.run_command(pod, container, command, text, write)
+
     def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
         return self.kubelets.respond(pod, port, path)
 

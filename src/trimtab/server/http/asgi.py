@@ -35,7 +35,14 @@ from trimtab.server.http.response_sending import (
     is_large,
     send_response,
 )
-from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
+from trimtab.server.request.messages import (
+    AnyResponse,
+    PartedResponse,
+    Request,
+    Response,
+    StreamingResponse,
+    UpgradeResponse,
+)
 from trimtab.server.request.negotiation import JSON, YAML, accept_error
 from trimtab.server.request.protobuf_responses import protobuf_response
 
@@ -74,7 +81,11 @@ class AsgiApplication:
         exchange = Exchange(receive)
         try:
             response = await self._respond(request, refusal, exchange, connection)
-            if isinstance(response, StreamingResponse):
+            if isinstance(response, UpgradeResponse):
+                exchange.end()
+                self.request_metrics.observe(scope["method"], 101, None)
+                await self._run_session(response, request, connection)
+            elif isinstance(response, StreamingResponse):
                 response.chunks = exchange.in_turns(response.chunks)
                 exchange.end()
                 self.request_metrics.observe(scope["method"], 200, None)
@@ -91,6 +102,20 @@ class AsgiApplication:
             return
         finally:
             exchange.end()
+
+    async def _run_session(self, response: UpgradeResponse, request: Request, connection: Connection) -> None:
+        """Take over the connection for as long as the session runs."""
+        socket = connection.upgrade(request.headers.get("sec-websocket-key", ""), response.protocol)
+        session = asyncio.ensure_future(response.run(socket))
+        self._streams.add(session)
+        try:
+            await session
+        except asyncio.CancelledError:
+            session.cancel()
+            raise
+        finally:
+            self._streams.discard(session)
+            socket.close()
 
     async def _respond(
         self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
@@ -255,7 +280,8 @@ def _parse_request(scope: Scope) -> Request:
     if accepted:
         headers["accept"] = ",".join(accepted)
     raw = b"" if _has_too_many_parameters(scope) else scope["query_string"]
-    query = dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
+    pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True) if raw else []
+    query = dict(reversed(pairs))
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
     is_head = scope["method"] == "HEAD"
     return Request(
@@ -265,6 +291,7 @@ def _parse_request(scope: Scope) -> Request:
         headers=headers,
         impersonate_groups=groups,
         impersonate_extra=extra,
+        commands=[value for name, value in pairs if name == "command"] if "command" in query else [],
         without_body=is_head,
         certificate_user=scope.get("certificate_user"),
         server_address=_server_address(scope),

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from trimtab.api.value import Raw
-from trimtab.errors import Forbidden
+from trimtab.errors import BadRequest, Forbidden
 from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer, denial_message
@@ -31,7 +31,14 @@ from trimtab.server.registry.selector_matching import required_name
 from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.body_worker import BodyWorker
-from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
+from trimtab.server.request.messages import (
+    AnyResponse,
+    PartedResponse,
+    Request,
+    Response,
+    StreamingResponse,
+    UpgradeResponse,
+)
 from trimtab.server.request.negotiation import media_type_of, prefers_protobuf
 from trimtab.server.request.options import check_timeout, parse_delete_options, parse_list_options, parse_write_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
@@ -87,6 +94,8 @@ class RequestHandler:
     async def handle(self, request: Request) -> Response | StreamingResponse:
         """Answer a request of this process, or one that was forwarded; these need no seat."""
         response = await self.answer(request, self.identify(request))
+        if isinstance(response, UpgradeResponse):
+            raise BadRequest("this request cannot become a WebSocket connection")
         return await response.join(partial(asyncio.sleep, 0)) if isinstance(response, PartedResponse) else response
 
     def identify(self, request: Request) -> Action:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
 from trimtab.api.limits import MAX_BODY_BYTES
-from trimtab.errors import TooLarge
+from trimtab.errors import BadRequest, TooLarge
 from trimtab.server.flowcontrol.controller import Admission
+from trimtab.server.http.web_socket import WebSocket
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -44,6 +45,10 @@ class Connection(Protocol):
 
     def abort(self) -> None: ...
 
+    def upgrade(self, key: str, protocol: str) -> WebSocket:
+        """Turn the connection into a WebSocket connection."""
+        ...
+
 
 class NoConnection:
     """For requests that do not come from a listener."""
@@ -62,6 +67,9 @@ class NoConnection:
 
     def abort(self) -> None:
         """There is no connection."""
+
+    def upgrade(self, key: str, protocol: str) -> WebSocket:
+        raise BadRequest("this request cannot become a WebSocket connection")
 
 
 NO_CONNECTION = NoConnection()

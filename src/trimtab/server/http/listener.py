@@ -16,6 +16,7 @@ from trimtab.errors import InputError
 from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.http.acceptor import Acceptor
+from trimtab.server.http.web_socket import WebSocket, handshake
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -35,6 +36,7 @@ class ServerProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
         self.header_size = 0
+        self.web_socket: WebSocket | None = None
         self.line_complete = False
         """Whether the request line was received."""
         self.headers_complete = False
@@ -71,6 +73,15 @@ class ServerProtocol(HttpToolsProtocol):
     def abort(self) -> None:
         self.transport.abort()
 
+    def upgrade(self, key: str, protocol: str) -> WebSocket:
+        """Turn the connection into a WebSocket connection; no further request is read from it."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # the response is not one of HTTP
+        self._cancel_timeout()
+        self.transport.write(handshake(key, protocol))
+        self.web_socket = WebSocket(self.transport.write, self.transport.close)
+        return self.web_socket
+
     def delay_reading(self, seconds: float) -> None:
         """Read the next request only this long after the response: for clients that do not wait as they are told."""
         self._reading_delay = seconds
@@ -100,6 +111,8 @@ class ServerProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._cancel_timeout()
+        if self.web_socket is not None:
+            self.web_socket.feed_eof()
         super().connection_lost(exc)
 
     def _cancel_timeout(self) -> None:
@@ -117,6 +130,9 @@ class ServerProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.is_refused:
+            return
+        if self.web_socket is not None:
+            self.web_socket.feed(data)
             return
         if not self.headers_complete:
             self.request_complete = False

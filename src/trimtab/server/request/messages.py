@@ -1,6 +1,7 @@
 """Requests and responses as the server's modules exchange them, independent of ASGI."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,8 @@ class Request(msgspec.Struct):
     """Every `Impersonate-Group` header."""
     impersonate_extra: list[tuple[str, str]] = []
     """Key and value of every `Impersonate-Extra-` header."""
+    commands: list[str] = []
+    """Every parameter `command`, the words of a command line."""
     without_body: bool = False
     """Whether this was a HEAD request, which is a GET whose response has no body."""
     body: bytes = b""
@@ -74,4 +77,12 @@ class StreamingResponse(msgspec.Struct):
     headers: list[tuple[bytes, bytes]] = []
 
 
-AnyResponse = Response | PartedResponse | StreamingResponse
+class UpgradeResponse(msgspec.Struct):
+    """A request that becomes a WebSocket connection, on which the session then runs."""
+
+    protocol: str
+    run: Callable[[Any], Awaitable[None]]
+    """Takes the connection; when it returns, the connection is closed."""
+
+
+AnyResponse = Response | PartedResponse | StreamingResponse | UpgradeResponse

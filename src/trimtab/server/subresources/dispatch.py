@@ -13,7 +13,7 @@ from trimtab.server.printers.responses import check_response_format, object_resp
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
-from trimtab.server.request.messages import Request, Response
+from trimtab.server.request.messages import Request, Response, UpgradeResponse
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
@@ -21,6 +21,7 @@ from trimtab.server.request.typed_bodies import decode_typed_body
 from trimtab.server.resources import ObjectPath, ResourceCatalogue
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
+from trimtab.server.subresources.exec import exec_response
 from trimtab.server.subresources.pod_runtime import PodRuntime, select_lines
 from trimtab.server.subresources.proxy import ProxySubresource
 from trimtab.server.subresources.scale import ScaleSubresource
@@ -30,7 +31,7 @@ _BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 """Resources of the kinds to which a token can be bound."""
 _CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 """Subresources that respond with a stream or a text, whatever the client accepts."""
-SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response]]
+SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response | UpgradeResponse]]
 
 
 def success_response(request: Request, code: int, message: str = "") -> Response:
@@ -65,13 +66,13 @@ class Subresources:
             "binding": self._bind,
             "token": self._create_token,
             "log": self._read_log,
-            "exec": self._connect,
+            "exec": self._exec,
             "attach": self._connect,
             "portforward": self._connect,
             "proxy": self._proxy.handle,
         }
 
-    async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
+    async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response | UpgradeResponse:
         name = where.subresource.partition("/")[0]
         if name not in _CONNECTED:
             check_response_format(request, where.served, single=True)
@@ -199,6 +200,15 @@ class Subresources:
         )
         text = select_lines(lines, dict(request.query), self._resource_store.clock.now())
         return Response(200, text.encode(), "text/plain")
+
+    async def _exec(self, request: Request, where: ObjectPath) -> UpgradeResponse:
+        pod = self._resource_store.get(where).raw()
+        node = pod.get("spec", {}).get("nodeName")
+        if not node:
+            raise BadRequest(f"pod {where.name} does not have a host assigned")
+        if self._runtime is None:
+            raise api_errors.not_found("pods", "", node)
+        return exec_response(request, pod, self._runtime)
 
     async def _connect(self, request: Request, where: ObjectPath) -> Response:
         node = self._resource_store.get(where).raw().get("spec", {}).get("nodeName")

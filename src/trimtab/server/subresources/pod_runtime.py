@@ -1,6 +1,6 @@
 """What an API server asks of the kubelets of its cluster: container logs and answers to proxied requests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,11 @@ class PodRuntime(Protocol):
     """The containers of a cluster."""
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]: ...
+
+    async def run_command(
+        self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
+    ) -> int:
+        """Run a command with this input in a running container; returns its exit code."""
 
     def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
         """Status and body of the answer to an HTTP request; None when nothing listens there."""

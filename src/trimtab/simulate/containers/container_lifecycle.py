@@ -16,6 +16,8 @@ BACKOFF_RESET_SECONDS = 600.0
 """A container that ran for so long restarts without accumulated back-off."""
 TIME_TOLERANCE_SECONDS = 1e-3
 PROBE_KILL_EXIT_CODE = 137
+MAX_MESSAGE_CHARACTERS = 4096
+MESSAGE_LOG_LINES = 80
 
 
 class ContainerLifecycle:
@@ -170,6 +172,8 @@ class ContainerLifecycle:
         self.running_since = None
         if self.process is not None:
             self.process.log.finish(at)
+        if message := self._termination_message(code):
+            end["message"] = message
         if self.restart_policy == "Never" or (self.restart_policy == "OnFailure" and code == 0):
             self.termination = end
             return
@@ -177,6 +181,15 @@ class ContainerLifecycle:
         self.crashes = 1 if at - since >= BACKOFF_RESET_SECONDS else self.crashes + 1
         self.last_termination = end
         self.resume_at = at + self.backoff_seconds()
+
+    def _termination_message(self, code: int) -> str:
+        """What the program left in its message file, or else the end of its log if it failed and asks for that."""
+        path = self.container.get("terminationMessagePath") or "/dev/termination-log"
+        message = (self.context.files.read(path) or "") if self.context is not None else ""
+        wants_log = self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        if not message and wants_log and code != 0 and self.process is not None:
+            message = "\n".join(line.text for line in list(self.process.log.lines)[-MESSAGE_LOG_LINES:])
+        return message[:MAX_MESSAGE_CHARACTERS]
 
     def interrupt(self, now: float) -> None:
         """Restart it, after the machine was down."""

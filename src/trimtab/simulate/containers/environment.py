@@ -18,6 +18,13 @@ class ConfigReference(NamedTuple):
     name: str
 
 
+class TokenReference(NamedTuple):
+    """A token of the pod's account that a projected volume holds."""
+
+    audience: str
+    seconds: int
+
+
 class MissingConfig(Exception):
     """A ConfigMap, a Secret or a key of one does not exist."""
 
@@ -27,6 +34,7 @@ class PodConfig(NamedTuple):
 
     objects: Mapping[ConfigReference, Raw | None]
     services: tuple[Raw, ...] = ()
+    tokens: Mapping[TokenReference, str] = {}
 
 
 def data_of(obj: Raw, kind: str) -> dict[str, str]:
@@ -47,7 +55,27 @@ def config_references(spec: Raw) -> set[ConfigReference]:
             found |= _references(variable.get("valueFrom") or {}, "configMapKeyRef", "secretKeyRef", "name")
     for volume in spec.get("volumes") or ():
         found |= _references(volume, "configMap", "", "name") | _references(volume, "", "secret", "secretName")
+        for source in projected_sources(volume):
+            found |= _references(source, "configMap", "secret", "name")
     return found
+
+
+def projected_sources(volume: Raw) -> list[Raw]:
+    return (volume.get("projected") or {}).get("sources") or []
+
+
+def token_references(spec: Raw) -> set[TokenReference]:
+    """The tokens that the volumes of a pod need."""
+    return {
+        token_reference(source["serviceAccountToken"])
+        for volume in spec.get("volumes") or ()
+        for source in projected_sources(volume)
+        if source.get("serviceAccountToken")
+    }
+
+
+def token_reference(source: Raw) -> TokenReference:
+    return TokenReference(source.get("audience") or "", int(source.get("expirationSeconds") or 3600))
 
 
 def _containers(spec: Raw) -> Iterator[Raw]:

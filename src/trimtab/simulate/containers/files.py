@@ -1,6 +1,7 @@
 """The files that a simulated container sees: its own, and those of its volumes."""
 
 from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
 
 MAX_FILES = 1_000
 MAX_FILE_CHARACTERS = 64 * 1024
@@ -9,11 +10,31 @@ Directory = MutableMapping[str, str]
 """The content of files by their path below the directory, without a leading slash."""
 
 
+class FileOwner(NamedTuple):
+    """The user of a container, and the group of its volumes."""
+
+    user: int = 0
+    group: int = 0
+
+    @property
+    def mode(self) -> str:
+        """The mode of files in volumes: only the owner reads them, unless they are everybody's."""
+        if self.group:
+            return "-rw-r-----"
+        return "-rw-------" if self.user else "-rw-r--r--"
+
+
 class Files:
     """A file tree with volumes mounted into it."""
 
-    def __init__(self, mounts: Mapping[str, Directory] | None = None, own: Directory | None = None) -> None:
+    def __init__(
+        self,
+        mounts: Mapping[str, Directory] | None = None,
+        own: Directory | None = None,
+        owner: FileOwner = FileOwner(),  # noqa: B008 - a frozen value
+    ) -> None:
         self._own: Directory = {} if own is None else own
+        self.owner = owner
         self._mounts = {_normalized(path): directory for path, directory in (mounts or {}).items()}
 
     def _locate(self, path: str) -> tuple[Directory, str]:

@@ -234,6 +234,10 @@ def _test_mounts(flags: Sequence[str], files: Files, write: Callable[[str], None
                 shown = f'content of file "{path}": {content}\n'
                 write(shown if content is not None else f'error reading file content for "{path}"\n')
                 code = code if content is not None else 1
+            elif name == "file_perm" and content is not None:
+                write(f'perms of file "{path}": {files.owner.mode}\n')
+            elif name == "file_owner" and content is not None:
+                write(f'owner UID of "{path}": {files.owner.user}\nowner GID of "{path}": {files.owner.group}\n')
             elif name in ("new_file_0644", "new_file_0666"):
                 files.write(path, "mount-tester new file\n")
     yield 0.0

@@ -3,22 +3,24 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import Clock
-from trimtab.errors import ApiError, StorageFailed
+from trimtab.errors import ApiError, BadRequest, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.subresources.pod_runtime import LogLine
+from trimtab.simulate.containers.commands import run_command
+from trimtab.simulate.containers.environment import MissingConfig
 from trimtab.simulate.fleet import NodePlan, Pace
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride, PodBehaviours
 from trimtab.simulate.kubelets.container_logs import format_container_log
 from trimtab.simulate.kubelets.heartbeats import Heartbeats, NodeLeases
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.machine import SimulatedMachine
-from trimtab.simulate.kubelets.node_status import NODES, NodeStatusWriter
+from trimtab.simulate.kubelets.node_status import NODES, NodeStatusWriter, extended_resource_changes
 from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
 from trimtab.simulate.kubelets.pod_workers import PodWorkers
 
@@ -72,6 +74,7 @@ class Kubelets:
             report=self._report_node_and_pods,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._reports: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Register every node, then run the pods bound to them."""
@@ -92,7 +95,7 @@ class Kubelets:
             self._tasks.append(loop.create_task(self._heartbeats.run(self._settings.heartbeat, self._rng)))
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        for task in (*self._tasks, *self._reports):
             task.cancel()
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
@@ -154,12 +157,23 @@ class Kubelets:
         await self._nodes.delete(node)
 
     def _on_node_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        if new is not None:
+            self._sync_extended_resources(new)
         if new is not None or old is None or old.name[1] not in self.machines:
             return
         if self.machines[old.name[1]].uid != old.raw["metadata"]["uid"]:
             return  # a late event of an earlier node with this name
         del self.machines[old.name[1]]
         self._pods.end_all(old.name[1])
+
+    def _sync_extended_resources(self, entry: CacheEntry) -> None:
+        machine = self.machines.get(entry.name[1])
+        if machine is None:
+            return
+        if changes := extended_resource_changes(entry.raw, machine.plan.pool.resources):
+            task = asyncio.get_running_loop().create_task(self._nodes.make_allocatable(entry.name[1], changes))
+            self._reports.add(task)
+            task.add_done_callback(self._reports.discard)
 
     async def scale_reported_capacity(self, factor: float) -> None:
         """Let every node report its capacity multiplied by this factor; 1 is the actual capacity."""
@@ -178,6 +192,18 @@ class Kubelets:
             log = found.previous_log if previous else found.process.log
             return [LogLine(self._times.to_wall_time(one.at), one.text) for one in (log.lines if log else ())]
         return [LogLine(None, one) for one in format_container_log(pod, container, previous=previous).splitlines()]
+
+    async def run_command(
+        self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
+    ) -> int:
+        """Run a command in a container; one that is not simulated ends as if it did not exist."""
+        try:
+            context = await self._pods.command_context(pod, container)
+        except MissingConfig as fault:
+            raise BadRequest(str(fault)) from None
+        if context is None:
+            raise BadRequest(f'container "{container}" is not running')
+        return await run_command(command, text, context, write)
 
     def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
         """The answer of a container to an HTTP request; None when nothing listens there."""

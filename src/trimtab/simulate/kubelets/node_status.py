@@ -1,9 +1,11 @@
 """Registers the nodes of a simulated cluster and reports their status, as their kubelets do."""
 
 import contextlib
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from trimtab.api.kinds.native.node import Node
+from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, NotFound
@@ -12,6 +14,19 @@ from trimtab.simulate.kubelets.machine import SimulatedMachine, node_conditions,
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 FIELD_MANAGER = "kubelet"
+
+
+def extended_resource_changes(node: Raw, own: Collection[str]) -> dict[str, str | None]:
+    """What to change in the allocatable resources, so that they have the extended resources of the capacity."""
+    status = node.get("status") or {}
+    capacity, allocatable = (
+        {name: str(amount) for name, amount in (status.get(part) or {}).items() if "/" in name and name not in own}
+        for part in ("capacity", "allocatable")
+    )
+    changed: dict[str, str | None] = {
+        name: amount for name, amount in capacity.items() if allocatable.get(name) != amount
+    }
+    return changed | dict.fromkeys(allocatable.keys() - capacity.keys())
 
 
 class NodeStatusWriter:
@@ -52,6 +67,12 @@ class NodeStatusWriter:
         reported = machine.plan.pool.capacity if factor == 1 else reported
         body = {"status": {"allocatable": reported, "capacity": reported}}
         await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager=FIELD_MANAGER)
+
+    async def make_allocatable(self, node: str, resources: Mapping[str, str | None]) -> None:
+        """Report resources that somebody else wrote into the capacity as allocatable; None removes one."""
+        body = {"status": {"allocatable": dict(resources)}}
+        with contextlib.suppress(NotFound):
+            await self._client.patch(NODES, "", node, body, subresource="status", manager=FIELD_MANAGER)
 
     async def delete(self, node: str) -> None:
         await self._client.delete(NODES, "", node)

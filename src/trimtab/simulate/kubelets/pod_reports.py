@@ -7,10 +7,11 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.errors import NotFound
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.simulate.containers.environment import ConfigReference, PodConfig
+from trimtab.simulate.containers.environment import ConfigReference, PodConfig, TokenReference, token_references
 from trimtab.simulate.kubelets.node_status import FIELD_MANAGER
 
 PODS = Resource("", "v1", "pods", "Pod")
+ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_KINDS = {
     "ConfigMap": Resource("", "v1", "configmaps", "ConfigMap"),
@@ -37,8 +38,9 @@ class PodReports:
         )
         self._cache.table(PODS).put(written)
 
-    async def read_config(self, namespace: str, references: Iterable[ConfigReference]) -> PodConfig:
-        """The ConfigMaps and Secrets of a pod, and the Services that its environment names."""
+    async def read_config(self, pod: Raw, references: Iterable[ConfigReference]) -> PodConfig:
+        """The ConfigMaps, Secrets and tokens of a pod, and the Services that its environment names."""
+        namespace = pod["metadata"]["namespace"]
         objects: dict[ConfigReference, Raw | None] = {}
         for reference in references:
             try:
@@ -48,7 +50,23 @@ class PodReports:
         services = list((await self._client.list(SERVICES, namespace)).items)
         if namespace != "default":
             services += await self._read_api_server_service()
-        return PodConfig(objects, tuple(services))
+        return PodConfig(objects, tuple(services), await self._request_tokens(pod))
+
+    async def _request_tokens(self, pod: Raw) -> dict[TokenReference, str]:
+        """The tokens of the pod's account for its volumes; without the account there are none."""
+        account = pod["spec"].get("serviceAccountName") or "default"
+        bound = {key: pod["metadata"][key] for key in ("name", "uid")}
+        found: dict[TokenReference, str] = {}
+        for wanted in sorted(token_references(pod["spec"])):
+            spec: Raw = {"expirationSeconds": wanted.seconds}
+            spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", **bound}
+            if wanted.audience:
+                spec["audiences"] = [wanted.audience]
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+            with contextlib.suppress(NotFound):
+                answer = await self._client.submit(ACCOUNTS, pod["metadata"]["namespace"], account, "token", body)
+                found[wanted] = answer["status"]["token"]
+        return found
 
     async def _read_api_server_service(self) -> list[Raw]:
         try:

@@ -12,8 +12,10 @@ from trimtab.simulate.containers.environment import (
     data_of,
     environment_of,
     field_value,
+    projected_sources,
+    token_reference,
 )
-from trimtab.simulate.containers.files import Directory, Files
+from trimtab.simulate.containers.files import Directory, FileOwner, Files
 from trimtab.simulate.containers.programs import ContainerContext, has_conventions
 
 NO_CONFIG = PodConfig({})
@@ -30,7 +32,10 @@ class PodSandbox:
         self.config = NO_CONFIG
         spec = pod["spec"]
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-        self._runs_commands = any(one.get("command") or one.get("args") for one in containers)
+        mounts_config = any(one.get("configMap") or one.get("secret") for one in spec.get("volumes") or ())
+        self._runs_commands = any(
+            one.get("command") or one.get("args") or (mounts_config and has_conventions(one)) for one in containers
+        )
         self.is_loaded = not self._runs_commands
         """Whether the configuration has been read; only commands read their environment and files."""
 
@@ -50,19 +55,30 @@ class PodSandbox:
             return str(fault)
         return ""
 
+    def load(self, config: PodConfig) -> None:
+        """Use configuration that was read after the containers started, for a command that somebody executes."""
+        self.config = config
+        volumes = {one["name"]: one for one in self._pod["spec"].get("volumes") or ()}
+        for name, files in self._shared.items():
+            if projected_sources(volumes.get(name) or {}):
+                files.update(self._fill(volumes[name]))
+
     def observe(self, pod: Raw) -> None:
         self._pod = pod
 
     def context_of(self, container: Raw) -> ContainerContext | None:
         """What the program of the container can see; None when its program is not known."""
-        if not has_conventions(container):
-            return None
+        return self.new_context(container) if has_conventions(container) else None
+
+    def new_context(self, container: Raw) -> ContainerContext:
         mounts: dict[str, Directory] = {}
         for mount in container.get("volumeMounts") or ():
             volume = self._volume(mount["name"])
             mounts[mount["mountPath"]] = volume
         environment = environment_of(container, self._pod, self.config)
-        return ContainerContext(environment, Files(mounts), self._rng, self._pod["metadata"]["name"])
+        context = {**(self._pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+        owner = FileOwner(int(context.get("runAsUser") or 0), int(context.get("fsGroup") or 0))
+        return ContainerContext(environment, Files(mounts, owner=owner), self._rng, self._pod["metadata"]["name"])
 
     def _volume(self, name: str) -> Directory:
         if name not in self._shared:
@@ -79,11 +95,27 @@ class PodSandbox:
         if source := volume.get("secret"):
             return self._config_files("Secret", source.get("secretName") or "", source)
         if source := volume.get("downwardAPI"):
-            return {
-                item["path"]: field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
-                for item in source.get("items") or ()
-            }
-        return {}
+            return self._downward_files(source)
+        merged: Directory = {}
+        for source in projected_sources(volume) if self.config is not NO_CONFIG else ():
+            merged.update(self._projected_files(source))
+        return merged
+
+    def _downward_files(self, source: Raw) -> Directory:
+        return {
+            item["path"]: field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
+            for item in source.get("items") or ()
+        }
+
+    def _projected_files(self, source: Raw) -> Directory:
+        if part := source.get("configMap"):
+            return self._config_files("ConfigMap", part.get("name") or "", part)
+        if part := source.get("secret"):
+            return self._config_files("Secret", part.get("name") or "", part)
+        if part := source.get("downwardAPI"):
+            return self._downward_files(part)
+        token = source.get("serviceAccountToken")
+        return {token["path"]: self.config.tokens.get(token_reference(token), "")} if token else {}
 
     def _config_files(self, kind: str, name: str, source: Raw) -> Directory:
         found = self.config.objects.get(ConfigReference(kind, name))

@@ -12,13 +12,14 @@ from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
+from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.behaviour import Behaviour, BehaviourOverride
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.machine import SimulatedMachine
 from trimtab.simulate.kubelets.pod_admission import PodAdmission
 from trimtab.simulate.kubelets.pod_lifecycle import PodLifecycle
 from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
-from trimtab.simulate.kubelets.pod_sandbox import PodSandbox
+from trimtab.simulate.kubelets.pod_sandbox import NO_CONFIG, PodSandbox
 
 REJECTION_SECONDS = 5.0
 """A rejected pod is replaced, and the replacement rejected again: the pause limits the rate."""
@@ -129,6 +130,19 @@ class PodWorkers:
         metadata = pod["metadata"]
         found = self._lifecycles.get(Key("pods", metadata["namespace"], metadata["name"]))
         return found if found is not None and found.uid == metadata["uid"] else None
+
+    async def command_context(self, pod: Raw, container: str) -> ContainerContext | None:
+        """What a command in a running container of this pod sees; None if it does not run."""
+        lifecycle = self.find_lifecycle(pod)
+        found = lifecycle.container(container) if lifecycle is not None else None
+        if found is None or found.running_since is None:
+            return None
+        sandbox = self._sandboxes[Key("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])]
+        if sandbox.config is NO_CONFIG:
+            sandbox.load(await self._reports.read_config(pod, sandbox.references))
+        if found.context is None:  # its program is not known; commands see its files all the same
+            found.context = sandbox.new_context(found.container)
+        return found.context
 
     # watch events
 
@@ -242,7 +256,7 @@ class PodWorkers:
     async def _load_config(self, key: Key, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Read the configuration of the pod; while something is missing, its containers wait."""
         sandbox = self._sandboxes[key]
-        config = await self._reports.read_config(entry.name[0], sandbox.references)
+        config = await self._reports.read_config(entry.raw, sandbox.references)
         sandbox.config = config
         lifecycle.config_errors = {
             one["name"]: error for one in entry.raw["spec"]["containers"] if (error := sandbox.config_error(one))

@@ -1,0 +1,45 @@
+"""Runs a command that somebody executes in a simulated container, beside its own program."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from trimtab.simulate.containers.programs import ContainerContext, find_launch
+from trimtab.simulate.containers.shell import SHELLS, Exit
+from trimtab.simulate.containers.shell_syntax import UnsupportedScript
+
+MAX_SECONDS = 60.0
+"""A command that sleeps longer is ended, as by `timeout`."""
+NOT_FOUND, TIMED_OUT = 127, 124
+
+
+async def run_command(
+    command: Sequence[str], text: str, context: ContainerContext, write: Callable[[str], None]
+) -> int:
+    """The exit code of the command; `text` is its input, which a shell without a script runs and `cat` prints."""
+    name, *arguments = command
+    name = name.rpartition("/")[2]
+    if text and not arguments:
+        if name == "cat":
+            write(text)
+            return 0
+        if name in SHELLS:
+            command = (name, "-c", text)
+    launch = find_launch({"command": list(command), "image": ""}, context)
+    if launch is None:
+        write(f"{' '.join(command)[:200]}: not simulated\n")
+        return NOT_FOUND
+    run, slept = launch.program(write), 0.0
+    while True:
+        try:
+            seconds = next(run)
+        except StopIteration as end:
+            return int(end.value or 0)
+        except Exit as end:
+            return end.code
+        except UnsupportedScript as fault:
+            write(f"not simulated: {fault}\n")
+            return NOT_FOUND
+        if slept + seconds > MAX_SECONDS:
+            return TIMED_OUT
+        slept += seconds
+        await asyncio.sleep(seconds)

@@ -1,0 +1,43 @@
+"""Commands that somebody executes in a container."""
+
+import random
+
+import pytest
+
+from trimtab.clock import run_virtually
+from trimtab.simulate.containers.commands import run_command
+from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.programs import ContainerContext
+
+
+def run(*command: str, text: str = "", files: Files | None = None) -> tuple[int, str]:
+    context = ContainerContext({"HOSTNAME": "p"}, files or Files(), random.Random(0), "p")
+    output: list[str] = []
+    code = run_virtually(run_command(command, text, context, output.append))
+    return code, "".join(output)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        (("echo", "polo"), "", (0, "polo\n")),
+        (("/bin/sh", "-c", "echo hi; exit 3"), "", (3, "hi\n")),
+        (("sh", "-x", "-c", "test -f /missing || echo no"), "", (0, "no\n")),
+        (("cat",), "typed\n", (0, "typed\n")),
+        (("sh",), "echo from input\n", (0, "from input\n")),
+        (("frobnicate", "--all"), "", (127, "frobnicate --all: not simulated\n")),
+        (("sleep", "5"), "", (0, "")),
+        (("sleep", "1000"), "", (124, "")),
+    ],
+)
+def test_command_prints_and_ends_as_in_a_container(
+    command: tuple[str, ...], text: str, expected: tuple[int, str]
+) -> None:
+    assert run(*command, text=text) == expected
+
+
+def test_command_changes_the_files_of_the_container() -> None:
+    files = Files()
+    files.write("/www/index.html", "page")
+    assert run("sh", "-c", "mv /www/index.html /tmp/", files=files)[0] == 0
+    assert (files.read("/www/index.html"), files.read("/tmp/index.html")) == (None, "page")

@@ -1,0 +1,70 @@
+"""Volumes and commands of simulated pods."""
+
+import asyncio
+from typing import Any
+
+from simulate.fixtures import PODS, run_in_whole_cluster
+from trimtab.simulate.member import SimulatedMember
+
+TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def pod(name: str, *command: str, **container: Any) -> dict[str, Any]:
+    main = {"name": "main", "image": "app:1", "command": list(command), **container}
+    if not command:
+        del main["command"]
+    spec = {"restartPolicy": "Never" if command else "Always", "containers": [main]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+async def execute(member: SimulatedMember, name: str, *command: str) -> tuple[int, str]:
+    output: list[str] = []
+    found = await member.client.get(PODS, "default", name)
+    return await member.run_command(found, "main", command, "", output.append), "".join(output)
+
+
+def test_projected_volume_has_a_valid_token_and_the_certificate() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(PODS, pod("p", "sh", "-c", "sleep 1000"))
+        await asyncio.sleep(5)
+        code, token = await execute(member, "p", "cat", f"{TOKENS}/token")
+        assert code == 0
+        user = member.server.authenticator.authenticate(f"Bearer {token}", None)
+        assert user.name == "system:serviceaccount:default:default"
+
+    run_in_whole_cluster(scenario)
+
+
+def test_command_runs_in_a_container_whose_program_is_not_known() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(PODS, pod("p"))
+        await asyncio.sleep(5)
+        assert await execute(member, "p", "sh", "-c", "echo x > /file; cat /file") == (0, "x\n")
+        assert await execute(member, "p", "cat", "/file", f"{TOKENS}/namespace") == (0, "x\ndefault")
+
+    run_in_whole_cluster(scenario)
+
+
+def test_program_that_is_known_starts_although_its_configuration_is_not_read() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(PODS, pod("web", image="nginx"))
+        await asyncio.sleep(5)
+        assert [one.is_ready for one in member.pods] == [True]
+
+    run_in_whole_cluster(scenario)
+
+
+def test_end_of_a_container_has_its_termination_message() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(PODS, pod("file", "sh", "-c", "echo -n DONE > /dev/termination-log"))
+        fallback = pod("log", "sh", "-c", "echo bad; exit 1", terminationMessagePolicy="FallbackToLogsOnError")
+        await member.client.create(PODS, fallback)
+        await member.client.create(PODS, pod("none", "sh", "-c", "echo bad; exit 1"))
+        await asyncio.sleep(5)
+        found = {}
+        for name in ("file", "log", "none"):
+            raw = await member.client.get(PODS, "default", name)
+            found[name] = raw["status"]["containerStatuses"][0]["state"]["terminated"].get("message")
+        assert found == {"file": "DONE", "log": "bad", "none": None}
+
+    run_in_whole_cluster(scenario)
