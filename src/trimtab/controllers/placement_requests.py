@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.controllers.contract import Index, View
 from trimtab.controllers.feature_gates import feature_gates
+from trimtab.controllers.quota.member_quotas import further_replicas
 from trimtab.decide.request import PlacementRequest, placement_request_of
 
 
@@ -32,4 +35,6 @@ def neighbours_of(binding: Binding, view: View) -> Sequence[Binding]:
 def request_for(binding: Binding, view: View, candidates: Iterable[str] | None = None) -> PlacementRequest:
     """The request of a binding that has a placement; `candidates` are those of its Placement."""
     others = neighbours_of(binding, view) if binding.spec.workload_affinity_groups is not None else ()
-    return placement_request_of(binding, feature_gates=feature_gates(view), others=others, candidates=candidates)
+    request = placement_request_of(binding, feature_gates=feature_gates(view), others=others, candidates=candidates)
+    limits = further_replicas(binding, view)
+    return msgspec.structs.replace(request, most_further_replicas=limits) if limits else request

@@ -31,6 +31,7 @@ _TABLE = (
     ),
     Setting("components", bool, False, "Schedule the components of a workload with several pod templates separately."),
     Setting("quota-enforcement", bool, _off_upstream, "Refuse placements beyond a FederatedResourceQuota."),
+    Setting("quota-estimate", bool, False, "Place no more replicas than ResourceQuotas in clusters allow."),
     Setting("workload-affinity", bool, _off_upstream, "Place workloads of a group together or apart, as policies say."),
     Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
     Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),

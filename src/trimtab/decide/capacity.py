@@ -31,6 +31,17 @@ def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster], *, 
 
     `from_nodes`: clusters that report their nodes are estimated node by node, instead of by sums or resource models.
     """
+    capacity = _estimate_by_capacity(request, fleet, from_nodes=from_nodes)
+    limits = [(fleet.index[name], most) for name, most in request.most_further_replicas if name in fleet.index]
+    if not limits:
+        return capacity
+    limited = capacity.copy()
+    for column, most in limits:
+        limited[column] = min(limited[column], most)
+    return limited
+
+
+def _estimate_by_capacity(request: PlacementRequest, fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
     if request.replicas == 0 and not request.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
     if request.in_component_sets:

@@ -202,6 +202,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The clusters where a member of its anti-affinity group is."""
     candidates: frozenset[str] | None = None
     """The decisions of the Placement that it references; None when it references none."""
+    most_further_replicas: tuple[tuple[str, int], ...] = ()
+    """How many further replicas quotas in clusters allow, for the clusters that have one."""
     group: int = -1
     """The affinity group that is tried."""
     priority: int = 0

@@ -124,6 +124,7 @@ def test_upstream_a_deleted_cluster_waits_for_its_namespace_and_its_bindings() -
     leaving = deleting(cluster("m1"))
     effects = list(health(leaving, view(leaving, execution_namespace(), profile=UPSTREAM)))
     assert isinstance(effects[0], Delete)
+    assert [one.reason for one in effects if isinstance(one, RecordEvent)] == ["RemoveExecutionSpaceSucceed"]
     waiting = list(health(leaving, view(leaving, binding(clusters={"m1": 1}), profile=UPSTREAM)))
     assert not [w for w in waiting if isinstance(w, Cluster)]
     (released,) = health(leaving, view(leaving, profile=UPSTREAM))

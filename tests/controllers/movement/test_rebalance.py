@@ -220,6 +220,13 @@ def test_upstream_finishes_when_the_request_is_written() -> None:
     assert after.status.finish_time == NOON
 
 
+def test_upstream_requests_at_the_creation_of_the_job_even_in_the_second_of_the_last_decision() -> None:
+    scheduled = binding(clusters={"m1": 2}, status_last_scheduled_time=NOON)
+    effects, _ = reconcile(job("web"), scheduled, profile=UPSTREAM)
+    (requested,) = [effect for effect in effects if isinstance(effect, Binding)]
+    assert requested.spec.reschedule_triggered_at == NOON
+
+
 HOUR = timedelta(hours=1)
 EVERY_HOUR: dict[str, Any] = {"schedule": "0 * * * *"}
 

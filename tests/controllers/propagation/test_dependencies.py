@@ -10,7 +10,7 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, RememberInProcess
-from trimtab.controllers.propagation.dependencies import affects_dependencies, dependencies
+from trimtab.controllers.propagation.dependencies import CONFLICT, affects_dependencies, dependencies
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -86,6 +86,29 @@ def test_attached_binding_combines_rules_of_requiring_bindings_and_reports_confl
     changed = overwriting.but(spec=overwriting.spec.but(conflict_resolution="Abort"))
     after = attached_binding_in(list(dependencies(changed, view(changed, preserving, both, raws=raws))))
     assert after.spec.conflict_resolution == "Abort"
+
+
+def test_conflict_is_reported_again_when_it_changes_without_a_write() -> None:
+    first, template = binding_with_dependency(
+        "a", "m1", conflict_resolution="Overwrite", preserve_resources_on_deletion=True
+    )
+    second, other = binding_with_dependency("b", "m2")
+    raws = [template, other, configmap()]
+    alone = attached_binding_in(list(dependencies(first, view(first, second, raws=raws))))
+    both = attached_binding_in(list(dependencies(second, view(first, second, alone, raws=raws))))
+    second = second.but(spec=second.spec.but(conflict_resolution="Overwrite"))
+    seen = view(first, second, both, raws=raws)
+
+    def conflicts() -> list[str]:
+        effects = list(dependencies(second, seen))
+        seen.memory.keep(effects)
+        return [one.message for one in effects if isinstance(one, RecordEvent) and one.type == "Warning"]
+
+    assert conflicts() == []  # what was in force before this process started is not repeated
+    seen.memory[CONFLICT, well_known.ref_of(both)] = "Dependency policy conflict detected: of another kind."
+    only = "Dependency policy conflict detected: PreserveResourcesOnDeletion conflicted (true vs false)."
+    assert conflicts() == [only]
+    assert conflicts() == []
 
 
 def test_changed_dependency_records_events_on_requiring_binding() -> None:

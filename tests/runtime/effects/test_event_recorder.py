@@ -177,6 +177,13 @@ def test_close_writes_pending_events_for_a_limited_time():
     run_scenario(scenario)
 
 
+def test_event_about_an_object_whose_name_is_no_dns_name_has_a_valid_name():
+    for name, part in (("system:Node_Reader", "system-node-reader"), ("web.v1", "web.v1"), (":", "object")):
+        event = event_for(new_effect(name), NOW)
+        assert event["metadata"]["name"].startswith(f"{part}.")
+        assert event["involvedObject"]["name"] == name
+
+
 def test_event_is_complete_as_created():
     """The embedded server does not decode it: decoding must neither add nor drop a field."""
     for about in (new_effect(), new_effect(namespace=""), new_effect(message="x" * 3000)):

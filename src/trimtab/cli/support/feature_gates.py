@@ -7,6 +7,7 @@ SETTING_OF_GATE = {
     "PropagationPolicyPreemption": "policy-preemption",
     "MultiplePodTemplatesScheduling": "components",
     "FederatedQuotaEnforcement": "quota-enforcement",
+    "ResourceQuotaEstimate": "quota-estimate",
     "WorkloadAffinity": "workload-affinity",
 }
 ALWAYS_ON = frozenset(

@@ -176,6 +176,8 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
     if namespace is not None:
         if namespace.metadata.deletion_timestamp is None:
             yield Delete(namespace)
+            text = f"Removed execution space for cluster({cluster.name})."
+            yield RecordEvent(well_known.ref_of(cluster), "RemoveExecutionSpaceSucceed", text, SOURCE)
         yield RequeueAfter(POLL_SECONDS)
         return
     if any(t.name == cluster.name for b in well_known.bindings_in_cluster(view, cluster.name) for t in b.spec.clusters):

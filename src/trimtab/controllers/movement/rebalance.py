@@ -204,15 +204,9 @@ def trigger_workload(job: WorkloadRebalancer, item: ObservedWorkload, slots: int
     binding = binding_of(item.workload, view)
     if binding is None:
         return item.but(result="Failed", reason=NOT_FOUND), []
-    at, last, already = (
-        requested_at(job, view),
-        binding.status.last_scheduled_time,
-        binding.spec.reschedule_triggered_at,
-    )
+    at, already = requested_at(job, view), binding.spec.reschedule_triggered_at
     if already is not None and already >= at:
         return item.but(result="Successful"), []
-    if last is not None and already is None and at >= last:
-        at = max(at, last + timedelta(seconds=1))
     return item.but(result="Successful"), [state.request(binding, at)]
 
 

@@ -37,6 +37,8 @@ from trimtab.interpret.names import binding_name, binding_reference_key
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "dependencies-distributor"
+CONFLICT: Topic[Ref, str] = Topic("dependency conflict")
+"""The last disagreement of the bindings that require an attached one; empty when they agree."""
 REPORTED_DEPENDENCIES: Topic[Ref, tuple[int | str, ...]] = Topic("reported dependencies")
 
 
@@ -195,7 +197,7 @@ def attach_dependencies(
         if wanted != seen:
             changed = True
             yield wanted
-            yield from conflict_events(wanted, view)
+        yield from conflict_events(wanted, view, is_written=wanted != seen)
     key, cause = well_known.ref_of(binding), (binding.metadata.generation, *versions)
     if changed or view.recall(REPORTED_DEPENDENCIES, key) != cause:
         listed = f"[{' '.join(map(format_dependency, needed))}]"
@@ -279,8 +281,11 @@ def combined_rules(requiring: list[ResourceBinding]) -> dict[str, object]:
     return {"conflict_resolution": "Overwrite" if overwrite else "Abort", "preserve_resources_on_deletion": preserve}
 
 
-def conflict_events(attached: ResourceBinding, view: View) -> Iterator[RecordEvent]:
-    """An event when the bindings that require this one disagree on conflict resolution or deletion."""
+def conflict_events(attached: ResourceBinding, view: View, *, is_written: bool) -> Iterator[Effect]:
+    """An event when the bindings that require this one disagree on conflict resolution or deletion.
+
+    It is recorded when the attached binding is written, and when the disagreement itself changes.
+    """
     requiring = requiring_bindings(attached.spec.required_by, view) if attached.spec.placement is None else []
     resolutions = {binding.spec.conflict_resolution == "Overwrite" for binding in requiring}
     deletions = {bool(binding.spec.preserve_resources_on_deletion) for binding in requiring}
@@ -288,8 +293,11 @@ def conflict_events(attached: ResourceBinding, view: View) -> Iterator[RecordEve
         *(["ConflictResolution conflicted (Overwrite vs Abort)"] if len(resolutions) > 1 else []),
         *(["PreserveResourcesOnDeletion conflicted (true vs false)"] if len(deletions) > 1 else []),
     ]
-    if reasons:
-        text = f"Dependency policy conflict detected: {'; '.join(reasons)}."
+    text = f"Dependency policy conflict detected: {'; '.join(reasons)}." if reasons else ""
+    known = view.recall(CONFLICT, well_known.ref_of(attached))
+    if known != text:
+        yield RememberInProcess(CONFLICT, well_known.ref_of(attached), text)
+    if text and (is_written or known not in (None, text)):
         yield RecordEvent(well_known.ref_of(attached), "DependencyPolicyConflict", text, SOURCE, "Warning")
 
 

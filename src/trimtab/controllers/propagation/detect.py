@@ -40,6 +40,7 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
+from trimtab.controllers.settings import setting
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
@@ -399,6 +400,8 @@ def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
         if interpreter.interprets(gvk, Operation.REPLICA):
             replicas, raw = interpreter.replicas(template)
             requirements = msgspec.convert(raw, ReplicaRequirements, strict=False) if raw is not None else None
+            if requirements is not None and spec.resource.namespace and setting(view, "quota-estimate"):
+                requirements = requirements.but(namespace=requirements.namespace or spec.resource.namespace)
             return spec.but(replicas=replicas, replica_requirements=requirements)
     except InterpreterError as fault:
         raise BindingNotReady(str(fault)) from fault

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ MAX_REMEMBERED_EVENTS = 8192
 MAX_PENDING_EVENTS = 16_384
 """Events kept while the API server does not respond; beyond this number the newest are dropped."""
 CLOSE_TIMEOUT_SECONDS = 2.0
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
 class EventRecorder:
@@ -111,6 +113,11 @@ def _repeat_fields(count: int, now: datetime) -> Raw:
     return {"count": count, "lastTimestamp": timestamp(now)}
 
 
+def event_name_part(name: str) -> str:
+    """The name of an object as part of the name of an event: names of RBAC objects may have characters that it may not."""
+    return _NOT_IN_NAMES.sub("-", name.lower()).strip("-.") or "object"
+
+
 def namespace_of(effect: RecordEvent) -> str:
     return effect.about.namespace or "default"
 
@@ -132,7 +139,7 @@ def event_for(effect: RecordEvent, now: datetime) -> Raw:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name}.{digest}", "namespace": namespace_of(effect)},
+        "metadata": {"name": f"{event_name_part(about.name)}.{digest}", "namespace": namespace_of(effect)},
         "involvedObject": {key: value for key, value in reference.items() if value},
         "type": effect.type,
         "reason": effect.reason,
