@@ -9,8 +9,9 @@ from trimtab.api.value import Raw
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.members.agent import Heartbeat
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.simulate.fleet import FleetPlan, uniform_fleet
+from trimtab.simulate.fleet import FleetPlan, pull_last_members, uniform_fleet
 from trimtab.store.store import Store
 
 SERVICES = Resource("", "v1", "services", "Service")
@@ -154,3 +155,22 @@ def test_exported_endpoints_follow_the_import_to_its_cluster() -> None:
         assert not await endpoints_in(fleet.client, "derived-web")
 
     on_fleet(check)
+
+
+def test_agent_of_a_pull_cluster_collects_the_slices_of_its_cluster() -> None:
+    async def check(fleet: EmbeddedFleet) -> None:
+        heartbeat = asyncio.get_running_loop().create_task(Heartbeat(fleet.client, "member3", LoopClock()).run())
+        agent = fleet.make_agent("member3")
+        await agent.start()
+        await asyncio.sleep(60)
+        await member(fleet, 3).create(DEPLOYMENTS, deployment(2))
+        await fleet.client.create(SERVICES, obj(SERVICES, "web", spec=SPEC))
+        spec = {"types": ["CrossCluster"], "providerClusters": names(3), "consumerClusters": names(1, 3)}
+        await fleet.client.create(MULTI, obj(MULTI, "web", spec=spec))
+        await asyncio.sleep(30)
+        found = await endpoints_in(member(fleet, 1), "web")
+        assert [count for name, count in found.items() if name.startswith("member3-")] == [2]
+        heartbeat.cancel()
+        await agent.stop()
+
+    on_fleet(check, pull_last_members(uniform_fleet(3, 1), 1))
