@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -29,6 +30,15 @@ def test_the_scarcest_resource_counts() -> None:
     assert free_replicas(cluster_with_summary(pods="100", cpu="4", memory="64Gi"), cpu="500m", memory="1Gi") == 8
     assert free_replicas(cluster_with_summary(pods="100", cpu="4", memory="2Gi"), cpu="500m", memory="1Gi") == 2
     assert free_replicas(cluster_with_summary(pods="3", cpu="4", memory="64Gi"), cpu="500m") == 3
+
+
+def test_quotas_inside_a_cluster_limit_its_further_replicas() -> None:
+    roomy = cluster_with_summary(pods="100", cpu="4")
+    asked = placement_request(replicas=9, replicaRequirements={"resourceRequest": {"cpu": "500m"}})
+    limited = msgspec.structs.replace(asked, most_further_replicas=((roomy.name, 3), ("elsewhere", 0)))
+    assert int(estimate_free_replicas(limited, fleet(roomy))[0]) == 3
+    generous = msgspec.structs.replace(asked, most_further_replicas=((roomy.name, 30),))
+    assert int(estimate_free_replicas(generous, fleet(roomy))[0]) == 8
 
 
 def test_allocated_resources_are_not_free() -> None:

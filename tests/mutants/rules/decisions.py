@@ -195,4 +195,32 @@ MUTANTS = (
         "if column is not None and False:",
         ("decide/pods/test_schedule.py",),
     ),
+    Mutant(
+        "A placement beyond a FederatedResourceQuota is refused.",
+        "controllers/quota/quota_usage.py",
+        "if delta.get(resource, 0) > 0 and total > parse_quantity(limit):",
+        "if False:",
+        ("controllers/quota/test_quota_usage.py",),
+    ),
+    Mutant(
+        "Changes of one reconcile share what is left of a FederatedResourceQuota.",
+        "controllers/quota/quota_usage.py",
+        "for resource, amount in delta.items():",
+        "for resource, amount in ():",
+        ("controllers/quota/test_quota_usage.py",),
+    ),
+    Mutant(
+        "Quotas inside a cluster limit its further replicas.",
+        "decide/capacity.py",
+        "limited[column] = min(limited[column], most)",
+        "pass",
+        ("decide/test_capacity.py",),
+    ),
+    Mutant(
+        "Search shows only the namespaces that registries select.",
+        "members/search_cache.py",
+        "return not self.namespaces or namespace in self.namespaces",
+        "return True",
+        ("end_to_end/test_search.py",),
+    ),
 )
