@@ -11,7 +11,7 @@ from trimtab.api.kinds.work import Binding
 from trimtab.api.paths import object_at, objects_at, strings_in
 from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
-from trimtab.controllers.clusters.served import is_served_by
+from trimtab.controllers.clusters.served import is_served
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, FollowKind, NotFetched, View, controller
 from trimtab.controllers.settings import setting
@@ -31,7 +31,7 @@ def is_ready(cluster: Cluster) -> bool:
 @controller(Cluster, writes=[], predicate=became_ready)
 def member_quotas(cluster: Cluster, view: View) -> Iterator[Effect]:
     """Follow the quotas of a cluster as soon as it can be read."""
-    if not setting(view, "quota-estimate") or setting(view, "agent") or not is_served_by(cluster, ""):
+    if not setting(view, "quota-estimate") or setting(view, "agent") or not is_served(cluster, view):
         return
     if is_ready(cluster) and isinstance(view.member_all(cluster.name, API_VERSION, KIND), NotFetched):
         yield FollowKind(cluster.name, API_VERSION, KIND)

@@ -11,7 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.served import is_served_by
+from trimtab.controllers.clusters.served import is_served
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import (
     Delete,
@@ -89,7 +89,7 @@ def cluster_of_changed_slice(cluster: str, old: Raw | None, new: Raw | None, vie
 )
 def endpoint_slice_collection(cluster: Cluster, view: View) -> Iterator[Effect]:
     requests, collected = view.by_index(REQUESTS, cluster.name), view.by_index(COLLECTED, cluster.name)
-    if not (requests or collected) or not is_served_by(cluster, view.settings.get("agent", "")):
+    if not (requests or collected) or not is_served(cluster, view):
         return
     found: Sequence[Raw] = ()
     if requests:
