@@ -1,17 +1,23 @@
 """The parts of a control plane that the application assembles itself: credentials, debug pages, metrics."""
 
 import asyncio
+import sys
+from types import FrameType
 
 import pytest
 
+from trimtab.api.kinds.cluster import Taint
 from trimtab.app import ControlPlane, debug_action, endpoint_of, scripts_of
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers import well_known
+from trimtab.plugins.filters import taint_toleration
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.server.request.messages import Request
 from trimtab.store.store import Store
 
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 
 
@@ -76,3 +82,64 @@ def test_control_plane_does_not_judge_a_member_that_another_process_simulates() 
         await server.stop()
 
     run_virtually(run())
+
+
+PATH_OF_THE_TAINT_RULE = [
+    "trimtab.runtime.reconciler",
+    "trimtab.runtime.controller_call",
+    "trimtab.controllers.propagation.scheduling.schedule",
+    "trimtab.decide.karmada",
+    "trimtab.decide.pipeline",
+    "trimtab.decide.framework",
+]
+"""ARCHITECTURE.md names them."""
+MEMORIES = {"trimtab.api.lazy", "trimtab.decide.fleet"}
+"""They call what computes a value only once, and decide nothing."""
+
+
+def modules_that_called(frame: FrameType | None) -> list[str]:
+    """The modules of this package on the stack, the outermost first, each once."""
+    names: list[str] = []
+    while frame is not None:
+        names.append(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return list(dict.fromkeys(name for name in reversed(names) if name.startswith("trimtab.")))
+
+
+def test_a_rule_is_reached_from_the_queue_through_six_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[list[str]] = []
+    format_taint = taint_toleration.format_taint
+
+    def record(taint: Taint) -> str:
+        paths.append(modules_that_called(sys._getframe(1)))
+        return format_taint(taint)
+
+    monkeypatch.setattr(taint_toleration, "format_taint", record)
+    resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default"}
+    labels = {well_known.POLICY_ID_LABELS[0]: "an-id"}
+    binding = {
+        "apiVersion": BINDINGS.api_version,
+        "kind": "ResourceBinding",
+        "metadata": {"name": "web-deployment", "namespace": "default", "labels": labels},
+        "spec": {"resource": resource, "replicas": 1, "placement": {"clusterAffinity": {"clusterNames": ["east"]}}},
+    }
+    cluster = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "east"}}
+    taints = [{"key": "maintenance", "effect": "NoSchedule"}]
+
+    async def run() -> None:
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
+        await server.start()
+        user = LocalClient(server)
+        await user.create(CLUSTERS, {**cluster, "spec": {"syncMode": "Push", "taints": taints}})
+        plane = ControlPlane(LocalClient(server), clock=LoopClock())
+        await plane.start()
+        await user.create(BINDINGS, binding)
+        await asyncio.sleep(20)
+        await plane.stop()
+        await server.stop()
+
+    run_virtually(run())
+    assert paths
+    for path in paths:
+        between = path[path.index(PATH_OF_THE_TAINT_RULE[0]) : path.index(taint_toleration.__name__)]
+        assert [name for name in between if name not in MEMORIES] == PATH_OF_THE_TAINT_RULE

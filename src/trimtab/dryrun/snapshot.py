@@ -45,7 +45,10 @@ def snapshot_of(state: FleetState, *, hash_names: bool = False) -> Snapshot:
     cleaned = [without_contents(raw) for raw in objects], [without_contents(raw) for raw in templates]
     if hash_names:
         names = names_to_hash([*cleaned[0], *cleaned[1]])
-        cleaned = [hashed(raw, names) for raw in cleaned[0]], [hashed(raw, names) for raw in cleaned[1]]
+        cleaned = (
+            [with_hashed_names(raw, names) for raw in cleaned[0]],
+            [with_hashed_names(raw, names) for raw in cleaned[1]],
+        )
     return Snapshot(taken=state.now, profile=state.profile.name, objects=tuple(cleaned[0]), templates=tuple(cleaned[1]))
 
 
@@ -65,12 +68,12 @@ def names_to_hash(raws: list[Raw]) -> Mapping[str, str]:
     return {name: f"n{hashlib.sha256(name.encode()).hexdigest()[:10]}" for name in sorted(names - kept)}
 
 
-def hashed(value: Any, names: Mapping[str, str]) -> Any:
+def with_hashed_names(value: Any, names: Mapping[str, str]) -> Any:
     """The value with every name replaced, wherever a text is one or consists of some and separators."""
     if isinstance(value, dict):
-        return {key: hashed(item, names) for key, item in value.items()}
+        return {key: with_hashed_names(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [hashed(item, names) for item in value]
+        return [with_hashed_names(item, names) for item in value]
     if not isinstance(value, str):
         return value
     if value in names:

@@ -71,19 +71,19 @@ class FleetMetrics:
         return max(0.0, (self._clock.now() - then).total_seconds()) if then else 0.0
 
     def samples(self) -> Iterator[Sample]:
-        for cluster in self._cached(Cluster):
+        for cluster in self._cached_objects(Cluster):
             ready = is_condition_true(cluster.status.conditions, "Ready")
             yield Sample("trimtab_cluster_ready", ready, {"member_cluster": cluster.name})
             if (owned := find_condition(cluster.status.conditions, OWNED)) is not None:
                 yield Sample("trimtab_member_owned", owned.status == "True", {"member_cluster": cluster.name})
-        moves = self._cached(Move)
+        moves = self._cached_objects(Move)
         for outcome, count in sorted(Counter(move.status.outcome for move in moves).items()):
             yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})
         starts = [move.status.started for move in moves if not move.status.outcome and move.status.started]
         yield Sample("trimtab_oldest_move_age_seconds", self._seconds_since(min(starts, default=None)))
         for (cause, outcome), count in sorted(self._ended.items()):
             yield Sample("trimtab_moves_ended_total", count, {"cause": cause, "outcome": outcome})
-        bindings = [*self._cached(ResourceBinding), *self._cached(ClusterResourceBinding)]
+        bindings = [*self._cached_objects(ResourceBinding), *self._cached_objects(ClusterResourceBinding)]
         for state, type_ in (("unscheduled", "Scheduled"), ("unapplied", "FullyApplied")):
             count = sum(not is_condition_true(binding.status.conditions, type_) for binding in bindings)
             yield Sample("trimtab_workloads", count, {"state": state})
@@ -96,7 +96,7 @@ class FleetMetrics:
 
     def karmada_samples(self) -> Iterator[Sample]:
         """The gauges of clusters under the names of Karmada, which its dashboards use."""
-        for cluster in self._cached(Cluster):
+        for cluster in self._cached_objects(Cluster):
             labels = {"member_cluster": cluster.name}
             yield Sample("cluster_ready_state", is_condition_true(cluster.status.conditions, "Ready"), labels)
             if nodes := cluster.status.node_summary:
@@ -106,7 +106,7 @@ class FleetMetrics:
                 for side, amounts in (("allocatable", summary.allocatable), ("allocated", summary.allocated)):
                     yield from _resource_samples(side, amounts, labels)
 
-    def _cached(self, type_: type[T]) -> list[T]:
+    def _cached_objects(self, type_: type[T]) -> list[T]:
         """The cached objects of a kind; metrics must not start a watch that no controller needs."""
         table = self._cache.find_table(kind_of(type_).id)
         return [cast("T", entry.typed) for entry in table.entries.values()] if table is not None else []

@@ -35,7 +35,7 @@ def movement_states(
     found = [*_moves_with_holds(binding, counted, now), *_moves_with_tasks(binding)]
     leaving = {one.cluster for one in found}
     found += [one for one in _purged_copies(binding) if one.cluster not in leaving]
-    found += _undecided(binding)
+    found += _states_before_begin(binding)
     active = {one.cluster for one in found}
     last = {move.spec.from_: move for move in sorted(moves, key=lambda move: (move.status.started or now, move.name))}
     found += [
@@ -94,7 +94,7 @@ def _purged_copies(binding: Binding) -> Iterable[MoveState]:
             yield MoveState(name, REVERTING if is_reverted else PURGING)
 
 
-def _undecided(binding: Binding) -> Iterable[MoveState]:
+def _states_before_begin(binding: Binding) -> Iterable[MoveState]:
     """A move that has not begun: it is requested, or something does not allow it."""
     stalled = binding_moves.stalled_condition_of(binding)
     if stalled is not None and stalled.reason != MOVE_REVERTED:

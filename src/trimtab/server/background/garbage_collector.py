@@ -271,11 +271,11 @@ class GarbageCollector:
         await self._change(where, without_finalizer)
 
     async def _change(self, where: ObjectPath, change: ChangeObject) -> None:
-        def desired(old: Raw) -> DesiredObject:
+        def with_change(old: Raw) -> DesiredObject:
             return DesiredObject(change(old))
 
         await self._resource_store.change(
-            where, desired, WriteOptions(field_manager=self._caller.user_agent), self._caller
+            where, with_change, WriteOptions(field_manager=self._caller.user_agent), self._caller
         )
 
     def _has_undeleted(self, prefix: str) -> bool:

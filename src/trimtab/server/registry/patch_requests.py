@@ -123,14 +123,14 @@ class Patcher:
         *,
         is_strategic: bool = False,
     ) -> WriteOutcome:
-        def patched(old: Raw) -> DesiredObject:
+        def with_patch(old: Raw) -> DesiredObject:
             try:
                 return DesiredObject(self._decode_patched(where.served, apply(old), old, options.validation, caller))
             except _WrongType as error:
                 reason = _restore_error(error.reason) if is_strategic else error.reason
                 raise _invalid_patch(error.patched, reason) from None
 
-        return await self._resource_store.change(where, patched, options, caller)
+        return await self._resource_store.change(where, with_patch, options, caller)
 
     def decode_patch(self, media: str, body: bytes, served: ServedResource) -> PatchFunction:
         """The function that applies the patch; raises when the body is not a patch."""

@@ -210,14 +210,14 @@ class _Parser:
     def _peek(self) -> str | Word | None:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
-    def _reserved(self) -> str:
+    def _reserved_word(self) -> str:
         item = self._peek()
         literal = item.literal if isinstance(item, Word) else None
         return literal if literal is not None and literal in RESERVED else ""
 
     def _expect(self, word: str) -> None:
         self._skip_newlines()
-        if self._reserved() != word:
+        if self._reserved_word() != word:
             raise UnsupportedScript(f"{word} is missing")
         self.position += 1
 
@@ -239,7 +239,7 @@ class _Parser:
                 while self._peek() == "\n":
                     self.position += 1
             item = self._peek()
-            if item is None or item == ")" or self._reserved() in ends - {""}:
+            if item is None or item == ")" or self._reserved_word() in ends - {""}:
                 break
             items.append((operator, self._command()))
             item = self._peek()
@@ -250,13 +250,13 @@ class _Parser:
                     raise UnsupportedScript("background commands are not simulated")
             else:
                 operator = ";"
-                if item is not None and item != ")" and self._reserved() not in ends - {""}:
+                if item is not None and item != ")" and self._reserved_word() not in ends - {""}:
                     raise UnsupportedScript(f"unexpected {item!r}")
         self._depth -= 1
         return items[0][1] if len(items) == 1 else CommandList(tuple(items))
 
     def _command(self) -> Node:
-        word = self._reserved()
+        word = self._reserved_word()
         if word == "if":
             return self._if()
         if word in ("while", "until"):
@@ -293,9 +293,9 @@ class _Parser:
             condition = self.sequence(frozenset(("then",)))
             self._expect("then")
             branches.append((condition, self.sequence(frozenset(("elif", "else", "fi")))))
-            if self._reserved() != "elif":
+            if self._reserved_word() != "elif":
                 break
-        if self._reserved() == "else":
+        if self._reserved_word() == "else":
             self.position += 1
             otherwise = self.sequence(frozenset(("fi",)))
         self._expect("fi")
@@ -307,7 +307,7 @@ class _Parser:
         self.position += 1
         self._expect("in")
         words: list[Word] = []
-        while isinstance(self._peek(), Word) and self._reserved() != "do":
+        while isinstance(self._peek(), Word) and self._reserved_word() != "do":
             words.append(self._peek())  # type: ignore[arg-type]
             self.position += 1
         if not isinstance(name, Word) or name.literal is None:

@@ -237,7 +237,7 @@ class JobOutcome(NamedTuple):
     message: str
 
 
-def _failed(reason: str, message: str) -> JobOutcome:
+def _failure_outcome(reason: str, message: str) -> JobOutcome:
     return JobOutcome("Failed", "FailureTarget", reason, message)
 
 
@@ -249,7 +249,7 @@ def _job_outcome(state: JobState, now: datetime) -> JobOutcome | None:
     """Whether and how the Job ends; what an earlier reconcile decided stays decided."""
     for one in (state.raw.get("status") or {}).get("conditions") or ():
         if one["status"] == "True" and one["type"] in ("FailureTarget", "SuccessCriteriaMet"):
-            make = _failed if one["type"] == "FailureTarget" else _complete
+            make = _failure_outcome if one["type"] == "FailureTarget" else _complete
             return make(one.get("reason", ""), one.get("message", ""))
     return _failure(state, now) or _success(state)
 
@@ -257,19 +257,19 @@ def _job_outcome(state: JobState, now: datetime) -> JobOutcome | None:
 def _failure(state: JobState, now: datetime) -> JobOutcome | None:
     for pod in state.pods:
         if pod.status.phase == "Failed" and (match := match_failure_policy(state.spec, pod)).action == "FailJob":
-            return _failed("PodFailurePolicy", match.message)
+            return _failure_outcome("PodFailurePolicy", match.message)
     if _exceeds_backoff_limit(state):
-        return _failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return _failure_outcome("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     limit, started = state.wanted.spec.active_deadline_seconds, state.wanted.status.start_time
     if limit is not None and started is not None and now >= started + timedelta(seconds=limit):
-        return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
+        return _failure_outcome("DeadlineExceeded", "Job was active longer than specified deadline")
     failed = len(state.failed_indexes)
     most = state.spec.get("maxFailedIndexes")
     if most is not None and failed > most:
         message = "Job has exceeded the specified maximal number of failed indexes"
-        return _failed("MaxFailedIndexesExceeded", message)
+        return _failure_outcome("MaxFailedIndexesExceeded", message)
     if failed and failed + len(state.succeeded_indexes) >= (state.completions or 0):
-        return _failed("FailedIndexes", "Job has failed indexes")
+        return _failure_outcome("FailedIndexes", "Job has failed indexes")
     return None
 
 

@@ -158,13 +158,13 @@ def _priority_threshold(threshold: PriorityThreshold | None, cluster_view: Clust
 
 
 def _any_matches(rules: tuple[PodPredicate, ...]) -> PodPredicate:
-    def protected(pod: PodInfo) -> bool:
+    def is_protected(pod: PodInfo) -> bool:
         for rule in rules:  # noqa: SIM110  a plain loop is faster, and this runs for every pod of a cluster
             if rule(pod):
                 return True
         return False
 
-    return protected
+    return is_protected
 
 
 def _prefers_no_eviction(pod: PodInfo) -> bool:
@@ -199,11 +199,11 @@ def _volume_claim_check(args: EvictorArgs, cluster_view: ClusterView) -> PodPred
     names = {entry.name for entry in classes}
     known = cluster_view.storage_classes
 
-    def protected(pod: PodInfo) -> bool:
+    def is_protected(pod: PodInfo) -> bool:
         found = [known.get((pod.namespace, claim)) for claim in pod.traits.volume_claims]
         return any(name is None or name in names for name in found)  # a claim that cannot be resolved is protected
 
-    return protected
+    return is_protected
 
 
 def _has_resource_claims(pod: PodInfo) -> bool:
@@ -211,18 +211,18 @@ def _has_resource_claims(pod: PodInfo) -> bool:
 
 
 def _has_too_few_replicas(min_replicas: int, pods_per_owner: Mapping[str, int]) -> PodPredicate:
-    def protected(pod: PodInfo) -> bool:
+    def is_protected(pod: PodInfo) -> bool:
         return bool(pod.traits.owner_uid) and pods_per_owner.get(pod.traits.owner_uid, 0) < min_replicas
 
-    return protected
+    return is_protected
 
 
 def _is_too_young(age: timedelta, cluster_view: ClusterView) -> PodPredicate:
-    def protected(pod: PodInfo) -> bool:
+    def is_protected(pod: PodInfo) -> bool:
         started = pod.pod.status.start_time
         return started is None or cluster_view.now - started < age
 
-    return protected
+    return is_protected
 
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
