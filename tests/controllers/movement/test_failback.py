@@ -11,6 +11,7 @@ from trimtab.api.kinds.cluster import Cluster, ResourceSummary
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import RequeueAfter
+from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.failback import failback, failback_window
 
 MINUTE = timedelta(minutes=1)
@@ -111,3 +112,37 @@ def test_no_return_begins_while_another_move_is_in_progress() -> None:
         fallen_back(window_over, graceful_eviction_tasks=(task,)),
     ):
         assert reconcile(busy, roomy_cluster("m1"), roomy_cluster("m2")) == []
+
+
+def moved_away(previous: PreviousPlacement | None = PREVIOUS, **fields: Any) -> Binding:
+    """A workload without affinity groups that left m1 and m3 for m2."""
+    return binding(
+        clusters={"m2": 2}, placement=placement(failback={"after": "5m"}), status_previous_placement=previous, **fields
+    )
+
+
+def test_without_groups_a_workload_returns_to_all_clusters_that_it_left() -> None:
+    both = PREVIOUS.but(clusters=(TargetCluster(name="m1", replicas=1), TargetCluster(name="m3", replicas=1)))
+    after, requeue = reconcile(moved_away(both), *map(roomy_cluster, ("m1", "m2", "m3")))
+    assert after.status.previous_placement.healthy_since == NOON
+    assert requeue == RequeueAfter(300.0)
+    lacking = reconcile(
+        moved_away(both), roomy_cluster("m1"), roomy_cluster("m2"), roomy_cluster("m3", "broken:NoSchedule")
+    )
+    assert lacking == [], "one of two clusters is not the placement that it left"
+
+
+def test_a_workload_that_is_where_it_was_does_not_return() -> None:
+    there = PREVIOUS.but(clusters=(TargetCluster(name="m2", replicas=2),), healthy_since=NOON - 6 * MINUTE)
+    effects = reconcile(moved_away(there), roomy_cluster("m1"), roomy_cluster("m2"))
+    assert all(effect.spec.reschedule_triggered_at is None for effect in effects if isinstance(effect, Binding))
+
+
+def test_the_first_window_is_not_longer_than_asked() -> None:
+    assert failback_window(placement(failback={"after": "1m"})) == MINUTE
+
+
+def test_a_return_that_found_no_room_is_not_requested_again_and_again() -> None:
+    ready = fallen_back(PREVIOUS.but(healthy_since=NOON - 5 * MINUTE))
+    stalled = binding_moves.with_stalled_condition(ready, "NoFeasibleCluster", "no room", NOON)
+    assert reconcile(stalled, roomy_cluster("m1"), roomy_cluster("m2")) == []

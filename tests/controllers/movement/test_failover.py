@@ -301,3 +301,26 @@ def test_bindings_without_rules_are_reconciled_only_to_clear_failover_state() ->
     assert concerns_failover(with_rules, without_rules.but(status=with_rules.status))
     blocked = without_rules.spec.but(active_eviction_history=(ActiveEviction(cluster_name="m1"),))
     assert concerns_failover(with_rules, without_rules.but(spec=blocked))
+
+
+def test_a_workload_that_is_being_deleted_is_not_evicted() -> None:
+    subject = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,))
+    assert binding_after(reconcile(subject)) is not None
+    assert reconcile(subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))) == []
+
+
+def test_a_workload_whose_health_cannot_be_read_is_not_evicted() -> None:
+    subject = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,))
+    unknown = subject.spec.resource.but(api_version="example.org/v1", kind="Machine")
+    found = binding_after(reconcile(subject.but(spec=subject.spec.but(resource=unknown))))
+    assert found is not None
+    assert found.spec.graceful_eviction_tasks == ()
+    assert any(condition.type == "FailoverInactive" for condition in found.status.conditions)
+
+
+def test_a_block_of_a_cluster_that_left_the_fleet_is_forgotten() -> None:
+    gone = ActiveEviction(cluster_name="m9", creation_timestamp=NOON)
+    kept = ActiveEviction(cluster_name="m2", creation_timestamp=NOON)
+    found = binding_after(reconcile(web(status_item("m1"), active_eviction_history=(gone, kept))))
+    assert found is not None
+    assert found.spec.active_eviction_history == (kept,)

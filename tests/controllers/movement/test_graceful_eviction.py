@@ -6,10 +6,15 @@ from typing import Any
 from builders import NOON, binding, cluster, placement, status_item
 from views import FakeView
 
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import RecordEvent
-from trimtab.controllers.movement.graceful_eviction import concerns_evictions, graceful_eviction
+from trimtab.controllers.movement.graceful_eviction import (
+    bindings_leaving_cluster,
+    concerns_evictions,
+    graceful_eviction,
+)
 from trimtab.controllers.well_known import TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=601)
@@ -97,3 +102,25 @@ def test_a_workload_that_is_placed_nowhere_keeps_its_old_copy() -> None:
     nowhere = subject.but(spec=subject.spec.but(clusters=()))
     assert tasks_after(nowhere) == 1
     assert tasks_after(nowhere, profile=UPSTREAM) == 0
+
+
+def test_after_the_deadline_a_healthy_copy_is_deleted_if_another_is_healthy() -> None:
+    unhealthy = status_item("m3", "Unhealthy")
+    subject = leaving(status_item("m1"), status_item("m2"), unhealthy)
+    two = subject.but(spec=subject.spec.but(clusters=(*subject.spec.clusters, TargetCluster(name="m3", replicas=1))))
+    assert tasks_after(two, now=AFTER) == 0
+
+
+def test_a_binding_that_is_being_deleted_is_left_alone() -> None:
+    subject = leaving(status_item("m2"))
+    gone = subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))
+    assert list(graceful_eviction(gone, FakeView(now=AFTER))) == []
+
+
+def test_a_cluster_that_changes_wakes_only_bindings_that_leave_it() -> None:
+    old, new = cluster("m1", "a:NoExecute"), cluster("m1")
+    subject, other = leaving(), binding("other", clusters={"m1": 1})
+    view = FakeView([subject, other])
+    assert list(bindings_leaving_cluster(old, new, view)) == [key_of(subject)]
+    assert list(bindings_leaving_cluster(new, new, view)) == []
+    assert list(bindings_leaving_cluster(None, new, view)) == []

@@ -6,11 +6,12 @@ from typing import Any
 from builders import NOON, binding, cluster, status_item
 from views import FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
 from trimtab.api.kinds.work import Binding, HeldReplicas, PreviousPlacement, StateBeforeMove, TargetCluster
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.replacement_hold import replacement_hold
+from trimtab.controllers.movement.replacement_hold import bindings_with_holds, replacement_hold
 
 LATER = NOON + timedelta(seconds=600)
 
@@ -112,3 +113,39 @@ def test_an_object_without_replicas_is_replaced_when_it_is_applied() -> None:
     arrived = config.but(status=config.status.but(aggregated_status=(status_item("m1"), status_item("m2"))))
     (after,) = [effect for effect in reconcile(arrived) if isinstance(effect, Binding)]
     assert after.status.holds == ()
+
+
+def test_a_binding_that_is_being_deleted_keeps_its_holds_to_the_end() -> None:
+    subject = moving({"m1": 4, "m2": 4})
+    assert reconcile(subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))) == []
+    assert reconcile(binding(clusters={"m1": 4})) == []
+
+
+def test_a_hold_without_the_state_before_its_move_is_removed() -> None:
+    subject = moving({"m1": 4, "m2": 0})
+    (after,) = reconcile(subject.but(status=subject.status.but(replacement=None)))
+    assert (after.status.holds, after.spec.clusters) == ((), subject.spec.clusters)
+
+
+def test_the_message_of_a_reverted_move_names_only_clusters_that_grow() -> None:
+    subject = moving({"m1": 4, "m2": 0})
+    both = subject.but(spec=subject.spec.but(clusters=shares(m2=3, m1=1)))
+    event = reconcile(both, now=LATER)[-1]
+    assert "in m2 was not ready" in event.message
+
+
+def test_a_cluster_that_changes_readiness_wakes_only_bindings_with_holds() -> None:
+    down = cluster("m1", ready="False")
+    view = FakeView([moving({}), binding("other", clusters={"m1": 1})])
+    assert list(bindings_with_holds(down, cluster("m1"), view)) == [key_of(moving({}))]
+    assert list(bindings_with_holds(cluster("m1"), cluster("m1"), view)) == []
+
+
+def test_a_share_that_only_shrinks_needs_its_replacement_too() -> None:
+    subject = moving({"m1": 4, "m2": 1})
+    half = subject.but(
+        spec=subject.spec.but(clusters=shares(m1=2, m2=2)),
+        status=subject.status.but(holds=(subject.status.holds[0].but(replicas=2),)),
+    )
+    (requeue,) = reconcile(half)
+    assert isinstance(requeue, RequeueAfter)

@@ -105,11 +105,23 @@ def test_a_reverted_move_restores_placement_group_and_answers_the_request() -> N
     assert (undone.status.holds, undone.status.replacement) == ((), None)
 
 
+def test_only_a_reverted_failback_counts_as_one() -> None:
+    subject = moving("Rebalance", status_previous_placement=PreviousPlacement(healthy_since=NOON, reverted_failbacks=1))
+    assert subject.status.replacement is not None
+    undone = state.revert(subject, subject.status.replacement, NOON)
+    assert undone.status.previous_placement == PreviousPlacement(reverted_failbacks=1)
+
+
 def test_an_eviction_turns_a_share_into_a_task_with_its_replicas() -> None:
     evicted = state.evict_from(binding(clusters={"m1": 2, "m2": 1}), "m1", TASK)
     assert current_placement(evicted) == {"m2": 1}
     assert evicted.spec.graceful_eviction_tasks == (TASK.but(from_cluster="m1", replicas=2),)
     assert state.evict_from(evicted, "m1", TASK) == evicted
+
+
+def test_an_eviction_from_a_cluster_without_a_share_changes_nothing() -> None:
+    subject = binding(clusters={"m2": 1})
+    assert state.evict_from(subject, "m1", TASK) == subject
 
 
 def test_a_second_eviction_from_a_cluster_keeps_the_task_of_the_first() -> None:
@@ -131,6 +143,14 @@ def test_a_cancelled_eviction_takes_back_only_replacements_that_are_not_ready() 
     evicted = state.place(evicted, targets(m2=2, m3=1))
     back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {"m2": 2})
     assert current_placement(back) == {"m1": 1, "m2": 2}
+
+
+def test_a_cancelled_eviction_of_a_copy_gives_the_whole_copy_back() -> None:
+    duplicated = Placement(replica_scheduling=ReplicaSchedulingStrategy(replica_scheduling_type="Duplicated"))
+    for placement in (duplicated, Placement()):
+        evicted = state.evict_from(binding(clusters={"m1": 3, "m2": 3}, placement=placement), "m1", TASK)
+        back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {"m2": 3})
+        assert current_placement(back) == {"m1": 3, "m2": 3}
 
 
 def test_a_healthy_replacement_prevents_that_the_previous_placement_is_restored() -> None:

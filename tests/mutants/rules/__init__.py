@@ -1,11 +1,12 @@
 """All safety rules with their removals, by area."""
 
-from mutants.rules import access, decisions, members, movement, pods, production, storage
+from mutants.rules import access, decisions, members, movement, pods, production, scheduling, storage
 
 MUTANTS = (
     *decisions.MUTANTS,
     *movement.MUTANTS,
     *members.MUTANTS,
+    *scheduling.MUTANTS,
     *pods.MUTANTS,
     *access.MUTANTS,
     *storage.MUTANTS,

@@ -1,0 +1,104 @@
+"""The start of a move: when it may be tried, in which order it is written, and when the rest is tried again."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from builders import MINUTE, NOON, deployment
+from views import FakeView
+
+from controllers.movement.test_gate import FLEET, budget, web
+from static_fleet import StaticFleet
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionRate, Move
+from trimtab.api.kinds.work import Binding, HeldReplicas
+from trimtab.api.profile import TRIMTAB
+from trimtab.controllers.contract import Effect, RequeueAfter, WriteSequence
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import MOVE_BLOCKED
+from trimtab.controllers.movement.move_start import (
+    BLOCKED_SECONDS,
+    FIRST_RETRY_SECONDS,
+    PAUSE_AFTER_REVERT,
+    is_blocked,
+    removes_replicas,
+    seconds_until_move,
+    start_move,
+)
+from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
+from trimtab.decide.karmada import BindingDecision, decide
+from trimtab.decide.request import placement_request_of
+
+
+def decided(subject: Binding) -> BindingDecision:
+    request = msgspec.structs.replace(placement_request_of(subject), fresh=True)
+    return decide(request, StaticFleet(FLEET).at(NOON), TRIMTAB)
+
+
+def start(subject: Binding, *things: Any, cause: str = "Rebalance") -> Sequence[Effect]:
+    view = FakeView([subject, *FLEET, *things], raws=[deployment()])
+    decision = decided(subject)
+    return list(start_move(subject, decision, SchedulingIntent(cause, decision.request), view, set()))
+
+
+def of_type(effects: Sequence[Effect], type_: type[Any]) -> list[int]:
+    return [index for index, effect in enumerate(effects) if isinstance(effect, type_)]
+
+
+def test_the_budget_is_charged_before_the_move_is_logged_and_both_before_the_binding_changes() -> None:
+    effects = start(web({"m1": 4}), budget(max_unavailable=4))
+    (charged,), (logged,), (begun,) = (of_type(effects, one) for one in (DisruptionBudget, Move, WriteSequence))
+    assert charged < logged < begun
+    sequence = effects[begun]
+    assert isinstance(sequence, WriteSequence)
+    held, placed = sequence.steps
+    assert held.status.holds  # type: ignore[attr-defined]
+    assert binding_moves.current_placement(held) == {"m1": 4}  # type: ignore[arg-type]
+    assert binding_moves.current_placement(placed) == {"m1": 2, "m2": 2}  # type: ignore[arg-type]
+
+
+def test_a_refused_move_writes_no_placement_and_is_tried_again_when_the_rate_allows_it() -> None:
+    rate = DisruptionRate(disruptions=1, period="10m")
+    used = budget(rate=rate)
+    moved = start(web({"m1": 4}), used)
+    charged = next(effect for effect in moved if isinstance(effect, DisruptionBudget))
+    effects = start(web({"m1": 4}), charged)
+    written = [effect for effect in effects if isinstance(effect, Binding)]
+    assert [binding_moves.current_placement(one) for one in written] == [{"m1": 4}]
+    assert is_blocked(written[0])
+    (retry,) = (effect for effect in effects if isinstance(effect, RequeueAfter))
+    assert retry.seconds == pytest.approx(600, abs=1)
+
+
+def test_a_refusal_that_time_does_not_end_is_tried_again_soon_and_then_less_often() -> None:
+    closed = budget(max_concurrent=0)
+    first = start(web({"m1": 4}), closed)
+    assert next(e.seconds for e in first if isinstance(e, RequeueAfter)) == pytest.approx(FIRST_RETRY_SECONDS, abs=0.01)
+    blocked = binding_moves.with_stalled_condition(web({"m1": 4}), MOVE_BLOCKED, "no", NOON)
+    second = start(blocked, closed)
+    assert next(e.seconds for e in second if isinstance(e, RequeueAfter)) == pytest.approx(BLOCKED_SECONDS, abs=0.01)
+
+
+def test_no_voluntary_move_begins_while_another_is_in_progress() -> None:
+    held = web({"m1": 4}, status_holds=(HeldReplicas(cluster="m9", replicas=1, until=NOON + MINUTE),))
+    assert seconds_until_move(held, "Rebalance", FakeView()) == 0.0
+    assert seconds_until_move(held, "Scale", FakeView()) is None
+    assert seconds_until_move(held, "PolicyChange", FakeView()) is None, "the author of a policy is not kept waiting"
+
+
+def test_after_a_reverted_move_the_next_one_waits_unless_somebody_asks_again() -> None:
+    reverted = binding_moves.with_stalled_condition(web({"m1": 4}), "MoveReverted", "not ready", NOON)
+    assert seconds_until_move(reverted, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
+    assert seconds_until_move(reverted, "Rebalance", FakeView(now=NOON + PAUSE_AFTER_REVERT)) is None
+    asked = reverted.but(spec=reverted.spec.but(reschedule_triggered_at=NOON + timedelta(seconds=1)))
+    assert seconds_until_move(asked, "Rebalance", FakeView(now=NOON + MINUTE)) is None
+    before = reverted.but(spec=reverted.spec.but(reschedule_triggered_at=NOON))
+    assert seconds_until_move(before, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
+
+
+def test_growth_alone_removes_nothing() -> None:
+    subject = web({"m1": 2})
+    grown = subject.but(spec=subject.spec.but(replicas=4))
+    assert not removes_replicas(grown, decided(grown))
+    assert removes_replicas(web({"m1": 4}), decided(web({"m1": 4})))

@@ -1,0 +1,115 @@
+"""Why a binding is scheduled, and what is asked of the decision."""
+
+from builders import NOON, binding, cluster, placement, status_item
+from msgspec.json import encode
+from views import FakeView
+
+from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
+from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
+from trimtab.api.value import Meta, Object
+from trimtab.controllers import well_known
+from trimtab.controllers.movement import state
+from trimtab.controllers.propagation.scheduling.intent import (
+    SchedulingIntent,
+    available_shares,
+    intent_of,
+    intent_of_new_candidates,
+    returns_to_previous,
+)
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.request import FeatureGates
+
+EVENLY = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+GATES = FeatureGates()
+
+
+def settled(subject: Binding) -> Binding:
+    """The binding, decided for its present placement."""
+    marks = subject.metadata.annotations | {well_known.APPLIED_PLACEMENT: encode(subject.spec.placement).decode()}
+    return subject.but(metadata=subject.metadata.but(annotations=marks))
+
+
+def intent_in(subject: Binding, *objects: Object) -> SchedulingIntent | None:
+    clusters = [cluster("m1"), cluster("m2")]
+    known = {thing.name for thing in objects}
+    view = FakeView([*objects, *(one for one in clusters if one.name not in known)])
+    return intent_of(subject, Fleet.of(clusters), GATES, view)
+
+
+def drained(name: str) -> Object:
+    found = cluster(name)
+    return found.but(metadata=found.metadata.but(annotations={well_known.DRAIN: "now"}))
+
+
+def test_a_settled_binding_is_left_alone() -> None:
+    assert intent_in(settled(binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY)))) is None
+
+
+def test_a_drained_cluster_is_left_without_its_share() -> None:
+    subject = settled(binding(clusters={"m1": 2, "m2": 1}, placement=placement(replicaScheduling=EVENLY)))
+    found = intent_in(subject, drained("m1"))
+    assert found is not None
+    assert found.cause == "Drain"
+    assert dict(found.request.placed) == {"m2": 1}
+
+
+def test_a_scaled_workload_is_scheduled_for_its_scale() -> None:
+    subject = settled(binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY)))
+    found = intent_in(subject.but(spec=subject.spec.but(replicas=5)))
+    assert found is not None
+    assert found.cause == "Scale"
+
+
+def test_a_rebalance_that_preserves_what_is_available_keeps_ready_replicas_only() -> None:
+    items = (status_item("m1", status={"readyReplicas": 2}), status_item("m2", status={"readyReplicas": 0}))
+    subject = settled(
+        binding(
+            clusters={"m1": 3, "m2": 2}, placement=placement(replicaScheduling=EVENLY), status_aggregated_status=items
+        )
+    )
+    job = WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(strategy="PreserveAvailable"))
+    asked = state.request(subject, NOON, "Rebalance", "job")
+    found = intent_in(asked, job)
+    assert found is not None
+    assert found.keep == (TargetCluster(name="m1", replicas=2),)
+    assert not found.request.fresh
+    whole = intent_in(asked)
+    assert whole is not None
+    assert whole.request.fresh
+    assert whole.keep == ()
+
+
+def test_available_shares_are_never_more_than_placed() -> None:
+    subject = binding(clusters={"m1": 2}, status_aggregated_status=(status_item("m1", status={"readyReplicas": 9}),))
+    assert available_shares(subject, FakeView([cluster("m1")])) == {"m1": 2}
+
+
+def test_a_failback_returns_to_the_previous_clusters_only() -> None:
+    rules = placement(replicaScheduling=EVENLY, failback={"to": "Previous"})
+    previous = PreviousPlacement(clusters=(TargetCluster(name="m1", replicas=2),))
+    subject = settled(binding(clusters={"m2": 2}, placement=rules, status_previous_placement=previous))
+    assert returns_to_previous(subject)
+    found = intent_in(state.request(subject, NOON, "Failback"))
+    assert found is not None
+    assert (found.cause, found.restore) == ("Failback", previous.clusters)
+    assert found.request.candidates == {"m1"}
+
+
+def test_a_cluster_that_a_placement_does_not_offer_any_more_is_left() -> None:
+    subject = binding(clusters={"m1": 2, "m2": 1}, placement=placement(replicaScheduling=EVENLY))
+    found = intent_of_new_candidates(subject, ["m2"], GATES)
+    assert found is not None
+    assert dict(found.request.placed) == {"m2": 1}
+    assert intent_of_new_candidates(subject, ["m1", "m2"], GATES) is None
+
+
+def test_new_candidates_get_replicas_only_when_more_joined_than_left() -> None:
+    known = binding(
+        clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY), status_placement_ref_clusters=("m1",)
+    )
+    joined = intent_of_new_candidates(known, ["m1", "m2"], GATES)
+    assert joined is not None
+    assert joined.request.fresh
+    swapped = intent_of_new_candidates(known, ["m2"], GATES)
+    assert swapped is not None
+    assert not swapped.request.fresh

@@ -1,0 +1,59 @@
+"""The manifest beside the object that a member has."""
+
+from builders import deployment
+from views import FakeView
+
+from trimtab.api.value import Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.propagation.works.member_object import (
+    SENT,
+    SETTLED,
+    fingerprint,
+    matches_last_write,
+    with_member_fields,
+)
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.prune import prune
+
+KEY = ("m1", well_known.ref_without_uid(deployment()))
+
+
+def in_member(**metadata: object) -> Raw:
+    return deployment(**{"uid": "there", "resourceVersion": "40", **metadata})
+
+
+def test_the_version_and_the_finalizers_of_the_member_are_kept() -> None:
+    wanted = with_member_fields(deployment(), in_member(finalizers=["mine/keep"]), Interpreter.of())
+    assert wanted["metadata"]["resourceVersion"] == "40"
+    assert wanted["metadata"]["finalizers"] == ["mine/keep"]
+
+
+def test_labels_that_were_applied_before_go_and_those_of_the_member_stay() -> None:
+    record = {well_known.MANAGED_LABELS: "old,app"}
+    seen = in_member(labels={"old": "1", "local": "2", "app": "0"}, annotations=record)
+    wanted = with_member_fields(deployment(labels={"app": "web"}), seen, Interpreter.of())
+    assert wanted["metadata"]["labels"] == {"local": "2", "app": "web"}
+
+
+def test_defaults_that_the_member_added_after_the_last_write_are_no_difference() -> None:
+    wanted, view = deployment(), FakeView()
+    view.memory[SENT, KEY] = fingerprint(prune(wanted))
+    defaulted = in_member()
+    defaulted["spec"] = {**defaulted["spec"], "progressDeadlineSeconds": 600}
+    same, remember = matches_last_write(*KEY, wanted, defaulted, view)
+    assert same
+    assert remember is not None
+    view.memory.keep([remember])
+    assert matches_last_write(*KEY, wanted, defaulted, view) == (True, None)
+    changed = {**defaulted, "spec": {**defaulted["spec"], "replicas": 99}}
+    assert matches_last_write(*KEY, wanted, changed, view)[0] is False, "another writer changed it afterwards"
+
+
+def test_without_a_write_of_this_process_a_difference_is_written() -> None:
+    other = in_member()
+    other["spec"] = {**other["spec"], "replicas": 99}
+    assert matches_last_write(*KEY, deployment(), other, FakeView()) == (False, None)
+    view = FakeView()
+    view.memory[SENT, KEY] = 1
+    view.memory[SETTLED, KEY] = (1, 1)
+    assert matches_last_write(*KEY, deployment(), in_member(), view)[0] is True

@@ -1,0 +1,89 @@
+"""The write that a manifest needs in its member."""
+
+from datetime import timedelta
+
+import pytest
+from builders import NOON, cluster, deployment
+from views import FakeView
+
+from controllers.propagation.works.test_execute import object_in_member, work_for
+from trimtab.api.value import Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Ensure, Fetch
+from trimtab.controllers.propagation.works.work_delivery import (
+    FETCHED,
+    READ_INTERVAL_SECONDS,
+    Delivery,
+    contains,
+    plan_delivery,
+)
+
+
+def delivery(seen: Raw | None, strategy: str = "", view: FakeView | None = None) -> Delivery:
+    work = work_for()
+    manifest = work.spec.workload.manifests[0]
+    if strategy:
+        manifest = well_known.with_metadata(manifest, labels={}, annotations={well_known.UPDATE_STRATEGY: strategy})
+    view = view or FakeView()
+    view.members = {("m1", well_known.ref_without_uid(manifest)): seen}
+    return plan_delivery(work, manifest, cluster("m1"), view)
+
+
+def test_a_missing_object_is_created() -> None:
+    assert isinstance(delivery(None).write, Ensure)
+
+
+def test_an_object_that_nobody_manages_is_not_overwritten() -> None:
+    found = delivery(deployment())
+    assert found.write is None
+    assert "already exists" in found.problem
+
+
+def test_an_object_as_wanted_is_not_written() -> None:
+    assert delivery(object_in_member(work_for())).write is None
+
+
+def test_a_changed_object_is_replaced_for_the_version_that_was_seen() -> None:
+    seen = object_in_member(work_for())
+    write = delivery({**seen, "spec": {**seen["spec"], "replicas": 99}}).write
+    assert write is not None
+    assert write.replace
+    assert write.seen is not None
+
+
+@pytest.mark.parametrize("strategy", ["CreateOnly", "Completed"])
+def test_what_is_created_only_or_completed_is_not_updated(strategy: str) -> None:
+    seen = object_in_member(work_for())
+    assert delivery({**seen, "spec": {}}, strategy).write is None
+
+
+def test_what_is_only_read_is_never_written_and_read_at_intervals() -> None:
+    view = FakeView()
+    first = delivery(None, "ReadOnly", view)
+    assert first.write is None
+    assert isinstance(first.fetch, Fetch)
+    assert first.remember is not None
+    view.memory.keep([first.remember])
+    again = delivery(None, "ReadOnly", view)
+    assert again.fetch is None
+    assert "does not exist" in again.problem
+    view.steady_now = NOON + timedelta(seconds=READ_INTERVAL_SECONDS)
+    assert delivery(None, "ReadOnly", view).fetch is not None
+    assert FETCHED in {topic for topic, _ in view.memory}
+
+
+def test_server_side_apply_writes_only_what_is_missing() -> None:
+    seen = object_in_member(work_for())
+    assert delivery({**seen, "status": {"readyReplicas": 1}}, "ServerSideApply").write is not None, "the annotation"
+    marked = well_known.with_metadata(seen, labels={}, annotations={well_known.UPDATE_STRATEGY: "ServerSideApply"})
+    assert delivery({**marked, "status": {"readyReplicas": 1}}, "ServerSideApply").write is None
+    write = delivery({**marked, "spec": {**marked["spec"], "replicas": 99}}, "ServerSideApply").write
+    assert write is not None
+    assert (write.apply_as, write.force) == ("work-agent", False)
+
+
+def test_contained_fields_may_have_neighbours_and_lists_any_order() -> None:
+    assert contains({"a": 1, "b": [{"n": 2, "x": 0}, {"n": 1}]}, {"b": [{"n": 1}, {"n": 2}]})
+    assert not contains({"a": 1}, {"a": 2})
+    assert not contains({"a": [1]}, {"a": [1, 2]})
+    assert not contains(None, {"a": {}})
