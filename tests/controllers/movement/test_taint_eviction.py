@@ -26,12 +26,14 @@ from trimtab.controllers.contract import RecordEvent, RememberInProcess, Requeue
 from trimtab.controllers.movement.binding_moves import with_stalled_condition
 from trimtab.controllers.movement.taint_eviction import (
     EVICTION_BLOCKED,
+    EVICTION_SLOT,
     LAST_EVICTION_SLOT,
     LAST_STORM,
     STORM_COOLDOWN,
     affected_binding,
     bindings_in_tainted_cluster,
     eviction_rate_factor,
+    eviction_slot,
     eviction_time,
     taint_eviction,
 )
@@ -251,3 +253,27 @@ def test_while_clusters_recover_from_a_storm_the_last_ones_are_not_evacuated() -
     calm = FakeView(last, fleet=StaticFleet(last), now=NOON + STORM_COOLDOWN + SECOND)
     calm.memory = view.memory
     assert evicted_binding(list(taint_eviction(subject, calm))) is not None
+
+
+def test_nothing_is_evicted_while_failover_is_switched_off_or_the_workload_is_deleted() -> None:
+    clusters = serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")
+    subject = binding(clusters={"m1": 3})
+    assert reconcile(subject, *clusters, settings={"failover": False}) == []
+    assert reconcile(subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON)), *clusters) == []
+
+
+def test_a_slot_that_was_booked_is_kept() -> None:
+    """Otherwise each reconcile would book a later one, and nothing would ever be evicted."""
+    subject, tainted = binding(clusters={"m1": 3}), serving_cluster("m1", NOT_READY_TAINT)
+    view = FakeView([tainted])
+    view.memory[LAST_EVICTION_SLOT, None] = NOON + timedelta(hours=1)
+    assert eviction_slot(subject, tainted, view) > NOON + timedelta(hours=1)
+    view.memory[EVICTION_SLOT, well_known.ref_of(subject)] = NOON
+    assert eviction_slot(subject, tainted, view) == NOON
+
+
+def test_taints_that_a_user_sets_are_not_slowed_down_by_a_storm() -> None:
+    down = [serving_cluster(f"m{n}", ready="False") for n in range(10)]
+    view = FakeView(down)
+    assert eviction_rate_factor(serving_cluster("m0", NOT_READY_TAINT), view) == 0.0
+    assert eviction_rate_factor(serving_cluster("m0", NOT_READY_TAINT, "mine:NoExecute"), view) == 1.0
