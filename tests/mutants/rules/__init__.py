@@ -1,6 +1,6 @@
 """All safety rules with their removals, by area."""
 
-from mutants.rules import access, decisions, members, movement, pods, production, scheduling, storage
+from mutants.rules import access, console, decisions, members, movement, pods, production, scheduling, storage
 
 MUTANTS = (
     *decisions.MUTANTS,
@@ -9,6 +9,7 @@ MUTANTS = (
     *scheduling.MUTANTS,
     *pods.MUTANTS,
     *access.MUTANTS,
+    *console.MUTANTS,
     *storage.MUTANTS,
     *production.MUTANTS,
 )
