@@ -99,8 +99,15 @@ MUTANTS = (
     Mutant(
         "An invalid token is refused, not treated as anonymous.",
         TOKENS,
-        'raise Unauthorized("Unauthorized")',
-        "return ANONYMOUS_USER",
+        'if isinstance(found, str):\n                raise Unauthorized("Unauthorized")',
+        "if isinstance(found, str):\n                return ANONYMOUS_USER",
+        TOKEN_TESTS,
+    ),
+    Mutant(
+        "A request without credentials is refused where anonymous requests are not allowed.",
+        TOKENS,
+        "if certificate_user is None and not self._allows_anonymous:",
+        "if False:",
         TOKEN_TESTS,
     ),
     Mutant(

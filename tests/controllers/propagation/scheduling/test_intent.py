@@ -97,19 +97,19 @@ def test_a_failback_returns_to_the_previous_clusters_only() -> None:
 
 def test_a_cluster_that_a_placement_does_not_offer_any_more_is_left() -> None:
     subject = binding(clusters={"m1": 2, "m2": 1}, placement=placement(replicaScheduling=EVENLY))
-    found = intent_of_new_candidates(subject, ["m2"], GATES)
+    found = intent_of_new_candidates(subject, ["m2"], FakeView())
     assert found is not None
     assert dict(found.request.placed) == {"m2": 1}
-    assert intent_of_new_candidates(subject, ["m1", "m2"], GATES) is None
+    assert intent_of_new_candidates(subject, ["m1", "m2"], FakeView()) is None
 
 
 def test_new_candidates_get_replicas_only_when_more_joined_than_left() -> None:
     known = binding(
         clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY), status_placement_ref_clusters=("m1",)
     )
-    joined = intent_of_new_candidates(known, ["m1", "m2"], GATES)
+    joined = intent_of_new_candidates(known, ["m1", "m2"], FakeView())
     assert joined is not None
     assert joined.request.fresh
-    swapped = intent_of_new_candidates(known, ["m2"], GATES)
+    swapped = intent_of_new_candidates(known, ["m2"], FakeView())
     assert swapped is not None
     assert not swapped.request.fresh
