@@ -10,7 +10,44 @@ CERTIFICATE_TESTS = ("server/admission/test_certificate_requests.py",)
 REFERENCES = "server/admission/reference_authorization.py"
 REFERENCE_TESTS = ("server/admission/test_reference_authorization.py",)
 
+NODE, NODE_TESTS = "server/auth/node_authorizer.py", ("server/auth/test_node_authorizer.py",)
+
 MUTANTS = (
+    Mutant(
+        "Where anonymous requests are not allowed, one without credentials is refused.",
+        TOKENS,
+        "certificate_user is None and not self._allows_anonymous",
+        "False",
+        TOKEN_TESTS,
+    ),
+    Mutant(
+        "A node reads only what pods on that node use.",
+        NODE,
+        'spec.get("nodeName") == node and ',
+        "",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "Only members of system:nodes are kubelets.",
+        NODE,
+        "NODES_GROUP in user.groups and ",
+        "",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "A node lists no objects that it does not name.",
+        NODE,
+        " or not wanted.name or not wanted.namespace",
+        "",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "A node only reads what its pods use.",
+        NODE,
+        "wanted.verb not in _READ_VERBS or ",
+        "",
+        NODE_TESTS,
+    ),
     Mutant(
         "A Role is looked up in the namespace of its binding.",
         RBAC,

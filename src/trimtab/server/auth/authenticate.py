@@ -19,6 +19,7 @@ from trimtab.store.records import StoredEntry
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _REFUSED = "invalid bearer token"
+_NO_CREDENTIALS = "Unauthorized"
 ANONYMOUS_USER = User(ANONYMOUS, (UNAUTHENTICATED,))
 GetEntry = Callable[[str], StoredEntry | None]
 
@@ -182,5 +183,5 @@ class Authenticator:
                 raise Unauthorized("Unauthorized")
             return found.user
         if certificate_user is None and not self._allows_anonymous:
-            raise Unauthorized("Unauthorized")
+            raise Unauthorized(_NO_CREDENTIALS)
         return certificate_user or ANONYMOUS_USER

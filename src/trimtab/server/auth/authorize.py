@@ -7,6 +7,7 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server.auth.decision_cache import DecisionCache
+from trimtab.server.auth.node_authorizer import Read, node_may_read, node_of
 from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
 from trimtab.store.keys import group_prefix, namespace_below, object_key, resource_prefix
@@ -101,7 +102,14 @@ class Authorizer:
         if allowed is None:
             allowed = any(rule_allows(rule, action) for rule in self.rules_for(user, action.namespace))
             self._decisions.add(user, action, allowed)
-        return allowed
+        return allowed or self._allows_node(user, action)
+
+    def _allows_node(self, user: User, action: Action) -> bool:
+        """Whether the user is the kubelet of a node whose pods use the object."""
+        node = node_of(user)
+        if not node or action.group or action.subresource:
+            return False
+        return node_may_read(self._store, node, Read(action.verb, action.resource, action.namespace, action.name))
 
     def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""
