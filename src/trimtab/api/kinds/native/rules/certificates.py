@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 
 from trimtab.api.field_errors import invalid, required
@@ -11,7 +12,8 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 _MIN_SECONDS = 600
-_HEADER = b"-----BEGIN CERTIFICATE REQUEST-----"
+_FIRST_BLOCK = re.compile(rb"^-----BEGIN ([^\r\n-]+)-----\s*$", re.MULTILINE)
+"""The first PEM block; text before it is a comment."""
 
 
 def check_certificate_signing_request(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -23,7 +25,8 @@ def check_certificate_signing_request(new: Raw, old: Raw | None) -> Sequence[Cau
         request = base64.b64decode(spec.get("request") or "", validate=True)
     except (binascii.Error, ValueError):
         request = b""
-    if not request.strip().startswith(_HEADER):
+    block = _FIRST_BLOCK.search(request)
+    if block is None or block[1] != b"CERTIFICATE REQUEST":
         found.append(invalid("spec.request", spec.get("request", ""), "PEM block type must be CERTIFICATE REQUEST"))
     signer = spec.get("signerName") or ""
     if not signer:
