@@ -129,14 +129,15 @@ def fill(console: Console, word: str = "web") -> None:
             ),
         ),
     )
+    model.put_rebalance(word, rebalance_job(word))
+
+
+def rebalance_job(word: str) -> WorkloadRebalancer:
     reference = WorkloadReference(api_version="apps/v1", kind="Deployment", namespace="shop", name=word)
-    model.put_rebalance(
-        word,
-        WorkloadRebalancer(
-            metadata=Meta(name=word, creation_timestamp=NOW, annotations={"trimtab.dev/requested-by": word}),
-            status=RebalancerStatus(
-                observed_workloads=(ObservedWorkload(workload=reference, phase="Moving", message=word),)
-            ),
+    return WorkloadRebalancer(
+        metadata=Meta(name=word, creation_timestamp=NOW, annotations={"trimtab.dev/requested-by": word}),
+        status=RebalancerStatus(
+            observed_workloads=(ObservedWorkload(workload=reference, phase="Moving", message=word),)
         ),
     )
 

@@ -1,13 +1,23 @@
 """The event stream: one message per page and round, only for what changed, and nothing after the session has ended."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
-from console.fake_console import fill, new_console, put_workload, signed_in
-from trimtab.console import stream
+from console.fake_console import (
+    fill,
+    may_do_all,
+    new_console,
+    put_workload,
+    reads_only_shop,
+    rebalance_job,
+    signed_in,
+)
+from trimtab.api.kinds.rebalancer import RebalancerSpec
+from trimtab.console import permissions, stream
 from trimtab.console.application import Console
 from trimtab.console.messages import ConsoleRequest
 from trimtab.console.sessions import COOKIE
@@ -89,6 +99,100 @@ def test_stream_has_only_what_the_user_may_see() -> None:
         assert b"w-shop" in message
         assert b"hidden/Deployment" not in message
         await chunks.aclose()
+
+    asyncio.run(main())
+
+
+def test_pages_that_share_a_message_share_no_form_token() -> None:
+    async def main() -> None:
+        console = new_console()
+        fill(console)
+        first, one = await open_stream(console, "/rebalance/web")
+        second, two = await open_stream(console, "/rebalance/web")
+        job = rebalance_job("web").but(spec=RebalancerSpec(suspend=True))
+        console.model.put_rebalance("web", job)
+        for chunks in (first, second):
+            message = orjson.dumps(await next_patch(chunks)).decode()
+            assert "Resume" in message
+            assert one.csrf not in message
+            assert two.csrf not in message
+            await chunks.aclose()
+
+    asyncio.run(main())
+
+
+def test_user_who_loses_rights_gets_nothing_more_from_those_who_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(permissions, "RECHECK", timedelta(0))
+
+    async def main() -> None:
+        console = new_console()
+        rights = console._authority._rights
+        rights["second"] = may_do_all
+        fill(console)
+        keeps, _ = await open_stream(console, "/workloads")
+        loses, _ = await open_stream(console, "/workloads", "second")
+        rights["second"] = reads_only_shop
+        change(console, "hidden", 7)
+        assert b"hidden/Deployment" in orjson.dumps(await next_patch(keeps))
+        rest = [chunk async for chunk in loses]
+        assert rest == [stream.RELOAD]
+        assert console.hub.stream_count == 1
+        await keeps.aclose()
+
+    asyncio.run(main())
+
+
+def test_pages_go_on_when_the_first_of_them_signs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permissions, "RECHECK", timedelta(0))
+
+    async def main() -> None:
+        console = new_console()
+        rights = console._authority._rights
+        rights["second"] = may_do_all
+        fill(console)
+        first, session = await open_stream(console, "/workloads")
+        second, _ = await open_stream(console, "/workloads", "second")
+        console.sessions.close(session)
+        del rights["admin"]
+        assert [chunk async for chunk in first][-1] == stream.SIGNED_OUT
+        change(console, "shop", 8)
+        assert b"w-shop" in orjson.dumps(await next_patch(second))
+        await second.aclose()
+
+    asyncio.run(main())
+
+
+def test_slow_page_is_loaded_again_instead_of_getting_everything_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_QUEUED", 2)
+
+    async def main() -> None:
+        console = new_console()
+        fill(console)
+        chunks, _ = await open_stream(console, "/workloads")
+        for replicas in range(4, 9):
+            change(console, "shop", replicas)
+            await asyncio.sleep(0.06)
+        assert [chunk async for chunk in chunks] == [stream.RELOAD]
+
+    asyncio.run(main())
+
+
+def test_stream_of_a_plan_does_not_plan_again() -> None:
+    async def main() -> None:
+        plans = []
+
+        async def plan(change_: Any, now: Any) -> Any:
+            plans.append(change_)
+            raise AssertionError("only the page itself needs a plan")
+
+        console = new_console(plan=plan)
+        fill(console)
+        chunks, _ = await open_stream(console, "/drill?fail=cluster:web-c0")
+        change(console, "shop", 9)
+        assert {patch.get("id") for patch in (await next_patch(chunks))["patches"]} == {"pulse"}
+        await chunks.aclose()
+        assert plans == []
 
     asyncio.run(main())
 

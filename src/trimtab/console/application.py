@@ -296,8 +296,6 @@ class Console:
         segments = tuple(unquote(part) for part in address.path.removeprefix("/console").split("/") if part)
         query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=messages.MAX_QUERY_FIELDS))
         page, context = await self.context(session, segments, query)
-        if page.prepare is not None:
-            context = context._replace(extra=await page.prepare(context))
         first = context
 
         async def values() -> Mapping[str, Any] | None:
@@ -307,10 +305,20 @@ class Console:
                 return None
             if (again.visibility, again.may) != (first.visibility, first.may):
                 return None
-            return self.values(page, again._replace(extra=first.extra), session)
+            return {**self.values(page, again, session), "csrf": "", "user": ""}
+
+        async def is_allowed() -> bool:
+            try:
+                _, again = await self.context(session, segments, query)
+            except ApiError:
+                return False
+            return (again.visibility, again.may) == (first.visibility, first.may)
 
         async def pulse() -> tuple[Any, Mapping[str, Any]] | None:
-            visibility = await self._rights.visibility(session, self.model.namespaces())
+            try:
+                visibility = await self._rights.visibility(session, self.model.namespaces())
+            except ApiError:
+                return None
             if visibility != first.visibility:
                 return None
             return visibility, {"pulse": pulse_of(first._replace(now=self._now()))}
@@ -323,7 +331,7 @@ class Console:
             tuple(context.may.items()),
         )
         chunks = await self.hub.subscribe(
-            LivePage(key, page, values, pulse),
+            LivePage(key, page, values, pulse, is_allowed),
             request.headers.get("last-event-id") or request.query.get("rev", ""),
             lambda: self.sessions.find(request.cookie) is not None,
             session.digest,

@@ -5,6 +5,9 @@ until a second has passed since the last round, asks each group whether one of i
 parts again, and sends what differs from the last time: one message per page and round. Nothing runs while nothing
 changes, but a comment every 20 seconds that keeps connections open.
 
+What a group gets has nothing of one user in it: the script of a page puts the CSRF token of its own session into forms.
+A page whose user has lost or gained rights leaves its group and is loaded again.
+
 A page tells the stream which revision it shows. When the model has moved on since, or the process is another one, the
 stream first sends all live parts, so that a page continues where it was after a restart of the server.
 """
@@ -29,6 +32,8 @@ MAX_CPU_SHARE = 0.07
 PULSE = "pulse"
 MAX_PULSES = 100
 KEEP_ALIVE_SECONDS = 20.0
+RECHECK_SECONDS = 30.0
+"""How often the rights of each open page are compared with those of its group."""
 MAX_STREAMS = 1000
 MAX_STREAMS_PER_SESSION = 50
 MAX_QUEUED = 8
@@ -48,22 +53,32 @@ class LivePage(NamedTuple):
     """The current values of its template; None when the group must load the page again, as after a change of rights."""
     pulse: Callable[[], Awaitable[tuple[Any, Mapping[str, Any]] | None]]
     """The values of the pulse line alone, and what makes two of them equal: most changes touch nothing else of a page."""
+    is_allowed: Callable[[], Awaitable[bool]]
+    """Whether the user still has the rights that the group is about."""
 
 
 class Subscriber:
     """One open page."""
 
-    def __init__(self, is_open: Callable[[], bool], owner: str) -> None:
+    def __init__(self, live: LivePage, is_open: Callable[[], bool], owner: str, checked: float) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(MAX_QUEUED)
+        self.live = live
         self.is_open = is_open
         self.owner = owner
-        self.is_slow = False
+        self.checked = checked
+        """When its rights were last compared with those of its group."""
 
     def send(self, message: bytes) -> None:
         try:
             self.queue.put_nowait(message)
         except asyncio.QueueFull:
-            self.is_slow = True
+            self.reload()
+
+    def reload(self) -> None:
+        """Let the page be loaded again; nothing that waits is sent any more."""
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(RELOAD)
 
 
 class Group:
@@ -71,8 +86,9 @@ class Group:
 
     def __init__(self, live: LivePage) -> None:
         self.live = live
+        """The page of the subscriber that is there for the longest time."""
         self.version = 0
-        self.subscribers: set[Subscriber] = set()
+        self.subscribers: dict[Subscriber, None] = {}
         self.parts: dict[str, str] = {}
         self.orders: dict[str, list[str]] = {}
         self.rows: dict[str, dict[str, Any]] = {}
@@ -119,7 +135,7 @@ class Hub:
                 with LoggedFailure(log, "a live page could not be rendered: %s", page) as update:
                     await self._update(group)
                 if update.failure is not None:
-                    self._send_all(group, RELOAD)
+                    self._reload_all(group)
                 self._round_cost += time.thread_time() - began
                 await asyncio.sleep(0)
         finally:
@@ -127,13 +143,35 @@ class Hub:
             if started_at is not None and self._model.version != started_at:
                 self.wake()
 
-    def _send_all(self, group: Group, message: bytes) -> None:
-        for subscriber in group.subscribers:
-            subscriber.send(message)
+    async def _check_rights(self, group: Group) -> None:
+        """Drop the subscribers whose rights are no longer those of the group."""
+        now = asyncio.get_running_loop().time()
+        for subscriber in list(group.subscribers):
+            if now - subscriber.checked >= RECHECK_SECONDS:
+                subscriber.checked = now
+                if not await subscriber.live.is_allowed():
+                    subscriber.reload()
+                    self._remove(group, subscriber)
+
+    def _reload_all(self, group: Group) -> None:
+        """Let all pages of a group be loaded again; the next that comes starts a group of its own."""
+        for subscriber in list(group.subscribers):
+            subscriber.reload()
+            self._remove(group, subscriber)
+
+    def _remove(self, group: Group, subscriber: Subscriber) -> None:
+        group.subscribers.pop(subscriber, None)
+        if group.subscribers:
+            group.live = next(iter(group.subscribers)).live
+        elif self._groups.get(group.live.key) is group:
+            del self._groups[group.live.key]
 
     async def _update(self, group: Group) -> None:
         changed = self._changed_topics(group)
         if not changed:
+            return
+        await self._check_rights(group)
+        if not group.subscribers:
             return
         version = self._model.version
         patches = await self._pulse_patches(group, changed)
@@ -141,11 +179,13 @@ class Hub:
             values = await group.live.values()
             patches = None if values is None else patches + self._patches(group, values, changed)
         if patches is None:
-            self._send_all(group, RELOAD)
+            self._reload_all(group)
             return
         group.version = version
         if patches:
-            self._send_all(group, message_of(patches, self.revision))
+            message = message_of(patches, self.revision)
+            for subscriber in group.subscribers:
+                subscriber.send(message)
 
     def _changed_topics(self, group: Group) -> set[str]:
         topics = self._model.topics
@@ -218,8 +258,8 @@ class Hub:
             group = Group(live)
             await self._remember_all(group)
             group = self._groups.setdefault(live.key, group)
-        subscriber = Subscriber(is_open, owner)
-        group.subscribers.add(subscriber)
+        subscriber = Subscriber(live, is_open, owner, asyncio.get_running_loop().time())
+        group.subscribers[subscriber] = None
         if self._is_behind(group, revision):
             subscriber.send(message_of(self._everything(group), self.revision))
         if self._changed_topics(group):
@@ -256,20 +296,17 @@ class Hub:
         try:
             yield b"retry: 1500\n\n"
             while subscriber.is_open():
-                if subscriber.is_slow:
-                    yield RELOAD
-                    return
                 try:
                     async with asyncio.timeout(KEEP_ALIVE_SECONDS):
                         message = await subscriber.queue.get()
                 except TimeoutError:
                     message = KEEP_ALIVE
                 yield message
+                if message is RELOAD:
+                    return
             yield SIGNED_OUT
         finally:
-            group.subscribers.discard(subscriber)
-            if not group.subscribers:
-                self._groups.pop(group.live.key, None)
+            self._remove(group, subscriber)
 
     async def close(self) -> None:
         if self._round is not None:

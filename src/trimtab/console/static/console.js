@@ -40,6 +40,7 @@
   const parse = html => {
     const t = document.createElement("template");
     t.innerHTML = policy ? policy.createHTML(html) : html;
+    for (const field of $$("input[name=csrf]", t.content)) field.setAttribute("value", $("form.who input[name=csrf]")?.value || "");
     return t.content.firstElementChild;
   };
   const focusKey = e => e && e !== body && (e.id ? `#${CSS.escape(e.id)}` : e.getAttribute("href") ? `a[href="${CSS.escape(e.getAttribute("href"))}"]` : "");
