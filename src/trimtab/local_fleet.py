@@ -25,6 +25,7 @@ from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
+from trimtab.server.admission.requesters import Requesters
 from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
@@ -66,7 +67,7 @@ class LocalFleet:
             data_dir,
             bind,
             port,
-            plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints)],
+            plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints), Requesters()],
             flow_control=flow_control,
             further_contexts=contexts,
         )

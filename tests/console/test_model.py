@@ -1,15 +1,21 @@
 """The shared model: its sums are those of the objects, after any sequence of changes."""
 
 from collections import Counter
+from datetime import timedelta
 
 from builders import binding, cluster, status_item
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.fake_console import NOW, fill, new_console
+from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.console.facts import DARK, MOVING, PLACED, SHORT
+from trimtab.api.value import Meta
+from trimtab.console.facts import DARK, MOVING, PLACED, SHORT, move_facts
 from trimtab.console.model import FleetModel, Sums
+from trimtab.console.page import PageContext
+from trimtab.console.pages.moves import move_rows
 
 DIVIDED = Placement(
     replica_scheduling=ReplicaSchedulingStrategy(
@@ -92,3 +98,45 @@ def test_change_without_a_visible_effect_wakes_nobody() -> None:
     model.put_binding(other, one)
     assert model.version == version
     assert MOVING not in model.by_state
+
+
+def test_last_known_replicas_of_a_dark_cluster_are_those_placed_there_and_those_that_left_since() -> None:
+    console = new_console()
+    fill(console)
+    model = console.model
+    assert model.replicas_that_left("web-c0", NOW, None) == 2
+    assert model.replicas_that_left("web-c0", NOW + timedelta(seconds=1), None) == 0
+    assert model.replicas_that_left("web-c1", NOW, None) == 0
+    assert model.replicas_that_left("web-c0", None, None) == 0
+    assert model.replicas_that_left("web-c0", NOW, frozenset({"hidden"})) == 0
+
+
+def test_outcomes_are_counted_change_by_change() -> None:
+    console = new_console()
+    fill(console)
+    model = console.model
+    assert model.sums(None).outcomes == {"": 1}
+    move = Move(
+        metadata=Meta(name="m1", namespace="shop"),
+        spec=MoveSpec(object=MovedObject(kind="Deployment", namespace="shop", name="web"), cause="Rebalance"),
+        status=MoveStatus(outcome="Done", started=NOW, finished=NOW),
+    )
+    model.put_move("shop/m1", move)
+    assert +model.sums(None).outcomes == {"Done": 1}
+    assert model.sums(None).moves == 0
+    model.put_move("shop/m1", None)
+    assert not +model.sums(frozenset({"shop"})).outcomes
+
+
+def test_move_in_progress_says_how_many_of_its_replicas_are_ready() -> None:
+    console = new_console()
+    fill(console)
+    context = PageContext(console.model, NOW)
+    (row,) = move_rows(list(console.model.latest_moves(None)), context)
+    assert row["progress"] == (1, 2), "one of the two new replicas in web-c1 is still starting"
+
+
+def test_move_is_asked_for_by_a_user_or_by_nobody() -> None:
+    spec = MoveSpec(object=MovedObject(kind="Deployment", namespace="shop", name="web"), cause="Rebalance")
+    assert move_facts(Move(spec=spec.but(by="trimtab-mover"))).by == ""
+    assert move_facts(Move(spec=spec.but(by="anna"))).by == "anna"

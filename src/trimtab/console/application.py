@@ -14,11 +14,13 @@ from trimtab.console import messages
 from trimtab.console import pages as page_modules
 from trimtab.console.actions import ActionError, find_action
 from trimtab.console.feed import Feed
+from trimtab.console.load_history import LoadHistory
 from trimtab.console.messages import ConsoleRequest, ConsoleResponse
 from trimtab.console.model import FleetModel
 from trimtab.console.page import Page, PageContext, Services, find_page
 from trimtab.console.pages.stories import STORY_PATH
 from trimtab.console.permissions import Authority, Rights
+from trimtab.console.placement_history import PlacementHistory
 from trimtab.console.plans import Planner
 from trimtab.console.pulse import pulse_of
 from trimtab.console.rendering import STATIC, Renderer, build_id, static_file
@@ -62,7 +64,9 @@ class Console:
     ) -> None:
         discover(page_modules)
         self.model = FleetModel(self._labels_of)
-        self.services = services
+        self.loads = LoadHistory(now)
+        self.placements = PlacementHistory(now)
+        self.services = services._replace(loads=self.loads.loads, placements=self.placements.placements)
         self.sessions = Sessions(now, session_file)
         self._authority = authority
         self._now = now
@@ -82,8 +86,10 @@ class Console:
         self.model.count_change("stories")
 
     def attach(self, cache: Cache) -> None:
-        """Use this cache from the first request on: a console that nobody opens costs nothing."""
+        """Use this cache from the first request on; before, only loads and placements that change are noted."""
         self._cache = cache
+        self.loads.follow(cache)
+        self.placements.follow(cache)
 
     async def start(self) -> None:
         """Read everything now instead of at the first request."""
@@ -285,7 +291,9 @@ class Console:
 
     async def _show(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
         page, context = await self.context(session, request.segments, request.query)
-        if page.prepare is not None:
+        if page.prepare is not None and page.is_slow(context) and request.shows_progress:
+            context = context._replace(is_pending=True)
+        elif page.prepare is not None:
             context = context._replace(extra=await page.prepare(context))
         if request.wants_json:
             return messages.json({"pulse": pulse_of(context), **page.view(context)})

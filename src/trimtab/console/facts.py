@@ -33,6 +33,15 @@ CLUSTER_WIDE = "-"
 """The namespace of a cluster-wide workload in addresses."""
 CORES = 1000.0
 GIB = 1000.0 * (1 << 30)
+COMPONENTS = frozenset(
+    {
+        "trimtab-mover",
+        well_known.TAINT_MANAGER,
+        "resource-binding-application-failover-controller",
+        "cluster-resource-binding-application-failover-controller",
+    }
+)
+"""What decides moves by itself; a move that names something else was asked for by a user."""
 DIVISIONS = {
     DUPLICATED: "a copy in every cluster",
     STATIC: "by weight",
@@ -58,6 +67,8 @@ class ClusterFacts(Facts):
     """Since when the Ready condition has its status."""
     message: str = ""
     drain_since: str = ""
+    drain_by: str = ""
+    """The user who began the drain."""
     cordoned: bool = False
     simulated: bool = False
     ready_nodes: int = 0
@@ -161,6 +172,7 @@ class MoveFacts(Facts):
     replicas: int = 0
     mode: str = ""
     by: str = ""
+    """The user who asked for it; empty when the control plane decided it."""
     budgets: tuple[str, ...] = ()
     outcome: str = ""
     """Empty while it is in progress."""
@@ -206,8 +218,8 @@ class BudgetFacts(Facts):
     rate_period: str = ""
     in_flight: tuple[tuple[str, str, int], ...] = ()
     """Object, cluster that is left, replicas."""
-    recent: tuple[tuple[str, str, str], ...] = ()
-    """Object, time, reason."""
+    recent: tuple[tuple[str, datetime | None, str, str], ...] = ()
+    """Object, time, reason, and the user who asked for it."""
     version_of_model: int = 0
 
     @property
@@ -325,6 +337,7 @@ def cluster_facts(cluster: Cluster, version: int = 0) -> ClusterFacts:
         since=ready.last_transition_time if ready is not None else None,
         message=(ready.message or ready.reason) if ready is not None else "",
         drain_since=drain.split()[0] if drain else "",
+        drain_by=cluster.metadata.annotations.get(well_known.REQUESTER, "") if drain else "",
         cordoned=any(taint.key == CORDON_TAINT for taint in cluster.spec.taints),
         ready_nodes=nodes.ready_num if nodes is not None else 0,
         nodes=nodes.total_num if nodes is not None else 0,
@@ -464,7 +477,7 @@ def move_facts(move: Move, version: int = 0) -> MoveFacts:
         targets=tuple((target.name, target.replicas) for target in spec.to),
         replicas=spec.replicas,
         mode=spec.mode,
-        by=spec.by,
+        by="" if spec.by in COMPONENTS else spec.by,
         budgets=tuple(use.name for use in spec.budgets),
         outcome=status.outcome,
         started=status.started or move.metadata.creation_timestamp,
@@ -511,15 +524,11 @@ def budget_facts(budget: DisruptionBudget, version: int = 0) -> BudgetFacts:
         rate_period=spec.rate.period if spec.rate is not None else "",
         in_flight=tuple((entry.object, entry.from_, entry.replicas) for entry in status.in_flight),
         recent=tuple(
-            (entry.object, f"{entry.at:%H:%M:%S}" if entry.at else "", entry.reason)
+            (entry.object, entry.at, entry.reason, "" if entry.by in COMPONENTS else entry.by)
             for entry in (rate.recent if rate is not None else ())
         ),
         version_of_model=version,
     )
-
-
-REQUESTED_BY = "trimtab.dev/requested-by"
-"""Annotation of a WorkloadRebalancer: the user who started it in the console."""
 
 
 def rebalance_facts(job: WorkloadRebalancer, version: int = 0) -> RebalanceFacts:
@@ -534,7 +543,7 @@ def rebalance_facts(job: WorkloadRebalancer, version: int = 0) -> RebalanceFacts
         next_run=job.status.next_schedule_time,
         max_parallel=job.spec.max_parallel,
         strategy=job.spec.strategy or "Fresh",
-        requested_by=job.metadata.annotations.get(REQUESTED_BY, ""),
+        requested_by=job.metadata.annotations.get(well_known.REQUESTER, ""),
         stalled=stalled.message if stalled is not None and is_condition_true([stalled], "Stalled") else "",
         rows=tuple(
             RebalanceRow(

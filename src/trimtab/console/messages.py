@@ -54,6 +54,11 @@ class ConsoleRequest(NamedTuple):
         accept = self.headers.get("accept", "")
         return "application/json" in accept and "text/html" not in accept
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a browser asks for a page that its script completes; without a script, `wait` asks for all of it."""
+        return not self.wants_json and "x-trimtab-fetch" not in self.headers and "wait" not in self.query
+
     def form(self) -> list[tuple[str, str]]:
         return parse_qsl(self.body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
 

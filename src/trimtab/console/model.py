@@ -57,6 +57,8 @@ class Sums:
         self.flows: Counter[Flow] = Counter()
         self.moves = 0
         self.moving_replicas = 0
+        self.outcomes: Counter[str] = Counter()
+        """All moves by outcome; those in progress have none."""
 
     def add_workload(self, workload: WorkloadFacts, sign: int) -> None:
         self.states[workload.state] += sign
@@ -70,6 +72,9 @@ class Sums:
                 counts[field] += sign * getattr(cell, field)
 
     def add_move(self, move: MoveFacts, sign: int) -> None:
+        self.outcomes[move.outcome] += sign
+        if move.outcome:
+            return
         self.moves += sign
         self.moving_replicas += sign * move.replicas
         for target, replicas in move.targets:
@@ -84,6 +89,7 @@ class Sums:
         self.desired += other.desired
         self.moves += other.moves
         self.moving_replicas += other.moving_replicas
+        self.outcomes.update(other.outcomes)
         self.flows.update(other.flows)
         for name, counts in other.in_cluster.items():
             self.in_cluster.setdefault(name, Counter()).update(counts)
@@ -218,8 +224,8 @@ class FleetModel:
             self.moves_of.setdefault(new.key, set()).add(name)
             if not new.outcome:
                 self.going.add(name)
-                for sums in self._sums_of(new.namespace):
-                    sums.add_move(new, 1)
+            for sums in self._sums_of(new.namespace):
+                sums.add_move(new, 1)
         facts = move_facts(move) if move is not None else old
         if facts is not None:
             self.count_change("moves", f"workload:{facts.key}")
@@ -229,10 +235,9 @@ class FleetModel:
         self.moves_of[move.key].discard(move.id)
         if not self.moves_of[move.key]:
             del self.moves_of[move.key]
-        if move.id in self.going:
-            self.going.discard(move.id)
-            for sums in self._sums_of(move.namespace):
-                sums.add_move(move, -1)
+        self.going.discard(move.id)
+        for sums in self._sums_of(move.namespace):
+            sums.add_move(move, -1)
 
     def put_budget(self, key: str, budget: DisruptionBudget | None) -> None:
         self._put(self.budgets, key, budget_facts(budget, self.version + 1) if budget is not None else None, "budgets")
@@ -316,6 +321,18 @@ class FleetModel:
         """The moves of one workload, the latest first."""
         found = [self.moves[name] for name in self.moves_of.get(key, ())]
         return sorted(found, key=lambda move: (move.started or LONG_AGO, move.id), reverse=True)
+
+    def replicas_that_left(self, name: str, since: datetime | None, namespaces: Namespaces) -> int:
+        """The replicas that moves have taken away from a cluster since a time; its last report had them."""
+        if since is None:
+            return 0
+        total = 0
+        for move in self.latest_moves(namespaces):
+            if (move.started or LONG_AGO) < since:
+                break
+            if move.source == name and move.outcome not in ("Cancelled", "Reverted"):
+                total += move.replicas
+        return total
 
     def cluster_sums(self, name: str, namespaces: Namespaces) -> Counter[str]:
         if namespaces is None:

@@ -8,6 +8,7 @@ from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
+from trimtab.controllers.settings import SETTINGS, default_of
 from trimtab.decide.explain import Explanation
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import Plan
@@ -65,11 +66,20 @@ class Services(NamedTuple):
     stories: StoryBook | None = None
     inject_fault: Callable[[str, bool], Awaitable[None]] | None = None
     """Take a simulated member down, or bring it back."""
+    loads: Callable[[str], list[float | None]] = lambda _: []
+    """The load of a cluster in each minute of the last hour."""
+    placements: Callable[[str, str], list[tuple[datetime, dict[str, int]]]] = lambda _, __: []
+    """The placements that a binding has had, the oldest first."""
     simulated: Callable[[], frozenset[str]] = frozenset
     """The members that are simulated."""
     failed: Callable[[], frozenset[str]] = frozenset
     """The simulated members that were taken down."""
     is_read_only: bool = False
+
+    def setting(self, name: str) -> Any:
+        """The value of a setting of the controllers: what was given, or the default."""
+        given = self.settings.get(name)
+        return default_of(SETTINGS[name], self.profile) if given is None else given
 
 
 class PageContext(NamedTuple):
@@ -87,6 +97,8 @@ class PageContext(NamedTuple):
     extra: Any = None
     """What the page had to compute or fetch first."""
     user: str = ""
+    is_pending: bool = False
+    """Whether the page is shown before it was computed."""
 
     def values(self, name: str) -> list[str]:
         """The values of a filter that takes several, separated by commas."""
@@ -108,6 +120,8 @@ class Page(NamedTuple):
     actions: Callable[[PageContext], Mapping[str, Action]] = lambda _: {}
     prepare: Callable[[PageContext], Awaitable[Any]] | None = None
     """Computes or fetches what takes long; not repeated while the page is open."""
+    is_slow: Callable[[PageContext], bool] = lambda _: False
+    """Whether `prepare` takes long at this address: the page is then shown first, and its script fetches it again."""
 
     def match(self, segments: tuple[str, ...]) -> tuple[str, ...] | None:
         """The values of the variable parts, if the address is of this page."""

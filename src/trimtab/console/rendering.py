@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from trimtab.console import text
 from trimtab.console.page import Page, View
-from trimtab.console.pictures import charts, fleet_map, flow, history
+from trimtab.console.pictures import charts, delivery, fleet_map, flow, history
 
 MAX_ROWS = 20_000
 STATIC = {
@@ -50,7 +50,7 @@ class Renderer:
                 )
             }
         )
-        for module in (charts, fleet_map, flow, history):
+        for module in (charts, delivery, fleet_map, flow, history):
             self._environment.globals.update({name: as_markup(getattr(module, name)) for name in module.__all__})
         self._environment.globals["asset"] = asset_path
         parts = self._environment.get_template("parts.html").module

@@ -32,9 +32,9 @@ def budget(**spec: Any) -> DisruptionBudget:
 
 def test_a_reschedule_request_is_read_back_until_another_timestamp_replaces_it() -> None:
     requested = state.request(binding(), NOON, "Rebalance", "job")
-    assert binding_moves.reschedule_request_of(requested) == ("Rebalance", "job")
+    assert binding_moves.reschedule_request_of(requested) == ("Rebalance", "job", "")
     foreign = requested.but(spec=requested.spec.but(reschedule_triggered_at=NOON + timedelta(seconds=1)))
-    assert binding_moves.reschedule_request_of(foreign) == ("Rebalance", "")
+    assert binding_moves.reschedule_request_of(foreign) == ("Rebalance", "", "")
     assert binding_moves.last_rebalancer_of(foreign) == "job"
 
 

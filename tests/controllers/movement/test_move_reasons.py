@@ -124,6 +124,16 @@ def test_move_through_the_gate_is_logged_with_its_cause_its_mode_and_what_began_
     assert message in moves[0].spec.message
 
 
+def test_move_names_the_user_who_asked_for_the_rebalance_or_the_drain() -> None:
+    (move,) = gate_moves(request(web(), NOON, "Rebalance", "nightly", "anna maria@x"), "Rebalance", FLEET)
+    assert move.spec.by == "anna maria@x"
+    drained = draining("m1")
+    marks = drained.metadata.annotations | {well_known.REQUESTER: "berta"}
+    fleet = [drained.but(metadata=drained.metadata.but(annotations=marks)), serving_cluster("m2")]
+    assert {move.spec.by for move in gate_moves(web(), "Drain", fleet)} == {"berta"}
+    assert {move.spec.by for move in gate_moves(web(), "ScoreChange", FLEET)} == {"trimtab-mover"}
+
+
 @pytest.mark.parametrize("cause", [row[0] for row in VOLUNTARY_MOVES if row[0] != "Scale"])
 @pytest.mark.parametrize("mode", [FIRST, ONCE])
 def test_asked_mode_is_logged_unless_it_would_remove_the_last_ready_copy(cause: str, mode: str) -> None:

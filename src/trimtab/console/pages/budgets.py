@@ -6,6 +6,7 @@ from trimtab.console.facts import STUCK, WAITING, BudgetFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of, thresholds_of
+from trimtab.console.text import plural
 
 
 def shown_budgets(context: PageContext) -> list[BudgetFacts]:
@@ -53,7 +54,7 @@ def sentence(budgets: list[BudgetFacts], total: int) -> str:
         default=None,
     )
     then = f" The next that opens is {following.key}." if following is not None else ""
-    return f"{opened} of {len(budgets)} allow a move now.{then} Losses by failures count, but are never blocked."
+    return f"{opened} of {plural(len(budgets), 'budget')} {'allows' if opened == 1 else 'allow'} a move now.{then}"
 
 
 @page(
@@ -67,7 +68,11 @@ def budgets(context: PageContext) -> View:
     found = shown_budgets(context)
     thresholds = thresholds_of(context)
     policy = context.model.policy if context.visibility.policy else None
-    rate = policy.spec.eviction_rate.per_second if policy is not None and policy.spec.eviction_rate is not None else 10
+    rate = (
+        policy.spec.eviction_rate.per_second if policy is not None and policy.spec.eviction_rate is not None else None
+    )
+    if rate is None:
+        rate = context.services.setting("eviction-rate")
     following = min(
         (one.next_allowed_at for one in found if not one.open and one.next_allowed_at is not None), default=None
     )

@@ -10,13 +10,13 @@ from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
 from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, ClusterFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
-from trimtab.console.pages.fleet import flows_of, map_cluster
+from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_replicas, map_cluster
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of
 from trimtab.console.text import ago, cluster_path, plural
 from trimtab.controllers.movement.taint_eviction import no_execute_taints
-from trimtab.controllers.well_known import DRAIN
+from trimtab.controllers.well_known import DRAIN, REQUESTER
 from trimtab.errors import NotFound
 from trimtab.server.auth.authorize import Action
 
@@ -33,11 +33,21 @@ def cluster_of(context: PageContext) -> ClusterFacts:
     return found
 
 
-def outlook(workload: WorkloadFacts, name: str, cluster: ClusterFacts) -> tuple[str, str]:
-    """What will happen to the replicas in this cluster: a style and a text."""
+def fate_of_lost(cluster: ClusterFacts, context: PageContext) -> str:
+    """What happens to replicas in a cluster that does not answer."""
+    due = eviction_due(cluster, context)
+    if due is None:
+        return "stays until the cluster answers again: this profile does not evict by itself"
+    if pulse_of(context).storm == "stop":
+        return "stays until the storm brake allows evictions"
+    return f"is replaced elsewhere {'soon' if due <= context.now else f'from {due:%H:%M:%S} on'}, unless the cluster answers"
+
+
+def outlook(workload: WorkloadFacts, name: str, cluster: ClusterFacts, fate: str) -> tuple[str, str]:
+    """What will happen to the replicas in this cluster: a style and a text; `fate` is that of lost ones."""
     cell = workload.cells[name]
     if cell.lost:
-        return "bad", workload.why or "lost unless the cluster answers again"
+        return "bad", workload.why or fate
     if cell.held:
         return (
             "move",
@@ -57,8 +67,9 @@ def workload_rows(context: PageContext, cluster: ClusterFacts) -> list[dict[str,
     found = [context.model.workloads[key] for key in keys]
     shown = [one for one in found if sees(context.visibility.workloads, one.namespace)]
     rows = []
+    fate = fate_of_lost(cluster, context) if cluster.state == DARK else ""
     for workload in sorted(shown, key=lambda one: (one.severity, one.key))[:MAX_ROWS]:
-        style, text = outlook(workload, cluster.name, cluster)
+        style, text = outlook(workload, cluster.name, cluster, fate)
         rows.append(
             {
                 "id": f"w-{workload.key}",
@@ -78,7 +89,7 @@ def taint_text(context: PageContext, cluster: ClusterFacts) -> str:
         return ", ".join(
             f"{taint.key}" + (f" since {taint.time_added:%H:%M:%S}" if taint.time_added else "") for taint in taints
         )
-    seconds = context.services.settings.get("evacuate-after-seconds", context.services.profile.evacuate_after_seconds)
+    seconds = context.services.setting("evacuate-after-seconds")
     if cluster.state != DARK or cluster.since is None or not seconds:
         return "none"
     due = cluster.since + timedelta(seconds=float(seconds))
@@ -88,14 +99,13 @@ def taint_text(context: PageContext, cluster: ClusterFacts) -> str:
 def lead_of(context: PageContext, cluster: ClusterFacts, counts: Mapping[str, int]) -> str:
     here = f"{plural(counts['workloads'], 'workload')} with {plural(counts['ready'] + counts['held'] + counts['blocked'], 'ready replica')}"
     if cluster.state == DARK:
-        lost = (
-            f" {plural(counts['lost'], 'replica')} of the last report may still run."
-            if counts["lost"]
-            else " All workloads have left it."
-        )
-        return f"Does not answer: {cluster.message}.{lost}"
+        last = last_known_replicas(cluster, context)
+        left = "" if counts["lost"] else " All workloads have left it."
+        known = f" Its last known {plural(last, 'replica')} may still run." if last else ""
+        return f"Does not answer: {cluster.message or 'no reason is known'}.{left}{known}"
     if cluster.state == DRAINING:
-        return f"Is being drained. {here} remain{'s' if counts['workloads'] == 1 else ''}; {counts['held']} wait for their replacement, {counts['blocked']} for a budget or another cluster."
+        by = f" by {cluster.drain_by}" if cluster.drain_by else ""
+        return f"Is being drained{by}. {here} remain{'s' if counts['workloads'] == 1 else ''}; {counts['held']} wait for their replacement, {counts['blocked']} for a budget or another cluster."
     starting = f", {counts['starting']} starting" if counts["starting"] else ""
     return f"Ready for {ago(cluster.since, context.now)}. {here}{starting}."
 
@@ -136,6 +146,7 @@ def cluster(context: PageContext) -> View:
         "cluster": facts,
         "sentence": lead_of(context, facts, counts),
         "map": map_cluster(facts, context),
+        "loads": context.services.loads(facts.name),
         "arriving": sum(flow.replicas for flow in flows if flow.target == facts.name),
         "leaving": sum(flow.replicas for flow in flows if flow.source == facts.name),
         "rows": workload_rows(context, facts),
@@ -143,7 +154,7 @@ def cluster(context: PageContext) -> View:
         "replicas": counts["ready"] + counts["held"] + counts["blocked"],
         "taint": taint_text(context, facts),
         "storm": pulse_of(context).storm,
-        "moves": move_rows(moves, context.now, wide=False),
+        "moves": move_rows(moves, context, wide=False),
         "events": sorted(events.values(), key=lambda event: event.at, reverse=True)[:30],
         "simulated": facts.name in context.services.simulated(),
         "failed": facts.name in context.services.failed(),
@@ -155,13 +166,18 @@ def is_cordoned(raw: Mapping[str, Any]) -> bool:
     return any(taint["key"] == CORDON_TAINT for taint in raw["spec"].get("taints") or [])
 
 
-async def patch_marks(client: Client, name: str, drain: str | None, *, cordoned: bool, raw: Mapping[str, Any]) -> None:
+async def patch_marks(
+    client: Client, name: str, drain: str | None, *, cordoned: bool, raw: Mapping[str, Any], user: str | None = None
+) -> None:
     """Set or remove the drain annotation and the cordon taint, if the cluster was not written meanwhile."""
     taints = [taint for taint in raw["spec"].get("taints") or [] if taint["key"] != CORDON_TAINT]
     if cordoned:
         taints.append({"key": CORDON_TAINT, "effect": "NoSchedule"})
     patch = {
-        "metadata": {"annotations": {DRAIN: drain}, "resourceVersion": raw["metadata"]["resourceVersion"]},
+        "metadata": {
+            "annotations": {DRAIN: drain, REQUESTER: user},
+            "resourceVersion": raw["metadata"]["resourceVersion"],
+        },
         "spec": {"taints": taints or None},
     }
     await client.patch(CLUSTERS, "", name, patch, manager=FIELD_MANAGER)
@@ -177,7 +193,7 @@ async def drain(context: PageContext, client: Client, form: Form) -> str:
         raise ActionError(f"{name} is being drained already")
     since = context.now.isoformat(timespec="seconds")
     mark = f"{since} {CORDONED_BEFORE}" if is_cordoned(raw) else since
-    await patch_marks(client, name, mark, cordoned=True, raw=raw)
+    await patch_marks(client, name, mark, cordoned=True, raw=raw, user=context.user)
     return cluster_path(name)
 
 

@@ -5,17 +5,24 @@ from typing import Any
 
 from trimtab.client.client import Client
 from trimtab.console.actions import ActionError, Form, action, check_typed_name, value_of
+from trimtab.console.facts import DIVISIONS
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.cluster import check_may_patch
 from trimtab.console.pages.rebalance import flows_of_plan, is_visible, loads_of_plan, plan_row
 from trimtab.console.pulse import PULSE_TOPICS, storm_state, thresholds_of
-from trimtab.console.text import path_to, plural, query_of
+from trimtab.console.text import median, path_to, plural, query_of, span
+from trimtab.console.why import filters_that_would_help
+from trimtab.decide.request import DUPLICATED
 from trimtab.dryrun.change import Change
-from trimtab.dryrun.plan_result import REFUSED, Plan
+from trimtab.dryrun.plan_result import REFUSED, Plan, PlannedWorkload
 from trimtab.errors import InputError
 from trimtab.server.auth.authorize import Action
 
 MAX_NAMES = 40
+MAX_MEASURED = 200
+"""Moves whose length is used to estimate how long replicas take to start."""
+MAX_DOWN = 6
+"""Workloads without a place for which the page says what would help."""
 
 
 def failures_of(context: PageContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -30,9 +37,13 @@ def failures_of(context: PageContext) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(clusters), tuple(regions)
 
 
+def has_failures(context: PageContext) -> bool:
+    return any(failures_of(context)) and context.services.plan is not None and context.visibility.clusters
+
+
 async def prepare_drill(context: PageContext) -> Plan | None:
     clusters, regions = failures_of(context)
-    if not (clusters or regions) or context.services.plan is None or not context.visibility.clusters:
+    if context.services.plan is None or not has_failures(context):
         return None
     return await context.services.plan(Change(lose_clusters=clusters, lose_regions=regions), context.now)
 
@@ -47,7 +58,15 @@ def toggled(words: list[str], word: str) -> str:
     return path_to("drill") + query_of([("fail", ",".join(kept))])
 
 
-@page("drill", "drill.html", "drill", live={"pulse": PULSE_TOPICS}, actions=actions_of, prepare=prepare_drill)
+@page(
+    "drill",
+    "drill.html",
+    "drill",
+    live={"pulse": PULSE_TOPICS},
+    actions=actions_of,
+    prepare=prepare_drill,
+    is_slow=has_failures,
+)
 def drill(context: PageContext) -> View:
     model, words = context.model, context.values("fail")
     clusters = (
@@ -57,48 +76,115 @@ def drill(context: PageContext) -> View:
     plan: Plan | None = context.extra
     return {
         "words": words,
+        "names": [word.partition(":")[2] for word in words],
         "regions": [(name, f"region:{name}" in words, toggled(words, f"region:{name}")) for name in regions],
         "clusters": [
             (one.name, f"cluster:{one.name}" in words, toggled(words, f"cluster:{one.name}"))
             for one in clusters[:MAX_NAMES]
         ],
         "more_clusters": max(0, len(clusters) - MAX_NAMES),
+        "is_pending": context.is_pending,
         "result": result_of(plan, context) if plan is not None else None,
     }
 
 
+def drill_row(one: PlannedWorkload, plan: Plan, names: list[str], context: PageContext) -> dict[str, Any]:
+    """A workload that loses replicas: how many, and how many of them start elsewhere."""
+    row = plan_row(one, [])
+    known = context.model.workloads.get(row["key"])
+    is_copied = known is not None and known.how == DIVISIONS[DUPLICATED]
+    lost = sum(row["before"].get(name, 0) for name in names)
+    landed = sum(
+        target.replicas
+        for move in plan.moves
+        if move.workload == one.workload and move.source in names
+        for target in move.to
+    )
+    if one.action == REFUSED:
+        what, text = "none", row["note"]
+    elif not lost or is_copied:
+        what, text = "go", "the copies in other clusters go on"
+    elif landed < lost:
+        what, text = "wait", f"{landed} of {lost} start elsewhere"
+    else:
+        what, text = "go", "all start elsewhere"
+    return {**row, "what": what, "outcome": text, "lost": lost, "landed": landed}
+
+
 def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
-    rows = [row for one in plan.workloads if is_visible(row := plan_row(one, []), context)]
-    losses = {row.workload: row.lost_replicas for row in plan.workloads}
     names = sorted(one.cluster for one in plan.load if one.is_lost)
-    touched = [row for row in rows if not set(names).isdisjoint(row["before"])]
-    down = [row for row in touched if row["what"] == "none"]
+    touched = [one for one in plan.workloads if any(target.name in names for target in one.before)]
+    rows = [row for one in touched if is_visible(row := drill_row(one, plan, names, context), context)]
+    rows.sort(key=lambda row: (row["what"] != "none", row["what"] != "wait", row["key"]))
+    down = [row for row in rows if row["what"] == "none"]
     total, dark = len(context.model.clusters), sum(not one.is_ready for one in context.model.clusters.values())
-    lost_now = [name for name in names if context.model.clusters[name].is_ready]
-    arriving = sum(target.replicas for move in plan.moves for target in move.to)
-    hit = sum(losses.values()) or sum(row["moved"] for row in touched)
+    newly_dark = [name for name in names if context.model.clusters[name].is_ready]
+    storm = storm_state(thresholds_of(context), dark + len(newly_dark), total)
     return {
         "names": names,
-        "hit": hit,
-        "landed": min(arriving, hit) if hit else arriving,
-        "down": down,
-        "down_replicas": sum(sum(row["before"].values()) for row in down),
-        "rows": sorted(touched, key=lambda row: (row["what"] != "none", row["what"] != "wait", row["key"])),
-        "flows": flows_of_plan(plan),
+        "hit": sum(row["lost"] for row in rows),
+        "landed": sum(row["landed"] for row in rows),
+        "down": [{**row, "help": help_for(row["key"], names, context)} for row in down[:MAX_DOWN]],
+        "down_count": len(down),
+        "down_replicas": sum(row["lost"] for row in down),
+        "rows": rows,
+        "flows": [flow for flow in flows_of_plan(plan) if flow.source in names],
         "load": loads_of_plan(plan),
         "order": [one.cluster for one in sorted(plan.load, key=lambda one: (one.region, one.cluster))],
-        "storm": storm_state(thresholds_of(context), dark + len(lost_now), total),
-        "dark": dark + len(lost_now),
+        "storm": storm,
+        "dark": dark + len(newly_dark),
         "total": total,
         "verdict": plan.verdict.message,
         "warnings": list(plan.warnings)[:20],
         "budgets": [cost for cost in plan.budgets if cost.lost or cost.missing],
         "starts_after": plan.evacuation_starts_after,
-        "refused": sum(one.action == REFUSED for one in plan.workloads),
+        "timeline": timeline_of(plan, storm, context),
         "can_fail": context.services.inject_fault is not None and set(names) <= context.services.simulated(),
         "confirm": names[0] if len(names) == 1 else plural(len(names), "cluster"),
         "command": "trimtab plan " + " ".join(f"--lose-{word.replace(':', ' ')}" for word in context.values("fail")),
     }
+
+
+def help_for(key: str, names: list[str], context: PageContext) -> str:
+    """What would give a workload a place: the filter that alone keeps most of the other clusters away."""
+    binding = context.model.bindings.get(key)
+    return filters_that_would_help(binding, context, without=names) if binding is not None else ""
+
+
+def timeline_of(plan: Plan, storm: str, context: PageContext) -> list[tuple[str, str, str]]:
+    """When what happens after the failure: a state, the time, and a sentence."""
+    threshold = float(context.services.setting("cluster-failure-threshold"))
+    steps = [
+        ("dark", "0 s", "The clusters fail; their replicas are lost."),
+        ("wait", span(threshold), "They are marked not ready; nothing new is placed there."),
+    ]
+    if storm == "stop":
+        return [
+            *steps,
+            ("stuck", "", "The storm brake stops evictions until clusters answer again: nothing is replaced."),
+        ]
+    if plan.evacuation_starts_after is None:
+        return [*steps, ("stuck", "", "This profile never evicts by itself: nothing is replaced until a person acts.")]
+    slow = ", slowed by the storm brake" if storm == "slow" else ""
+    steps.append(("drain", span(plan.evacuation_starts_after), f"Evictions begin{slow}; replacements start elsewhere."))
+    took = median(measured_starts(context))
+    if took is not None:
+        done = plan.evacuation_starts_after + took
+        steps.append(
+            ("done", span(done), f"Replacements are ready, if they start as fast as moves of late ({span(took)}).")
+        )
+    return steps
+
+
+def measured_starts(context: PageContext) -> list[float]:
+    """How long the latest moves took until their replacement was ready, in seconds."""
+    found: list[float] = []
+    for move in context.model.latest_moves(context.visibility.moves):
+        if move.outcome == "Done" and move.targets and move.seconds is not None:
+            found.append(move.seconds)
+            if len(found) >= MAX_MEASURED:
+                break
+    return found
 
 
 @action("drill/run")

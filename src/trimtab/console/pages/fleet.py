@@ -2,8 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
-from trimtab.console.facts import DARK, DRAINING, NOWHERE, STUCK, WAITING, ClusterFacts, Facts, WorkloadFacts
+from trimtab.console.facts import (
+    DARK,
+    DRAINING,
+    NOWHERE,
+    STUCK,
+    WAITING,
+    BudgetFacts,
+    ClusterFacts,
+    Facts,
+    WorkloadFacts,
+)
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
@@ -24,7 +35,9 @@ class Need(Facts):
     link: str = ""
     """The word of the link at the end."""
     link_path: str = ""
-    since: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """When time alone helps."""
 
 
 def shown_clusters(context: PageContext) -> list[ClusterFacts]:
@@ -37,9 +50,14 @@ def shown_clusters(context: PageContext) -> list[ClusterFacts]:
         for cluster in context.model.clusters.values()
         if (not regions or cluster.region in regions)
         and (not providers or cluster.provider in providers)
-        and (not states or cluster.state in states or ("ready" in states and cluster.is_ready))
+        and (not states or any(is_in_state(cluster, state) for state in states))
     ]
     return sorted(found, key=lambda cluster: (cluster.region == "", cluster.region, cluster.name))
+
+
+def is_in_state(cluster: ClusterFacts, state: str) -> bool:
+    """Whether a filter selects a cluster: by its state, or by a word of the address."""
+    return cluster.state == {"draining": DRAINING}.get(state, state) or (state == "ready" and cluster.is_ready)
 
 
 def map_cluster(cluster: ClusterFacts, context: PageContext, arriving: int = 0, leaving: int = 0) -> MapCluster:
@@ -81,35 +99,62 @@ def workload_need(workload: WorkloadFacts) -> Need:
     path = workload_path(workload.key)
     text = f"runs nowhere: {workload.why}" if workload.state == NOWHERE else f"cannot move: {workload.why}"
     return Need(
-        state=workload.state, subject=workload.title, path=path, text=text, link="why not", link_path=f"{path}#why"
+        state=workload.state,
+        subject=workload.title,
+        path=path,
+        text=text,
+        link="why not",
+        link_path=f"{path}#why",
+        since=workload.since,
     )
 
 
-def waiting_needs(waiting: list[WorkloadFacts]) -> Iterator[Need]:
+def budget_in(why: str, namespace: str, context: PageContext) -> BudgetFacts | None:
+    """The budget that a message names, if the user may see it."""
+    if not sees(context.visibility.budgets, namespace):
+        return None
+    for budget in context.model.budgets.values():
+        if budget.namespace == namespace and f"budget {budget.name}:" in why:
+            return budget
+    return None
+
+
+def waiting_needs(waiting: list[WorkloadFacts], context: PageContext) -> Iterator[Need]:
     """Workloads that wait, grouped by what they wait for."""
     groups: dict[str, list[WorkloadFacts]] = {}
     for workload in waiting:
         groups.setdefault(workload.why, []).append(workload)
     for why, members in sorted(groups.items(), key=lambda group: -len(group[1])):
         first = members[0]
-        if len(members) == 1:
-            path = workload_path(first.key)
-            yield Need(
-                state=WAITING, subject=first.title, path=path, text=f"waits: {why}", link="details", link_path=path
-            )
-        else:
-            path = path_to("workloads") + query_of([("state", "wait")])
-            subject = plural(len(members), "workload")
-            yield Need(state=WAITING, subject=subject, path=path, text=f"wait: {why}", link="show", link_path=path)
+        budget = budget_in(why, first.namespace, context)
+        single = len(members) == 1
+        path = workload_path(first.key) if single else path_to("workloads") + query_of([("state", "wait")])
+        yield Need(
+            state=WAITING,
+            subject=first.title if single else plural(len(members), "workload"),
+            path=path,
+            text=f"{'waits' if single else 'wait'}: {why}",
+            link="budget" if budget is not None else "details",
+            link_path=f"{path_to('budgets')}#b-{budget.key}" if budget is not None else path,
+            until=budget.next_allowed_at if budget is not None and not budget.open else None,
+        )
 
 
 def dark_need(cluster: ClusterFacts, context: PageContext) -> Need:
-    lost = context.model.cluster_sums(cluster.name, context.visibility.workloads)["lost"]
-    rest = f" {plural(lost, 'replica')} of the last report may still run there." if lost else ""
+    last = last_known_replicas(cluster, context)
+    rest = f" Its last known {plural(last, 'replica')} may still run." if last else ""
     text = f"does not answer: {cluster.message or 'no reason is known'}.{rest}"
     path = cluster_path(cluster.name)
     incident = path_to("incident") + query_of([("cluster", cluster.name)])
-    return Need(state=DARK, subject=cluster.name, path=path, text=text, link="incident", link_path=incident)
+    return Need(
+        state=DARK, subject=cluster.name, path=path, text=text, link="incident", link_path=incident, since=cluster.since
+    )
+
+
+def last_known_replicas(cluster: ClusterFacts, context: PageContext) -> int:
+    """The replicas that a cluster had when it answered last: those still placed there, and those that have left since."""
+    lost = context.model.cluster_sums(cluster.name, context.visibility.workloads)["lost"]
+    return lost + context.model.replicas_that_left(cluster.name, cluster.since, context.visibility.moves)
 
 
 def needs_of(context: PageContext) -> tuple[list[Need], int]:
@@ -138,7 +183,7 @@ def needs_of(context: PageContext) -> tuple[list[Need], int]:
             for job in model.rebalances.values()
             if job.stalled and job.finished is None
         ][:MAX_NEEDS]
-    needs += list(waiting_needs(visible(WAITING)))[:MAX_NEEDS]
+    needs += list(waiting_needs(visible(WAITING), context))[:MAX_NEEDS]
     total = len(broken) + len(dark) + (len(needs) - min(len(broken), MAX_NEEDS) - min(len(dark), MAX_NEEDS))
     return needs[:MAX_NEEDS], max(0, total - MAX_NEEDS)
 
@@ -155,7 +200,9 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
     sums = model.sums(visibility.workloads)
     parts: list[str] = []
     if dark:
-        parts.append(f"{enumerate_names(dark)} {'does' if len(dark) == 1 else 'do'} not answer.")
+        parts.append(
+            f"{enumerate_names(dark)} {'does' if len(dark) == 1 else 'do'} not answer{dark_outlook(dark, context)}."
+        )
     if drained:
         parts.append(f"{enumerate_names(drained)} {'is' if len(drained) == 1 else 'are'} being drained.")
     if sums.ready < sums.desired:
@@ -168,6 +215,25 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
     if not parts and not needs:
         return f"All {len(model.clusters)} clusters are ready, all {sums.desired} replicas are up, nothing moves."
     return " ".join(parts) or "Something needs somebody."
+
+
+def dark_outlook(names: list[str], context: PageContext) -> str:
+    """What becomes of the replicas in clusters that do not answer."""
+    lost = sum(context.model.cluster_sums(name, context.visibility.workloads)["lost"] for name in names)
+    if not lost:
+        return "; all workloads have left"
+    due = min(
+        (at for name in names if (at := eviction_due(context.model.clusters[name], context)) is not None), default=None
+    )
+    if due is None or due <= context.now:
+        return f"; {plural(lost, 'replica')} {'is' if lost == 1 else 'are'} still to be replaced"
+    return f"; {plural(lost, 'replica')} {'is' if lost == 1 else 'are'} replaced elsewhere from {due:%H:%M:%S} on"
+
+
+def eviction_due(cluster: ClusterFacts, context: PageContext) -> datetime | None:
+    """When workloads are evicted from a cluster that does not answer; None when they never are."""
+    seconds = float(context.services.setting("evacuate-after-seconds") or 0)
+    return cluster.since + timedelta(seconds=seconds) if cluster.since is not None and seconds else None
 
 
 def enumerate_names(names: list[str], most: int = 4) -> str:

@@ -1,7 +1,6 @@
 """Moves: what moves now, from where to where and why; what waits; and the log on one time axis."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -22,6 +21,7 @@ OUTCOMES = (
     ("Reverted", "reverted"),
     ("Stalled", "stalled"),
     ("Cancelled", "cancelled"),
+    ("Superseded", "superseded"),
 )
 
 
@@ -45,19 +45,32 @@ def is_selected(move: MoveFacts, context: PageContext) -> bool:
     )
 
 
-def move_rows(moves: Sequence[MoveFacts], now: datetime, *, wide: bool = True) -> list[dict[str, Any]]:
+def progress_of(move: MoveFacts, context: PageContext) -> tuple[int, int] | None:
+    """How many of the replicas that a move in progress starts are ready; None when it is over or starts none."""
+    wanted = sum(count for _, count in move.targets)
+    workload = context.model.workloads.get(move.key)
+    if move.outcome or not wanted or workload is None:
+        return None
+    cells = [workload.cells.get(name) for name, _ in move.targets]
+    starting = sum(cell.starting + cell.lost for cell in cells if cell is not None)
+    return max(0, wanted - starting), wanted
+
+
+def move_rows(moves: Sequence[MoveFacts], context: PageContext, *, wide: bool = True) -> list[dict[str, Any]]:
     """Rows of the log; the bars of finished moves do not change, so their axis is fixed to half minutes."""
+    now = context.now
     rounded = now.replace(second=now.second // 30 * 30, microsecond=0)
     start, end = time_range(moves, rounded)
     return [
         {
             "id": f"m-{move.id}",
-            "version": (move.version_of_model, wide, rounded if wide else None, start if wide else None),
+            "version": (move.version_of_model, wide, rounded if wide else None, start if wide else None, progress),
             "move": move,
+            "progress": progress,
             "_wide": wide,
             "_axis": (start, end, rounded),
         }
-        for move in moves
+        for move, progress in ((move, progress_of(move, context)) for move in moves)
     ]
 
 
@@ -113,14 +126,18 @@ def sentence(context: PageContext, waiting: int) -> str:
         "chips": ("moves",),
         "axis": ("moves",),
     },
-    rows={"move-rows": ("move_row", "rows", ("moves",))},
+    rows={"move-rows": ("move_row", "rows", ("moves", "workloads"))},
 )
 def moves(context: PageContext) -> View:
-    found = [move for move in context.model.latest_moves(context.visibility.moves) if is_selected(move, context)]
-    shown = found[:MAX_ROWS]
+    outcomes = context.model.sums(context.visibility.moves).outcomes
+    latest = context.model.latest_moves(context.visibility.moves)
+    if context.query:
+        found = [move for move in latest if is_selected(move, context)]
+        total = len(found)
+    else:
+        found, total = list(islice(latest, MAX_ROWS)), sum(outcomes.values())
     waiting = waiting_of(context)
-    rows = move_rows(shown, context.now)
-    everything = list(context.model.latest_moves(context.visibility.moves))
+    rows = move_rows(found[:MAX_ROWS], context)
     return {
         "sentence": sentence(context, len(waiting)),
         "flows": flows_of(context),
@@ -131,9 +148,9 @@ def moves(context: PageContext) -> View:
         "waiting_count": len(waiting),
         "rows": rows,
         "axis": rows[0]["_axis"][:2] if rows else None,
-        "total": len(found),
+        "total": total,
         "outcomes": [
-            (value, text, sum((move.outcome or "going") == value for move in everything) if value else len(everything))
+            (value, text, outcomes["" if value == "going" else value] if value else sum(outcomes.values()))
             for value, text in OUTCOMES
         ],
     }

@@ -9,13 +9,14 @@ from trimtab.api.selectors import InvalidSelector, parse_selector
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
-from trimtab.console.facts import CLUSTER_WIDE, REQUESTED_BY, RebalanceFacts
+from trimtab.console.facts import CLUSTER_WIDE, RebalanceFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.charts import LoadChange
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import path_to, plural, query_of
+from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import MOVE, REFUSED, UNCHANGED, Plan, PlannedWorkload, differences
 from trimtab.errors import InputError, NotFound
@@ -98,6 +99,10 @@ def with_exclusions(spec: Raw, plan: Plan, excluded: list[str], model: Any) -> R
         **{name: value for name, value in spec.items() if name != "selectors"},
         "workloads": [reference(key, model) for key in kept],
     }
+
+
+def has_selection(context: PageContext) -> bool:
+    return spec_of(context.query, context.model) is not None and context.services.plan is not None
 
 
 async def prepare_plan(context: PageContext) -> Plan | None:
@@ -226,6 +231,7 @@ def sentence_of_jobs(active: list[RebalanceFacts], context: PageContext) -> str:
     live={"pulse": PULSE_TOPICS},
     actions=create_action,
     prepare=prepare_plan,
+    is_slow=has_selection,
 )
 def rebalance_plan(context: PageContext) -> View:
     plan: Plan | None = context.extra
@@ -235,6 +241,7 @@ def rebalance_plan(context: PageContext) -> View:
         else None
     )
     return {
+        "is_pending": context.is_pending,
         "plan": plan_view(plan, context) if plan is not None else None,
         "changed": context.query.get("changed", ""),
         "differences": differences(known, plan)[:20] if known is not None and plan is not None else [],
@@ -363,7 +370,7 @@ async def start(context: PageContext, client: Client, form: Form) -> str:
     job = {
         "apiVersion": kind.api_version,
         "kind": kind.name,
-        "metadata": {"name": name, "annotations": {REQUESTED_BY: context.user}},
+        "metadata": {"name": name, "annotations": {REQUESTER: context.user}},
         "spec": with_exclusions(spec, plan, excluded, context.model),
     }
     made = await client.create(REBALANCERS, job, manager=FIELD_MANAGER)

@@ -1,74 +1,31 @@
 """Workload: where it is, how it came there, why there and not elsewhere, and what happens next."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
 from trimtab.api.kind import kind_of, to_wire
-from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
-from trimtab.console.facts import CLUSTER_WIDE, NOWHERE, STUCK, WAITING, BudgetFacts, Facts, WorkloadFacts
+from trimtab.console.facts import CLUSTER_WIDE, WAITING, BudgetFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
+from trimtab.console.pictures.delivery import APPLIED, FAILED, PENDING, Delivery, Step
 from trimtab.console.pictures.history import stages_of
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, path_to, plural, workload_path
+from trimtab.console.text import cause_text, day_time, path_to, plural, workload_path
+from trimtab.console.why import WhyMatrix, explanation_of, help_for, why_matrix
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
-from trimtab.decide.explain import ClusterExplanation, Explanation, explain
-from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import decide
-from trimtab.decide.ocm.snapshot import external_value_of, score_key
-from trimtab.decide.request import placement_request_of
 from trimtab.errors import NotFound
 from trimtab.server.auth.authorize import Action
 
-MAX_CLUSTERS = 60
-"""Rows of the why matrix; the selected ones come first."""
-
-
 ROUTINE = {"SyncSucceed", "SyncWorkSucceed", "AggregateStatusSucceed", "ApplyPolicySucceed"}
 """Reasons of events that every change of an object causes; the timeline leaves them out."""
-
-
-class WhyRow(Facts):
-    """One cluster in the why matrix."""
-
-    name: str
-    replicas: int | None
-    before: int
-    fits: int | None
-    rejections: dict[str, str]
-    """What each filter that rejects it says."""
-    selected: bool
-    scores: dict[str, int]
-    total: int
-    verdict: str
-    is_last_of_kind: bool = False
-    """Whether a line follows: below the chosen ones, and below those that fit."""
-
-
-class WhyMatrix(Facts):
-    """Clusters against filters and scores."""
-
-    rows: tuple[WhyRow, ...]
-    filters: tuple[str, ...]
-    scores: tuple[str, ...]
-    has_total: bool
-    feasible: int
-    clusters: int
-    omitted: int
-    mode: str
-    rule: str
-    message: str
-    groups: tuple[tuple[str, str], ...]
-    tie_break: str
-    valid_until: datetime | None
-    is_remembered: bool
-    """Whether it explains the last decision; else the one that would be made now."""
 
 
 def workload_of(context: PageContext) -> WorkloadFacts:
@@ -78,109 +35,11 @@ def workload_of(context: PageContext) -> WorkloadFacts:
     return found
 
 
-def fleet_of(context: PageContext) -> Fleet[Cluster]:
-    """The clusters of the model, with the published scores."""
-    fleet = Fleet.of(context.model.typed_clusters.values(), now=context.now)
-    for score in context.model.scores.values():
-        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
-    return fleet
-
-
-def explanation_of(context: PageContext, binding: Binding) -> tuple[Explanation, bool]:
-    """The last decision; when nobody remembers it, the one that would be made now."""
-    remembered = context.services.last_decision(binding)
-    if remembered is not None:
-        return remembered, True
-    request = placement_request_of(binding, candidates=candidates_of(context, binding))
-    return explain(decide(request, fleet_of(context), context.services.profile)), False
-
-
-def candidates_of(context: PageContext, binding: Binding) -> list[str] | None:
-    """The clusters of the Placement that the policy refers to; None when it refers to none."""
-    reference = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
-    if reference is None:
-        return None
-    label = "cluster.open-cluster-management.io/placement"
-    return [
-        decision.cluster_name
-        for one in context.model.decisions.values()
-        if one.namespace == (reference.namespace or binding.namespace)
-        and one.metadata.labels.get(label) == reference.name
-        and one.status is not None
-        for decision in one.status.decisions
-    ]
-
-
-def verdict_of(one: ClusterExplanation) -> str:
-    if one.refused is not None:
-        return one.refused.message
-    if one.replicas is not None:
-        return "selected" + (f", overflow {one.overflow}" if one.overflow else "")
-    return "fits, but got no replicas" if one.selected else "fits, but not selected by the spread constraints"
-
-
-def why_matrix(explanation: Explanation, *, is_remembered: bool) -> WhyMatrix:
-    ordered = sorted(
-        explanation.clusters,
-        key=lambda one: (one.refused is not None, one.replicas is None, not one.selected, -one.total, one.name),
-    )
-    names = dict.fromkeys(name for one in ordered for name in (*one.scores, *one.prioritizers))
-    shown = ordered[:MAX_CLUSTERS]
-    rows = []
-    for number, one in enumerate(shown):
-        kind = (one.refused is not None, one.replicas is None)
-        following = shown[number + 1] if number + 1 < len(shown) else None
-        ends = following is not None and (following.refused is not None, following.replicas is None) != kind
-        rows.append(
-            WhyRow(
-                name=one.name,
-                replicas=one.replicas,
-                before=one.before,
-                fits=one.fits,
-                rejections={rejection.plugin: rejection.message for rejection in one.rejections},
-                selected=one.selected,
-                scores={**one.scores, **one.prioritizers},
-                total=one.total,
-                verdict=verdict_of(one),
-                is_last_of_kind=ends,
-            )
-        )
-    return WhyMatrix(
-        rows=tuple(rows),
-        filters=explanation.filters,
-        scores=tuple(names),
-        has_total=any(one.prioritizers for one in ordered),
-        feasible=sum(one.refused is None for one in ordered),
-        clusters=len(ordered),
-        omitted=len(ordered) - len(shown),
-        mode=explanation.mode,
-        rule=explanation.rule,
-        message=explanation.message if not explanation.ok else "",
-        groups=tuple((group.name, group.message or "selected") for group in explanation.groups if group.name),
-        tie_break=explanation.tie_break,
-        valid_until=explanation.valid_until,
-        is_remembered=is_remembered,
-    )
-
-
 def pending_placement(workload: WorkloadFacts, why: WhyMatrix) -> dict[str, int] | None:
     """The placement of a decision that waits."""
     if workload.state != WAITING or why.message:
         return None
     return {row.name: row.replicas for row in why.rows if row.replicas}
-
-
-def help_for(workload: WorkloadFacts, why: WhyMatrix) -> str:
-    """What would help a workload that is stuck: the filter that keeps most clusters away."""
-    counts: dict[str, int] = {}
-    for row in why.rows:
-        if len(row.rejections) == 1:
-            (name,) = row.rejections
-            counts[name] = counts.get(name, 0) + 1
-    if workload.state not in (NOWHERE, STUCK) or not counts:
-        return ""
-    name, count = max(counts.items(), key=lambda item: item[1])
-    return f"Without the filter {name}, {plural(count, 'more cluster')} would fit."
 
 
 def budgets_of(context: PageContext, workload: WorkloadFacts) -> list[BudgetFacts]:
@@ -232,6 +91,74 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
     return sorted(entries, key=lambda entry: entry["at"], reverse=True)[:40]
 
 
+RESULT = re.compile(r"Result: \{(.*)\}")
+PLACED_EVENT = "ScheduleBindingSucceed"
+
+
+def decisions_of(context: PageContext, workload: WorkloadFacts) -> list[tuple[datetime, dict[str, int]]]:
+    """The placements that were decided, the oldest first: as this process saw them, and before that as events say."""
+    seen = context.services.placements(*workload.binding)
+    if not sees(context.visibility.events, workload.namespace):
+        return seen
+    kind = "ResourceBinding" if workload.namespace else "ClusterResourceBinding"
+    events = context.model.events.get((kind, *workload.binding), {}).values()
+    found = [(event.at, placement_in(event.message)) for event in events if event.reason == PLACED_EVENT]
+    earlier = [(at, placement) for at, placement in found if placement and (not seen or at < seen[0][0])]
+    return sorted(earlier, key=lambda one: one[0]) + seen
+
+
+def placement_in(message: str) -> dict[str, int]:
+    """The placement in a message such as `... Result: {m1:2, m2:1}`; clusters without replicas have none."""
+    match = RESULT.search(message)
+    placement: dict[str, int] = {}
+    for part in match[1].split(",") if match is not None else ():
+        name, _, count = part.strip().rpartition(":")
+        if name and count.isdecimal() and int(count) > 0:
+            placement[name] = int(count)
+    return placement
+
+
+def steps_of(workload: WorkloadFacts, binding: Binding, now: datetime) -> list[Step]:
+    """The boxes from the template to the decision."""
+    record, scheduled = binding.status.decision, find_condition(binding.status.conditions, "Scheduled")
+    at = (record.time if record is not None else None) or binding.status.last_scheduled_time
+    fit = f", {record.feasible_clusters} of {record.total_clusters} fit" if record is not None else ""
+    failed = scheduled is not None and scheduled.status == "False"
+    return [
+        Step(
+            title=workload.kind,
+            text=workload.name,
+            note=plural(workload.desired, "replica") if workload.counted else "",
+        ),
+        Step(title="Policy", text=workload.policy or "none", note=workload.how, is_missing=not workload.policy),
+        Step(
+            title="Decision",
+            text="no cluster" if not workload.cells else plural(len(workload.cells), "cluster"),
+            note=f"{day_time(at, now)}{fit}" if at is not None else "",
+            is_missing=failed and not workload.cells,
+        ),
+    ]
+
+
+def deliveries_of(workload: WorkloadFacts, binding: Binding) -> list[Delivery]:
+    """How far each cluster is."""
+    reports = {item.cluster_name: item for item in binding.status.aggregated_status}
+    rows = []
+    for name, cell in workload.cells.items():
+        item = reports.get(name)
+        state = PENDING if item is None else APPLIED if item.applied else FAILED
+        rows.append(
+            Delivery(
+                cluster=name,
+                state=state,
+                message=item.applied_message if item is not None else "not reported yet",
+                health=item.health if item is not None else "",
+                cell=cell,
+            )
+        )
+    return rows
+
+
 def rules_of(binding: Binding) -> list[tuple[str, str]]:
     placement = binding.spec.placement
     rules: list[tuple[str, str]] = []
@@ -266,7 +193,8 @@ def actions_of(context: PageContext) -> Mapping[str, Action]:
         "pulse": PULSE_TOPICS,
         "lead": ("workload:*",),
         "note": ("workload:*",),
-        "history": ("workload:*",),
+        "delivery": ("workload:*",),
+        "history": ("workload:*", "events"),
         "rules": ("workload:*", "budgets"),
         "why": ("workload:*",),
         "timeline": ("workload:*", "events"),
@@ -285,14 +213,18 @@ def workload(context: PageContext) -> View:
         "workload": facts,
         "why": why,
         "help": help_for(facts, why),
-        "stages": stages_of(current, moves, pending_placement(facts, why)) if current and facts.counted else [],
+        "stages": stages_of(current, moves, pending_placement(facts, why), decisions_of(context, facts))
+        if current and facts.counted
+        else [],
+        "steps": steps_of(facts, binding, context.now),
+        "deliveries": deliveries_of(facts, binding),
         "runs": {name: cell.runs() for name, cell in facts.cells.items()},
         "lost": [
             name for name in facts.cells if (one := context.model.clusters.get(name)) is not None and not one.is_ready
         ],
         "rules": rules_of(binding),
         "budgets": budgets_of(context, facts),
-        "moves": move_rows(moves[:40], context.now, wide=False),
+        "moves": move_rows(moves[:40], context, wide=False),
         "timeline": timeline_of(context, facts, binding),
         "blocked_in": [entry.cluster_name for entry in binding.spec.active_eviction_history],
         "kept_in": [task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.suppress_deletion],

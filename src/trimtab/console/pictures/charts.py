@@ -6,7 +6,7 @@ from trimtab.console.facts import Facts
 from trimtab.console.pictures.svg import DOT, Runs, dot_count, dots, num, picture
 from trimtab.console.text import esc
 
-__all__ = ["draw_bar", "draw_dots", "draw_load_change", "draw_meter", "draw_score"]
+__all__ = ["draw_bar", "draw_dots", "draw_load_change", "draw_meter", "draw_score", "draw_trend"]
 
 
 def draw_bar(share: float, width: float = 96, height: float = 6, kind: str = "used") -> str:
@@ -48,6 +48,25 @@ def draw_score(value: float, limit: float = 100, width: float = 44) -> str:
         f'<line class="zero" x1="{num(middle)}" x2="{num(middle)}" y1="0" y2="10"/>'
         f'<rect class="{"bar-pos" if value >= 0 else "bar-neg"}" x="{num(min(middle, middle + length))}" y="2.5" '
         f'width="{num(abs(length))}" height="5"/></svg>'
+    )
+
+
+def draw_trend(loads: Sequence[float | None], width: float = 120, height: float = 18) -> str:
+    """The load of the last hour as a line; nothing before there are two values."""
+    points = [
+        (number / (len(loads) - 1) * width, height - 2 - (height - 4) * max(0.0, min(1.0, load)))
+        for number, load in enumerate(loads)
+        if load is not None and len(loads) > 1
+    ]
+    if len(points) < 2:
+        return ""
+    known = [load for load in loads if load is not None]
+    label = f"Load of the last hour: {min(known):.0%} to {max(known):.0%}, now {known[-1]:.0%}"
+    path = "M" + "L".join(f"{num(x)} {num(y)}" for x, y in points)
+    return (
+        f'<svg class="trend" width="{num(width)}" height="{num(height)}" viewBox="0 0 {num(width)} {num(height)}" role="img" '
+        f'aria-label="{esc(label)}"><title>{esc(label)}</title><path class="grid" d="M0 {num(height - 2)}H{num(width)}"/>'
+        f'<path class="trendline" d="{path}"/></svg>'
     )
 
 

@@ -1,7 +1,7 @@
 """How a workload came to where it is: one column per decision, with ribbons for the replicas that moved."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from trimtab.console.facts import Facts, MoveFacts
 from trimtab.console.pictures.svg import Runs, dots, num, picture, ribbon
@@ -11,6 +11,8 @@ __all__ = ["draw_history"]
 MAX_STAGES = 5
 NODE_WIDTH = 12.0
 KEEP, PENDING = "keep", "wish"
+SAME_DECISION = timedelta(seconds=3)
+"""A decision and the moves that it begins are recorded within this time."""
 
 
 class Stage(Facts):
@@ -41,10 +43,62 @@ def links_between(
     return tuple(link for link in links if link[2] > 0)
 
 
+Decision = tuple[datetime, Mapping[str, int]]
+"""When something was decided, and the placement."""
+
+
 def stages_of(
-    current: Mapping[str, int], moves: Sequence[MoveFacts], pending: Mapping[str, int] | None = None
+    current: Mapping[str, int],
+    moves: Sequence[MoveFacts],
+    pending: Mapping[str, int] | None = None,
+    decisions: Sequence[Decision] = (),
 ) -> list[Stage]:
-    """The decisions about a workload, the oldest first, found by taking back the moves one decision at a time."""
+    """The decisions about a workload, the oldest first: as they were recorded, else found by taking back the moves."""
+    stages = stages_of_decisions(current, moves, decisions) or stages_of_moves(current, moves, decisions)
+    if pending is not None and dict(pending) != dict(stages[-1].placement):
+        links = links_between(stages[-1].placement, pending, PENDING)
+        stages.append(Stage(title="decided, waits", at=None, placement=dict(pending), links=links, is_pending=True))
+    return stages
+
+
+def stages_of_decisions(
+    current: Mapping[str, int], moves: Sequence[MoveFacts], decisions: Sequence[Decision]
+) -> list[Stage]:
+    """One stage per recorded placement; empty when the records do not lead to the current placement."""
+    distinct = [one for number, one in enumerate(decisions) if not number or one[1] != decisions[number - 1][1]]
+    if not distinct or dict(distinct[-1][1]) != dict(current):
+        return []
+    stages: list[Stage] = []
+    for at, placement in distinct[-MAX_STAGES:]:
+        before = stages[-1].placement if stages else {}
+        cause = cause_at(at, moves)
+        grown = sum(placement.values()) - sum(before.values())
+        title = (
+            cause_text(cause)
+            if cause
+            else "placed"
+            if not stages
+            else "scaled up"
+            if grown > 0
+            else "scaled down"
+            if grown < 0
+            else "moved"
+        )
+        links = links_between(before, placement, cause) if stages else ()
+        stages.append(Stage(title=title, at=at, placement=dict(placement), links=links))
+    return stages
+
+
+def cause_at(at: datetime, moves: Sequence[MoveFacts]) -> str:
+    """The cause of the moves that a decision began; empty when it began none."""
+    near = [move for move in moves if move.started is not None and abs(move.started - at) <= SAME_DECISION]
+    return near[0].cause if near else ""
+
+
+def stages_of_moves(
+    current: Mapping[str, int], moves: Sequence[MoveFacts], decisions: Sequence[Decision]
+) -> list[Stage]:
+    """The placements before the moves, found by taking them back one decision at a time."""
     groups: dict[tuple[str, str], list[MoveFacts]] = {}
     for move in moves:  # the latest first
         if move.outcome not in ("Reverted", "Cancelled"):
@@ -67,11 +121,9 @@ def stages_of(
             )
         )
         placement = earlier
-    stages.append(Stage(title="placed", at=None, placement=placement))
+    first = next((at for at, known in decisions if dict(known) == placement), None)
+    stages.append(Stage(title="placed", at=first, placement=placement))
     stages.reverse()
-    if pending is not None and dict(pending) != dict(stages[-1].placement):
-        links = links_between(stages[-1].placement, pending, PENDING)
-        stages.append(Stage(title="decided, waits", at=None, placement=dict(pending), links=links, is_pending=True))
     return stages
 
 

@@ -93,20 +93,24 @@
 
   // the stream: one per page; it goes on from the revision that the page shows
   const mark = (state, text) => { const l = $("#live"); if (l) { l.dataset.state = state; l.textContent = text; } };
-  let source = null, retry = 1000, hold = false, waiting = [], seen = performance.now(), hiddenSince = 0;
+  let source = null, retry = 1000, hold = false, waiting = [], lost = 0, hiddenSince = 0;
   const connect = () => {
-    if (source || !body.dataset.revision) return;
+    if (source || lost < 0 || !body.dataset.revision) return;
     const here = location.pathname + location.search;
     source = new EventSource(`/console/events?page=${encodeURIComponent(here)}&rev=${encodeURIComponent(body.dataset.revision)}`);
     const current = source;
-    source.addEventListener("open", () => { retry = 1000; seen = performance.now(); mark("", hold ? "held" : "live"); });
-    source.addEventListener("patch", e => { seen = performance.now(); const m = JSON.parse(e.data); if (hold) waiting.push(m); else apply(m); });
+    source.addEventListener("open", () => { retry = 1000; lost = 0; body.classList.remove("stale"); mark("", hold ? "held" : "live"); });
+    source.addEventListener("patch", e => { const m = JSON.parse(e.data); if (hold) waiting.push(m); else apply(m); });
     source.addEventListener("reload", () => reload());
-    source.addEventListener("signed-out", () => { close(); mark("off", "signed out"); });
+    source.addEventListener("signed-out", () => { close(); lost = -1; body.classList.add("stale"); mark("off", "signed out: load the page to sign in"); });
     source.addEventListener("error", () => {
       if (current !== source) return;
       close();
-      mark("off", `offline since ${new Date(now()).toISOString().slice(11, 19)}`);
+      const since = lost || (lost = now());
+      mark("off", `offline since ${new Date(since).toISOString().slice(11, 19)}`);
+      body.classList.toggle("stale", now() - since > 10000);
+      if (retry > 1500) fetch("/console/search", { method: "HEAD" }).then(answer => { if (answer.status === 401) { close(); mark("off", "signed out: load the page to sign in"); body.classList.add("stale"); lost = -1; } }, () => {});
+      if (lost < 0) return;
       setTimeout(connect, retry * (0.75 + Math.random() / 2));
       retry = Math.min(10000, retry * 1.6);
     });
@@ -152,17 +156,39 @@
     if (t.closest("[data-back]")) { history.back(); return; }
     const row = t.closest("tr[data-href]"); if (row && !t.closest("a,button,input,label")) location.href = row.dataset.href;
   });
-  for (const d of $$("dialog")) d.addEventListener("close", () => { opener?.focus?.(); opener = null; });
   if (location.hash.length > 1) { const d = document.getElementById(location.hash.slice(1)); if (d instanceof HTMLDialogElement) open(d); }
 
-  // a form that asks for a typed name can be sent when the name is right
-  for (const input of $$("input[data-confirm]")) {
-    const button = input.form.querySelector("button[data-danger]");
-    const check = () => { button.disabled = input.value !== input.dataset.confirm; };
-    input.addEventListener("input", check); check();
-  }
-  for (const form of $$("form[data-once]")) form.addEventListener("submit", () => { for (const b of $$("button", form)) b.disabled = true; });
-  for (const s of $$("[data-autosubmit]")) s.addEventListener("change", () => s.form.requestSubmit());
+  // what elements of this part do by themselves; a form that asks for a typed name can be sent when the name is right
+  const setUp = at => {
+    for (const d of $$("dialog", at)) d.addEventListener("close", () => { opener?.focus?.(); opener = null; });
+    for (const input of $$("input[data-confirm]", at)) {
+      const button = input.form.querySelector("button[data-danger]");
+      const check = () => { button.disabled = input.value !== input.dataset.confirm; };
+      input.addEventListener("input", check); check();
+    }
+    for (const form of $$("form[data-once]", at)) form.addEventListener("submit", () => { for (const b of $$("button", form)) b.disabled = true; });
+    for (const s of $$("[data-autosubmit]", at)) s.addEventListener("change", () => s.form.requestSubmit());
+  };
+  setUp(document);
+
+  // a page that takes long to compute is shown first and fetched again; Cancel leaves it as it is
+  const fill = async () => {
+    const box = $("[data-fill]"); if (!box) return;
+    const status = $("[role=status]", box), button = $("[data-cancel]", box), stop = new AbortController();
+    const fail = text => { box.removeAttribute("aria-busy"); status.textContent = text; button.textContent = "Try again"; button.hidden = false; button.onclick = () => location.reload(); };
+    button.hidden = false;
+    button.onclick = () => stop.abort();
+    try {
+      const answer = await fetch(location.href, { headers: { "x-trimtab-fetch": "1", accept: "text/html" }, signal: stop.signal });
+      const t = document.createElement("template"), html = await answer.text();
+      t.innerHTML = policy ? policy.createHTML(html) : html;
+      const main = $("#main", t.content);
+      if (!answer.ok || !main) { fail($("[role=alert]", t.content)?.textContent || "The server does not answer."); return; }
+      for (const id of ["main", "dialogs"]) document.getElementById(id)?.replaceWith($("#" + id, t.content));
+      setUp($("#main")); setUp($("#dialogs")); tick();
+    } catch (fault) { fail(fault.name === "AbortError" ? "Cancelled." : "The server does not answer."); }
+  };
+  fill();
 
   // keys
   const off = $("#keys-off");

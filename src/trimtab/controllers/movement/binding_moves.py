@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
@@ -33,10 +34,11 @@ MAX_IN_FLIGHT_TIME = timedelta(seconds=600)
 
 
 class RescheduleRequest(NamedTuple):
-    """Why a fresh decision is requested, and by which WorkloadRebalancer."""
+    """Why a fresh decision is requested, by which WorkloadRebalancer, and which user created that."""
 
     reason: str
     rebalancer: str = ""
+    user: str = ""
 
 
 def reschedule_request_of(binding: Binding) -> RescheduleRequest:
@@ -45,7 +47,8 @@ def reschedule_request_of(binding: Binding) -> RescheduleRequest:
     stamp = binding.spec.reschedule_triggered_at
     if len(words) < 2 or stamp is None or words[1] != stamp.isoformat():
         return RescheduleRequest("Rebalance")
-    return RescheduleRequest(words[0], words[2] if len(words) > 2 else "")
+    rebalancer, user = (*words[2:4], "", "")[:2]
+    return RescheduleRequest(words[0], rebalancer, unquote(user))
 
 
 def last_rebalancer_of(binding: Binding) -> str:

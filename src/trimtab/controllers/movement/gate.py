@@ -202,8 +202,9 @@ def charged_budget(
     binding: Binding, budget: DisruptionBudget, admitted: Admitted, reasons: Mapping[str, MoveReason], view: View
 ) -> DisruptionBudget:
     entries = [
-        binding_moves.in_flight_entry(binding, transfer, reasons[transfer.source].cause, SOURCE, view.now)
+        binding_moves.in_flight_entry(binding, transfer, reason.cause, reason.by or SOURCE, view.now)
         for transfer in admitted.transfers
+        for reason in (reasons[transfer.source],)
     ]
     return charge_budget(budget, entries, view.now)
 
@@ -218,7 +219,7 @@ def move_log_entries(
 ) -> Iterator[Effect]:
     for transfer in admitted.transfers:
         reason = reasons[transfer.source]
-        cause = binding_moves.MoveCause(reason.cause, SOURCE, mode, reason.message, tuple(budgets))
+        cause = binding_moves.MoveCause(reason.cause, reason.by or SOURCE, mode, reason.message, tuple(budgets))
         move = binding_moves.move_of_binding(binding, transfer, cause, view.now)
         yield from binding_moves.log_start(move, view)
 

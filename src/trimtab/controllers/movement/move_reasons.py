@@ -36,10 +36,11 @@ MODE_OF_PURGE = {"Directly": "AtOnce", "Gracefully": "ReplacementFirst", "Never"
 
 
 class MoveReason(NamedTuple):
-    """A cause of the move log, and what began the move."""
+    """A cause of the move log, what began the move, and the user who asked for it, if one did."""
 
     cause: str
     message: str
+    by: str = ""
 
 
 def mode_of_eviction(task: GracefulEvictionTask) -> str:
@@ -52,22 +53,23 @@ def reason_of_move(binding: Binding, source: str, cause: str, decision: BindingD
     if cause == "ScoreChange":
         return _reason_of_selection(binding, source, decision, view)
     message = ""
+    by = ""
     if cause == "Drain":
-        message = _describe_drain(binding, source, view)
+        message, by = _describe_drain(binding, source, view)
     elif cause == "PolicyChange":
         message = _describe_policy_edit(binding)
     elif cause == "Scale":
         before = sum(binding_moves.placement_before_moves(binding).values())
         message = f"the workload was scaled from {before} to {sum(n for _, n in decision.clusters)} replicas"
     elif cause == "Rebalance":
-        message = _describe_rebalance(binding)
+        message, by = _describe_rebalance(binding), binding_moves.reschedule_request_of(binding).user
     elif cause == "Failback":
         message = _describe_failback(binding)
     elif cause == "ClusterFailover":
         message = f"the cluster {source} is being deleted"
     elif cause == "Reschedule":
         message = _describe_rejection(source, decision)
-    return MoveReason(cause, message)
+    return MoveReason(cause, message, by)
 
 
 def reason_of_taints(cluster: Cluster, taints: Sequence[Taint]) -> MoveReason:
@@ -94,7 +96,8 @@ def format_taint(key: str, value: str, effect: str) -> str:
     return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
 
 
-def _describe_drain(binding: Binding, source: str, view: View) -> str:
+def _describe_drain(binding: Binding, source: str, view: View) -> tuple[str, str]:
+    """Which cluster is drained and since when, and the user who asked for it."""
     draining = [
         name
         for name in binding_moves.placement_before_moves(binding)
@@ -102,8 +105,10 @@ def _describe_drain(binding: Binding, source: str, view: View) -> str:
     ]
     name = source if source in draining or not draining else draining[0]
     found = view.get(Cluster, "", name)
-    mark = found.metadata.annotations.get(well_known.DRAIN, "").split() if found is not None else []
-    return f"the cluster {name} is being drained" + (f" since {mark[0]}" if mark else "")
+    annotations = found.metadata.annotations if found is not None else {}
+    mark = annotations.get(well_known.DRAIN, "").split()
+    message = f"the cluster {name} is being drained" + (f" since {mark[0]}" if mark else "")
+    return message, annotations.get(well_known.REQUESTER, "")
 
 
 def _describe_policy_edit(binding: Binding) -> str:

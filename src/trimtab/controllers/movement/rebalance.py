@@ -253,7 +253,8 @@ def begin_move(
         RecordEvent(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
     ]
-    return moving, [state.request(binding, at, "Rebalance", job.name), *events]
+    user = job.metadata.annotations.get(well_known.REQUESTER, "")
+    return moving, [state.request(binding, at, "Rebalance", job.name, user), *events]
 
 
 def is_pending(item: ObservedWorkload, binding: Binding) -> bool:

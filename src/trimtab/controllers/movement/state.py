@@ -46,6 +46,7 @@ Invariants, which the model check explores (`tests/properties/test_movement_mode
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 from trimtab.api.kinds.work import (
     ActiveEviction,
@@ -60,12 +61,12 @@ from trimtab.controllers import well_known
 from trimtab.controllers.movement.binding_moves import current_placement, status_by_cluster, targets_of
 
 
-def request(binding: Binding, at: datetime, reason: str = "", rebalancer: str = "") -> Binding:
+def request(binding: Binding, at: datetime, reason: str = "", rebalancer: str = "", user: str = "") -> Binding:
     """The binding with a fresh decision requested; with a reason, an annotation says why and by whom."""
     stamped = binding.but(spec=binding.spec.but(reschedule_triggered_at=at))
     if not reason:
         return stamped
-    signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)
+    signature = " ".join(part for part in (reason, at.isoformat(), rebalancer, quote(user)) if part)
     annotations = binding.metadata.annotations | {well_known.REQUESTED_BY: signature}
     return stamped.but(metadata=binding.metadata.but(annotations=annotations))
 
