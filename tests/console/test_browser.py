@@ -1,5 +1,7 @@
 """The console in a real Chromium, on a running fleet."""
 
+from datetime import UTC, datetime
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -169,21 +171,28 @@ def test_two_users_with_different_rights(browser: Browser, console: RunningConso
     expect(admin.locator("#lead")).to_contain_text("ready", timeout=EVENTUALLY)
 
 
-def test_names_of_others_are_shown_as_text(browser: Browser, console: RunningConsole) -> None:
+def test_texts_of_others_are_shown_as_text(browser: Browser, console: RunningConsole) -> None:
+    """Names and labels of real objects have few characters; messages of events have any."""
     hostile = "<img src=x onerror=\"document.title='broken in'\">"
-    rebalancers = Resource("apps.karmada.io", "v1alpha1", "workloadrebalancers", "WorkloadRebalancer", namespaced=False)
-    job = {
-        "apiVersion": "apps.karmada.io/v1alpha1",
-        "kind": "WorkloadRebalancer",
-        "metadata": {"name": "hostile", "annotations": {"trimtab.dev/requested-by": hostile}},
-        "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"}]},
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "hostile", "namespace": "default"},
+        "involvedObject": {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "name": "member3"},
+        "reason": hostile,
+        "message": hostile,
+        "type": "Warning",
+        "lastTimestamp": now,
     }
     page = new_tab(browser)
     sign_in(page, console, console.admin_token)
-    page.goto(f"{console.url}/console/rebalance")
-    call_api(console, lambda client: client.create(rebalancers, job))
-    expect(page.locator("#jobs")).to_contain_text(hostile, timeout=EVENTUALLY)  # inserted by the stream
-    page.reload()
-    expect(page.locator("#jobs")).to_contain_text(hostile)
-    assert page.locator("main img").count() == 0
-    assert page.title() == "Rebalance · Trimtab"
+    page.goto(f"{console.url}/console/clusters/member3")
+    expect(page.locator("#live")).to_have_text("live", timeout=EVENTUALLY)
+    call_api(console, lambda client: client.create(Resource("", "v1", "events", "Event"), event))
+    expect(page.locator("#timeline")).to_contain_text(hostile, timeout=EVENTUALLY)  # inserted by the stream
+    for path in ("/clusters/member3", "/incident?cluster=member3"):
+        page.goto(f"{console.url}/console{path}")
+        expect(page.locator("main")).to_contain_text(hostile)
+        assert page.locator("main img").count() == 0
+        assert "broken in" not in page.title()
