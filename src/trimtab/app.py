@@ -34,8 +34,11 @@ from trimtab.controllers.propagation.scheduling.schedule import DECISION
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import execution_namespace, ref_of
 from trimtab.decide.explain import Explanation, explain
-from trimtab.decide.ocm.explain import debug_document
-from trimtab.decide.ocm.request import ocm_request_of
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.explain import ClusterOutcome, cluster_outcomes, debug_document
+from trimtab.decide.ocm.pipeline import UnlistableClusterSet
+from trimtab.decide.ocm.request import OcmRequest, ocm_request_of
+from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -515,12 +518,24 @@ class EmbeddedFleet:
         except (ValueError, msgspec.MsgspecError) as fault:
             return debug_error(400, f"the body is not a Placement: {fault}")
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
-        state = self.plane.state
-        snapshot = state.sources.placement_snapshots.snapshot(state.clock.now())
-        ocm_request = ocm_request_of(
-            placement, snapshot, state.sources.cel, uses_spread_policy=state.profile.placements_obey_spread_policy
-        )
+        ocm_request, snapshot = self._ocm_request(self.plane, placement)
         return Response(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
+
+    def _ocm_request(self, plane: ControlPlane, placement: OcmPlacement) -> tuple[OcmRequest, PlacementSnapshot]:
+        state = plane.state
+        snapshot = state.sources.placement_snapshots.snapshot(state.clock.now())
+        uses_spread_policy = state.profile.placements_obey_spread_policy
+        request = ocm_request_of(placement, snapshot, state.sources.cel, uses_spread_policy=uses_spread_policy)
+        return request, snapshot
+
+    def placement_outcomes(self, placement: OcmPlacement) -> list[ClusterOutcome]:
+        """What the decision about a Placement says about each cluster; empty when it cannot be made."""
+        if self.plane is None:
+            return []
+        try:
+            return cluster_outcomes(*self._ocm_request(self.plane, placement))
+        except (UnlistableClusterSet, Misconfigured):
+            return []
 
     async def start(self) -> None:
         """Start members and control plane; the host must be running."""

@@ -252,6 +252,7 @@ def new_console(daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None)
         profile=fleet.profile,
         settings=fleet.settings,
         last_decision=fleet.last_decision,
+        placement_outcomes=fleet.placement_outcomes,
         stories=stories,
         simulated=fleet.simulated_members,
         failed=fleet.failed_members,

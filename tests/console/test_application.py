@@ -7,7 +7,12 @@ import orjson
 import pytest
 
 from console.fake_console import HOST, NOW, call, fill, new_console, signed_in
+from trimtab.api.kinds.work import PendingApproval, TargetCluster
+from trimtab.console.page import StoryFacts
 from trimtab.console.sessions import IDLE, LIFETIME, Sessions
+from trimtab.controllers.movement.approval import text_of
+from trimtab.dryrun.change import Change
+from trimtab.dryrun.plan_result import Plan
 
 DRAIN = "/clusters/web-c0/drain"
 
@@ -161,3 +166,115 @@ def test_host_of_the_tests_is_the_origin() -> None:
     form = {"csrf": session.csrf, "confirm": "web-c0"}
     answer = asyncio.run(call(console, DRAIN, method="POST", form=form, cookie=cookie, origin=f"https://{HOST}"))
     assert answer.code == 303
+
+
+def test_program_with_a_bearer_token_gets_json_without_a_cookie_or_a_form_token() -> None:
+    console = new_console()
+    fill(console)
+    as_admin = {"authorization": "Bearer admin", "accept": "application/json"}
+    assert asyncio.run(call(console, "/workloads", **as_admin)).code == 200
+    assert (
+        asyncio.run(call(console, "/workloads", authorization="Bearer nobody", accept="application/json")).code == 401
+    )
+    assert asyncio.run(call(console, "/workloads", authorization="Bearer admin")).code == 401, "browsers have cookies"
+    answer = asyncio.run(call(console, DRAIN, method="POST", form={"confirm": "web-c0"}, **as_admin))
+    assert (answer.code, orjson.loads(answer.body)) == (201, {"location": "/console/clusters/web-c0"})
+    assert console._authority.clients[0][0] == "admin"
+    cookie, _ = signed_in(console)
+    both = asyncio.run(call(console, DRAIN, method="POST", form={"confirm": "web-c0"}, cookie=cookie, **as_admin))
+    assert both.code == 403, "a cookie needs the form token, whatever else a request has"
+
+
+def test_plan_that_has_changed_is_not_started_and_programs_get_a_conflict() -> None:
+    async def plan(change: Any, now: Any) -> Plan:
+        return Plan(hash="new")
+
+    console = new_console(plan=plan, known_plan=lambda _: Plan(hash="old"))
+    fill(console)
+    cookie, session = signed_in(console)
+    form = {"csrf": session.csrf, "selector": "", "kind": "Deployment", "hash": "old"}
+    page = asyncio.run(call(console, "/rebalance/start", method="POST", form=form, cookie=cookie))
+    assert page.code == 303
+    assert "changed=old" in page.headers["location"]
+    answer = asyncio.run(
+        call(console, "/rebalance/start", method="POST", form=form, cookie=cookie, accept="application/json")
+    )
+    assert answer.code == 409
+    assert console._authority.clients == []
+    started = asyncio.run(
+        call(console, "/rebalance/start", method="POST", form={**form, "hash": "new", "name": "x"}, cookie=cookie)
+    )
+    assert started.headers["location"] == "/console/rebalance/x"
+
+
+def test_approval_releases_only_the_move_that_was_shown() -> None:
+    console = new_console()
+    fill(console)
+    key = "shop/Deployment/web"
+    old = console.model.bindings[key]
+    pending = PendingApproval(cause="Rebalance", clusters=(TargetCluster(name="web-c1", replicas=3),), since=NOW)
+    console.model.put_binding(old.but(status=old.status.but(pending_approval=pending)), old)
+    cookie, session = signed_in(console)
+    page = asyncio.run(call(console, f"/workloads/{key}", cookie=cookie)).text
+    assert 'data-dialog="approve"' in page
+    path = f"/workloads/{key}/approve"
+    stale = {"csrf": session.csrf, "move": "Rebalance web-c0:3"}
+    assert asyncio.run(call(console, path, method="POST", form=stale, cookie=cookie)).code == 422
+    assert console._authority.clients == []
+    shown = {"csrf": session.csrf, "move": text_of(pending)}
+    assert asyncio.run(call(console, path, method="POST", form=shown, cookie=cookie)).code == 303
+    ((_, verb, resource, _, patch, _),) = console._authority.clients
+    assert (verb, resource) == ("patch", "resourcebindings")
+    assert patch["metadata"]["annotations"] == {"trimtab.dev/approved-move": text_of(pending)}
+    viewer, _ = signed_in(console, "viewer")
+    assert 'data-dialog="approve"' not in asyncio.run(call(console, f"/workloads/{key}", cookie=viewer)).text
+
+
+def test_preview_plans_objects_and_shows_a_policy_only_to_those_who_may_read_it() -> None:
+    changes: list[Any] = []
+
+    async def plan(change: Any, now: Any) -> Plan:
+        changes.append(change)
+        return Plan(hash="h1", change=change)
+
+    known = Plan(hash="h1", change=Change(objects=({"apiVersion": "v1", "kind": "ConfigMap"},)))
+    policy = {"kind": "PropagationPolicy", "metadata": {"name": "p", "uid": "secret-uid"}, "spec": {"x": "stored"}}
+    console = new_console(plan=plan, known_plan=lambda name: known if name == "h1" else None, policy=lambda *_: policy)
+    fill(console)
+    cookie, session = signed_in(console)
+    page = asyncio.run(call(console, "/preview?policy=shop/p", cookie=cookie)).text
+    assert "x: stored" in page
+    assert "secret-uid" not in page
+    viewer, _ = signed_in(console, "viewer")
+    assert "x: stored" not in asyncio.run(call(console, "/preview?policy=shop/p", cookie=viewer)).text
+    for text in ("a: [", "just text", ""):
+        form = {"csrf": session.csrf, "objects": text}
+        assert asyncio.run(call(console, "/preview/plan", method="POST", form=form, cookie=cookie)).code == 400
+    form = {"csrf": session.csrf, "objects": "apiVersion: v1\nkind: ConfigMap\n", "policy": "shop/p"}
+    answer = asyncio.run(call(console, "/preview/plan", method="POST", form=form, cookie=cookie))
+    assert answer.headers["location"] == "/console/preview?policy=shop/p&plan=h1"
+    assert changes == [Change(objects=({"apiVersion": "v1", "kind": "ConfigMap"},))]
+    assert "kind: ConfigMap" in asyncio.run(call(console, "/preview?plan=h1", cookie=cookie)).text
+    assert console._authority.clients == [], "nothing is written"
+
+
+def test_search_finds_moves_namespaces_regions_and_stories() -> None:
+    class Book:
+        def add_listener(self, listener: Any) -> None:
+            """Nothing changes."""
+
+        def stories(self) -> list[StoryFacts]:
+            return [StoryFacts("web-outage", "An outage of web")]
+
+    console = new_console(stories=Book())
+    fill(console)
+    cookie, _ = signed_in(console)
+
+    def kinds(words: str) -> set[str]:
+        answer = asyncio.run(call(console, f"/search?q={words}", cookie=cookie, accept="application/json"))
+        return {one["kind"] for one in orjson.loads(answer.body)["results"]}
+
+    assert {"Cluster", "Deployment", "DisruptionBudget", "WorkloadRebalancer", "Move", "Story"} <= kinds("web")
+    assert kinds("shop") >= {"Namespace", "Move"}
+    assert "Region" in kinds("eu")
+    assert kinds("no-such-thing") == set()

@@ -34,6 +34,7 @@ def paths_of(word: str) -> list[str]:
         "/stories",
         f"/search?q={quote(word[:100], safe='')}",
         f"/incident?cluster={name}-c2",
+        f"/preview?policy=shop/{name}",
     ]
 
 

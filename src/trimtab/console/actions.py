@@ -1,6 +1,6 @@
 """What the forms of the pages do: writes to the API with the credentials of the user."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from trimtab.client.client import Client
 from trimtab.console.page import PageContext
@@ -17,6 +17,18 @@ class ActionError(ApiError):
     """What a person asked for cannot be done; the message says why."""
 
     code = 422
+
+
+class PlanChanged(ActionError):
+    """The fleet has changed since the plan was made; nothing was written."""
+
+    code = 409
+
+    def __init__(self, location: str, differences: Sequence[str]) -> None:
+        super().__init__("the fleet has changed since the plan was made: " + ("; ".join(differences) or "plan again"))
+        self.location = location
+        """The page with the new plan."""
+        self.differences = list(differences)
 
 
 class RegisteredAction:

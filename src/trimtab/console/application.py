@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from trimtab.api.kinds.work import Binding
 from trimtab.console import messages
 from trimtab.console import pages as page_modules
-from trimtab.console.actions import ActionError, find_action
+from trimtab.console.actions import ActionError, PlanChanged, find_action
 from trimtab.console.feed import Feed
 from trimtab.console.load_history import LoadHistory
 from trimtab.console.messages import ConsoleRequest, ConsoleResponse
@@ -104,7 +104,9 @@ class Console:
             self._feed = Feed(self.model, self._cache)
             self._feed.start()
             planner = Planner(self._cache, self.services.profile, self.services.settings)
-            self.services = self.services._replace(plan=planner.plan, known_plan=planner.known_plan)
+            self.services = self.services._replace(
+                plan=planner.plan, known_plan=planner.known_plan, policy=planner.policy
+            )
             await self._cache.wait_until_synced()
 
     def login_path(self, user: str, token: str) -> str:
@@ -203,7 +205,7 @@ class Console:
             return ConsoleResponse(405, b"method not allowed", "text/plain", (("allow", "GET, HEAD, POST"),))
         if first == "login":
             return await self._login(request)
-        session = self._session(request)
+        session = await self._session(request)
         await self._start_feed()
         if request.method == "POST":
             return await self._post(request, session)
@@ -211,11 +213,20 @@ class Console:
             return await self._events(request, session)
         return await self._show(request, session)
 
-    def _session(self, request: ConsoleRequest) -> Session:
+    async def _session(self, request: ConsoleRequest) -> Session:
+        if request.bearer and not request.cookie:
+            return await self._bearer_session(request.bearer)
         session = self.sessions.find(request.cookie) if request.cookie else None
         if session is None:
             raise SignInRequired
         return session
+
+    async def _bearer_session(self, token: str) -> Session:
+        user = await self._authority.identify(token)
+        if user is None:
+            await asyncio.sleep(SECONDS_BETWEEN_FAILED_LOGINS)
+            raise SignInRequired
+        return self.sessions.of_bearer(user, token)
 
     # sign-in
 
@@ -353,7 +364,7 @@ class Console:
     async def _post(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
         check_origin(request)
         form = request.form()
-        if not is_csrf_token(session, dict(form).get("csrf", "")):
+        if not session.is_bearer and not is_csrf_token(session, dict(form).get("csrf", "")):
             raise Forbidden("the form is too old: load the page again")
         if request.segments == ("logout",):
             self.sessions.close(session)
@@ -367,9 +378,14 @@ class Console:
             self.model, self._now(), segments=values, services=self.services, user=session.user, may=may
         )
         visibility = await self._rights.visibility(session, self.model.namespaces())
-        target = await action(context._replace(visibility=visibility), self._authority.client(session), form)
+        try:
+            target = await action(context._replace(visibility=visibility), self._authority.client(session), form)
+        except PlanChanged as fault:
+            if request.wants_json:
+                return messages.json({"code": 409, "message": str(fault), "differences": fault.differences}, 409)
+            return messages.see_other(fault.location)
         log.info("%s: %s by %s", "/".join(request.segments), target, session.user)
-        return messages.see_other(target)
+        return messages.json({"location": target}, 201) if request.wants_json else messages.see_other(target)
 
 
 def check_origin(request: ConsoleRequest) -> None:

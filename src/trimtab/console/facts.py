@@ -143,6 +143,8 @@ class WorkloadFacts(Facts):
     group: str = ""
     policy: str = ""
     rebalancer: str = ""
+    needs_approval: bool = False
+    """Whether it waits for a person who approves its move."""
     cpu_request: float = 0.0
     labels: dict[str, str] = {}
     version_of_model: int = 0
@@ -459,6 +461,7 @@ def workload_facts(
         group=binding.status.scheduler_observing_affinity_name,
         policy=policy_of(binding),
         rebalancer=last_rebalancer_of(binding),
+        needs_approval=binding.status.pending_approval is not None,
         cpu_request=amount(request, "cpu", CORES),
         labels={name: value for name, value in (labels or {}).items() if "karmada.io/" not in name},
         version_of_model=version,

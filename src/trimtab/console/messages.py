@@ -50,6 +50,12 @@ class ConsoleRequest(NamedTuple):
         return cookies[COOKIE].value if COOKIE in cookies else ""
 
     @property
+    def bearer(self) -> str:
+        """The token of a program that asks for JSON; empty for browsers."""
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" and self.wants_json else ""
+
+    @property
     def wants_json(self) -> bool:
         accept = self.headers.get("accept", "")
         return "application/json" in accept and "text/html" not in accept

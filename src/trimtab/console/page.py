@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.api.value import Raw
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
 from trimtab.controllers.settings import SETTINGS, default_of
 from trimtab.decide.explain import Explanation
+from trimtab.decide.ocm.explain import ClusterOutcome
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import Plan
 from trimtab.errors import NotFound
@@ -59,10 +62,14 @@ class Services(NamedTuple):
     settings: Mapping[str, Any] = {}
     last_decision: Callable[[Binding], Explanation | None] = lambda _: None
     """The remembered decision about a binding."""
+    placement_outcomes: Callable[[OcmPlacement], list[ClusterOutcome]] = lambda _: []
+    """What the decision about a Placement of OCM says about each cluster."""
     plan: Callable[[Change, datetime], Awaitable[Plan]] | None = None
     """What a change would do."""
     known_plan: Callable[[str], Plan | None] | None = None
     """A plan that was made before, by its hash."""
+    policy: Callable[[str, str], Raw | None] = lambda _, __: None
+    """A propagation policy by namespace and name; one without a namespace is cluster-wide."""
     stories: StoryBook | None = None
     inject_fault: Callable[[str, bool], Awaitable[None]] | None = None
     """Take a simulated member down, or bring it back."""

@@ -31,6 +31,8 @@ NAMESPACED = {
 }
 CONCURRENT_REVIEWS = 16
 MAX_CLIENTS = 64
+MAX_KNOWN = 10_000
+"""Checks of rights that are kept."""
 
 
 class Visibility(NamedTuple):
@@ -192,6 +194,8 @@ class Rights:
         if known is not None and known[1] == present and self._now() - known[0] < RECHECK:
             return known[2]
         found = await self._check_visibility(session, present)
+        if len(self._visibility) > MAX_KNOWN:
+            self._visibility.clear()
         self._visibility[session.digest] = (self._now(), present, found)
         return found
 
@@ -220,7 +224,7 @@ class Rights:
         """Whether the user may do this; the API decides again when it is done."""
         known = self._allowed.get((session.digest, action))
         if known is None or self._now() - known[0] >= RECHECK:
-            if len(self._allowed) > 10_000:
+            if len(self._allowed) > MAX_KNOWN:
                 self._allowed.clear()
             (allowed,) = await self._authority.allows(session, [action])
             known = self._allowed[session.digest, action] = (self._now(), allowed)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from trimtab.api.kinds.policy import ClusterPropagationPolicy, PropagationPolicy
 from trimtab.api.profile import Profile
-from trimtab.api.value import Object
+from trimtab.api.value import Object, Raw
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import KINDS, FleetState
 from trimtab.dryrun.plan import make_plan
@@ -47,6 +48,13 @@ class Planner:
             del self._plans[next(iter(self._plans))]
         self._plans[plan.hash] = plan
         return plan
+
+    def policy(self, namespace: str, name: str) -> Raw | None:
+        """A propagation policy as it is stored; without a namespace a cluster-wide one."""
+        table = self._cache.table_of(PropagationPolicy if namespace else ClusterPropagationPolicy)
+        entry = table.entries.get((namespace, name))
+        kind = {"apiVersion": table.resource.api_version, "kind": table.resource.kind}
+        return None if entry is None else {**kind, **entry.raw}
 
     def known_plan(self, digest: str) -> Plan | None:
         return self._plans.get(digest)

@@ -39,6 +39,8 @@ class Session(msgspec.Struct):
     used: datetime
     csrf: str
     digest: str
+    is_bearer: bool = False
+    """Whether the request itself has the token: no cookie, so no form of another site can have sent it."""
 
 
 class _StoredSession(msgspec.Struct):
@@ -97,6 +99,11 @@ class Sessions:
         """Use a link: the id of a new session, or None for a link that is unknown, used or too old."""
         until, user, token = self._links.pop(_digest(code), (None, "", ""))
         return self.open(user, token) if until is not None and self._now() < until else None
+
+    def of_bearer(self, user: str, token: str) -> Session:
+        """The session of one request that has a bearer token instead of a cookie; it is not kept."""
+        now = self._now()
+        return Session(user, token, now, now, "", _digest(f"bearer {token}"), is_bearer=True)
 
     def open(self, user: str, token: str) -> str:
         """A new session; returns the id for the cookie."""

@@ -123,6 +123,14 @@ def waiting_needs(waiting: list[WorkloadFacts], context: PageContext) -> Iterato
     """Workloads that wait, grouped by what they wait for."""
     groups: dict[str, list[WorkloadFacts]] = {}
     for workload in waiting:
+        if workload.needs_approval:
+            path = workload_path(workload.key)
+            text = f"waits for an approval: {workload.why.partition(': trimtab approve')[0]}"
+            yield Need(
+                state=WAITING, subject=workload.title, path=path, text=text, link="approve", link_path=path,
+                since=workload.since,
+            )  # fmt: skip
+            continue
         groups.setdefault(workload.why, []).append(workload)
     for why, members in sorted(groups.items(), key=lambda group: -len(group[1])):
         first = members[0]

@@ -6,7 +6,9 @@ from trimtab.console.facts import WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
+from trimtab.console.text import plural
 from trimtab.controllers.conditions import find_condition
+from trimtab.decide.ocm.explain import ClusterOutcome
 from trimtab.errors import NotFound
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
@@ -118,17 +120,37 @@ def placements(context: PageContext) -> View:
         "scores": scores,
         "scored": scored_workloads(context),
         "better": better_placements(context),
-        "sentence": f"{len(rows)} Placements; {len(scores['columns'])} scores are published for {len(scores['rows'])} clusters.",
+        "sentence": f"{plural(len(rows), 'Placement')}; {plural(len(scores['columns']), 'score')} published for {plural(len(scores['rows']), 'cluster')}.",
     }
 
 
-@page("placements/{namespace}/{name}", "placement.html", "placements", live={"pulse": PULSE_TOPICS})
+def outcome_text(outcome: ClusterOutcome | None, *, selected: bool) -> str:
+    """The verdict of the decision about one cluster."""
+    if outcome is None:
+        return "selected" if selected else ""
+    if outcome.outcome == "Filtered":
+        return f"{outcome.plugin}: {outcome.reason}"
+    text = {
+        "Selected": "selected",
+        "NotNeeded": "fits, but enough others rank higher",
+        "NotInSets": "is in no cluster set that the namespace may use",
+    }.get(outcome.outcome, outcome.outcome)
+    return "; ".join([text, *outcome.missing_scores])
+
+
+@page(
+    "placements/{namespace}/{name}",
+    "placement.html",
+    "placements",
+    live={"pulse": PULSE_TOPICS, "decision": ("placements", "scores", "clusters")},
+)
 def placement(context: PageContext) -> View:
     namespace, name = context.segments
     found = next((row for row in placement_rows(context) if (row["namespace"], row["name"]) == (namespace, name)), None)
     if found is None:
         raise NotFound("there is no such Placement, or you may not see it")
-    scores = score_table(context)
+    outcomes = {one.cluster: one for one in context.services.placement_outcomes(context.model.placements[found["key"]])}
+    parts = dict.fromkeys(name for one in outcomes.values() for name, _, _ in one.score_parts)
     selected = set(found["clusters"])
     clusters = (
         sorted(context.model.clusters.values(), key=lambda one: (one.name not in selected, one.name))
@@ -137,13 +159,18 @@ def placement(context: PageContext) -> View:
     )
     return {
         "placement": found,
-        "scores": scores["columns"],
+        "scores": list(parts),
+        "has_total": any(one.total is not None for one in outcomes.values()),
         "rows": [
             {
                 "cluster": one,
                 "selected": one.name in selected,
-                "scores": next((row["scores"] for row in scores["rows"] if row["cluster"] == one.name), {}),
+                "is_out": one.name in outcomes and outcomes[one.name].total is None,
+                "scores": {name: (score, weight) for name, weight, score in known.score_parts} if known else {},
+                "total": known.total if known else None,
+                "verdict": outcome_text(known, selected=one.name in selected),
             }
             for one in clusters[:MAX_ROWS]
+            for known in (outcomes.get(one.name),)
         ],
     }

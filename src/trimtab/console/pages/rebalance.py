@@ -8,7 +8,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.selectors import InvalidSelector, parse_selector
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
-from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
+from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, PlanChanged, action, value_of
 from trimtab.console.facts import CLUSTER_WIDE, RebalanceFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
@@ -359,10 +359,12 @@ async def start(context: PageContext, client: Client, form: Form) -> str:
         raise ActionError("choose workloads first")
     plan = await make_plan(Change(rebalance=spec), context.now)
     if plan.hash != value_of(form, "hash"):
-        return (
-            path_to("rebalance", "plan")
-            + query_of([*query.items(), ("changed", value_of(form, "hash"))])
-            + ("&selector=" if not query.get("selector") else "")
+        known = context.services.known_plan
+        old = known(value_of(form, "hash")) if known is not None else None
+        location = path_to("rebalance", "plan") + query_of([*query.items(), ("changed", value_of(form, "hash"))])
+        raise PlanChanged(
+            location + ("&selector=" if not query.get("selector") else ""),
+            differences(old, plan) if old is not None else [],
         )
     name = value_of(form, "name") or f"rebalance-{context.now:%Y%m%d-%H%M%S}"
     excluded = [key for key in query.get("exclude", "").split(",") if key]

@@ -1,15 +1,18 @@
-"""Search over clusters, workloads, budgets, rebalances, Placements and policies."""
+"""Search over everything that the pages show: clusters, workloads, policies, budgets, rebalances, moves, scores, stories."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.workloads import matches_words
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cluster_path, path_to, query_of, workload_path
+from trimtab.console.text import cause_text, cluster_path, path_to, plural, query_of, workload_path
 
 MAX_RESULTS = 100
+MAX_MOVES = 2000
+"""The latest moves that are searched."""
 
 
 class Result(Facts):
@@ -68,6 +71,34 @@ def results_of(context: PageContext, words: list[str]) -> Iterator[Result]:
             yield Result(
                 kind="PropagationPolicy", name=policy, path=path_to("workloads") + query_of([("policy", policy)])
             )
+
+    yield from other_results(context, fits)
+
+
+def other_results(context: PageContext, fits: Callable[[str], bool]) -> Iterator[Result]:
+    """Namespaces, regions, scores, stories and the latest moves."""
+    model, visibility = context.model, context.visibility
+    for name in sorted(model.namespaces()):
+        if name and sees(visibility.workloads, name) and fits(name):
+            yield Result(kind="Namespace", name=name, path=path_to("workloads") + query_of([("ns", name)]))
+    for region in sorted({one.region for one in model.clusters.values() if one.region} if visibility.clusters else ()):
+        if fits(region):
+            yield Result(kind="Region", name=region, path=path_to() + query_of([("region", region)]))
+    for key, score in sorted(model.scores.items()):
+        names = " ".join(one.name for one in score.status.scores) if score.status is not None else ""
+        if sees(visibility.scores, score.namespace) and fits(f"{key} {names}"):
+            yield Result(kind="AddOnPlacementScore", name=key, path=f"{path_to('placements')}#scores", note=names)
+    if model.policy is not None and visibility.policy and fits("disruptionpolicy default storm brake"):
+        yield Result(kind="DisruptionPolicy", name="default", path=f"{path_to('budgets')}#storm", note="storm brake")
+    for story in context.services.stories.stories() if context.services.stories is not None else ():
+        if fits(f"{story.name} {story.title}"):
+            yield Result(kind="Story", name=story.name, path=path_to("stories", story.name), note=story.title)
+    for move in islice(model.latest_moves(visibility.moves), MAX_MOVES):
+        targets = " ".join(name for name, _ in move.targets)
+        if fits(f"{move.title} {move.source} {targets} {move.cause} {move.by}"):
+            note = f"{cause_text(move.cause)}, {plural(move.replicas, 'replica')} from {move.source} to {targets or 'nowhere'}"
+            path = f"{workload_path(move.key)}#m-{move.id}"
+            yield Result(kind="Move", name=move.title, path=path, note=note)
 
 
 @page("search", "search.html", "search", live={"pulse": PULSE_TOPICS})

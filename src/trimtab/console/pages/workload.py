@@ -8,6 +8,7 @@ from typing import Any, cast
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
+from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
 from trimtab.console.facts import CLUSTER_WIDE, WAITING, BudgetFacts, WorkloadFacts
@@ -21,6 +22,7 @@ from trimtab.console.text import cause_text, day_time, path_to, plural, workload
 from trimtab.console.why import WhyMatrix, explanation_of, help_for, why_matrix
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
+from trimtab.controllers.movement.approval import text_of
 from trimtab.errors import NotFound
 from trimtab.server.auth.authorize import Action
 
@@ -159,6 +161,20 @@ def deliveries_of(workload: WorkloadFacts, binding: Binding) -> list[Delivery]:
     return rows
 
 
+def approval_of(binding: Binding) -> dict[str, Any] | None:
+    """The move that waits for a person: its text, which the approval repeats, and where everything would run."""
+    pending = binding.status.pending_approval
+    if pending is None:
+        return None
+    return {
+        "text": text_of(pending),
+        "cause": pending.cause,
+        "since": pending.since,
+        "now": [(target.name, target.replicas) for target in binding.spec.clusters],
+        "then": [(target.name, target.replicas) for target in pending.clusters],
+    }
+
+
 def rules_of(binding: Binding) -> list[tuple[str, str]]:
     placement = binding.spec.placement
     rules: list[tuple[str, str]] = []
@@ -226,6 +242,7 @@ def workload(context: PageContext) -> View:
         "budgets": budgets_of(context, facts),
         "moves": move_rows(moves[:40], context, wide=False),
         "timeline": timeline_of(context, facts, binding),
+        "approval": approval_of(binding),
         "blocked_in": [entry.cluster_name for entry in binding.spec.active_eviction_history],
         "kept_in": [task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.suppress_deletion],
         "command": f"trimtab explain {facts.kind.lower()}/{facts.name}"
@@ -262,6 +279,17 @@ async def unblock(context: PageContext, client: Client, form: Form) -> str:
     if len(kept) == len(entries):
         raise ActionError(f"the workload is not blocked in {cluster}")
     await patch_binding(client, current, spec_field(state.with_history(current, kept), "activeEvictionHistory"))
+    return workload_path("/".join(context.segments))
+
+
+@action("workloads/{namespace}/{kind}/{name}/approve")
+async def approve(context: PageContext, client: Client, form: Form) -> str:
+    """Release exactly the move that the page has shown."""
+    binding = binding_of(context)
+    pending = binding.status.pending_approval
+    if pending is None or text_of(pending) != value_of(form, "move"):
+        raise ActionError("the decision has changed since the page was made: look at the new move first")
+    await approve_move(client, binding)
     return workload_path("/".join(context.segments))
 
 
