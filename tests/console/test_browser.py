@@ -51,6 +51,7 @@ PATHS = (
     "/stories",
     "/search?q=web",
     "/incident",
+    "/preview",
 )
 RULES = """() => {
   const problems = [], seen = new Set();
@@ -63,7 +64,7 @@ RULES = """() => {
   for (const e of document.querySelectorAll("main h1, main h2, main h3")) { const n = +e.tagName[1]; if (n > level + 1) problems.push("heading skips: " + e.innerText); level = n; }
   for (const e of document.querySelectorAll("svg:not([aria-hidden=true])"))
     if (!(e.getAttribute("role") && e.getAttribute("aria-label"))) problems.push("picture without role and label: " + e.outerHTML.slice(0, 80));
-  for (const e of document.querySelectorAll("button.btn, a.btn, a.chip")) { const r = e.getBoundingClientRect(); if (r.width && (r.height < 24 || r.width < 24)) problems.push("small target: " + e.innerText); }
+  for (const e of document.querySelectorAll("button, a.btn, a.chip, select, textarea, summary, .tabs a, .nav a, .pulse a, input:not([type=hidden])")) { if (!e.checkVisibility()) continue; const r = e.getBoundingClientRect(); if (r.width && (r.height < 24 || r.width < 24)) problems.push("small target: " + e.innerText); }
   const lum = c => { const f = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126 * f[0] + .7152 * f[1] + .0722 * f[2]; };
   const rgb = t => (t.match(/[\\d.]+/g) || []).map((n, i) => t.startsWith("color(") && i < 3 ? n * 255 : +n);
   for (const e of document.querySelectorAll("main p, main td, main th, main h1, main h2, main a")) {
@@ -74,12 +75,22 @@ RULES = """() => {
     const a = lum(rgb(getComputedStyle(e).color)) + .05, b = lum(back) + .05;
     if (Math.max(a, b) / Math.min(a, b) < 4.5) problems.push("contrast: " + e.innerText.slice(0, 40));
   }
+  for (const e of document.querySelectorAll("svg.pic text, svg.pic tspan")) {
+    if (!e.checkVisibility() || !e.textContent.trim()) continue;
+    let at = e.closest("svg").parentElement, back = [0, 0, 0, 0];
+    while (at && !(back = rgb(getComputedStyle(at).backgroundColor), back.length === 3 || back[3] === 1)) at = at.parentElement;
+    const a = lum(rgb(getComputedStyle(e).fill)) + .05, b = lum(back) + .05;
+    if (Math.max(a, b) / Math.min(a, b) < 4.5) problems.push("contrast in a picture: " + e.textContent.slice(0, 40));
+  }
+  for (const e of document.querySelectorAll("table")) if (!e.querySelector("caption") && !e.closest("section")?.querySelector("h1, h2")) problems.push("table without caption or heading");
   if (document.documentElement.scrollWidth > innerWidth + 1) problems.push("wider than the window");
   return problems;
 }"""
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark"), (320, "light")]
+)
 def test_pages_follow_the_rules_of_accessibility(
     browser: Browser, console: RunningConsole, width: int, theme: str
 ) -> None:
@@ -89,6 +100,7 @@ def test_pages_follow_the_rules_of_accessibility(
     sign_in(page, console, console.admin_token)
     for path in PATHS:
         page.goto(f"{console.url}/console{path}")
+        expect(page.locator("[data-fill]")).to_have_count(0, timeout=EVENTUALLY)
         assert page.evaluate(RULES) == [], path
         assert len(page.screenshot()) > 5000, path
     assert problems == [], "no policy was violated and no script failed"
@@ -169,6 +181,58 @@ def test_two_users_with_different_rights(browser: Browser, console: RunningConso
     admin.click("button[data-dialog=undrain]")
     admin.click("#undrain button[data-danger]")
     expect(admin.locator("#lead")).to_contain_text("ready", timeout=EVENTUALLY)
+
+
+def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.goto(f"{console.url}/console/drill?fail=cluster:member2")
+    expect(page.locator("main")).to_contain_text("start elsewhere", timeout=EVENTUALLY)
+    page.click("button[data-dialog=real]")
+    page.fill("#real input[name=confirm]", "member2")
+    page.click("#real button[data-danger]")
+    page.wait_for_url(f"{console.url}/console/clusters/member2")
+    expect(page.locator("#lead")).to_contain_text("dark", timeout=EVENTUALLY)
+    expect(page.locator("#move-rows")).to_contain_text("failover", timeout=EVENTUALLY)
+    expect(page.locator("#lead")).to_contain_text("All workloads have left it", timeout=EVENTUALLY)
+    expect(page.locator("#lead")).to_contain_text("may still run")
+    page.goto(f"{console.url}/console/incident?cluster=member2")
+    expect(page.locator("#report")).to_contain_text("failover", timeout=EVENTUALLY)
+    page.goto(f"{console.url}/console/clusters/member2")
+    page.click("button[data-dialog=recover]")
+    page.click("#recover button[data-danger]")
+    expect(page.locator("#pulse")).to_contain_text("3 of 3 clusters ready", timeout=EVENTUALLY)
+
+
+def test_rebalance_is_planned_started_and_watched_with_the_name_of_its_user(
+    browser: Browser, console: RunningConsole
+) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.goto(f"{console.url}/console/rebalance/plan?workload=default/Deployment/web")
+    start = page.locator("button[data-dialog=start]")
+    expect(page.locator("[data-fill]")).to_have_count(0, timeout=EVENTUALLY)
+    if start.count() == 0:  # everything is where it should be
+        expect(page.locator("h1")).to_contain_text("0 workloads would move")
+        return
+    start.click()
+    page.fill("#start input[name=name]", "by-hand")
+    page.click("#start button:not([data-close])")
+    page.wait_for_url(f"{console.url}/console/rebalance/by-hand")
+    expect(page.locator("#lead")).to_contain_text("by trimtab-admin")
+    expect(page.locator("#lead")).to_contain_text("finished", timeout=EVENTUALLY)
+    page.goto(f"{console.url}/console/moves")
+    expect(page.locator("#move-rows")).to_contain_text("trimtab-admin")
+
+
+def test_story_is_played_and_watched(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.goto(f"{console.url}/console/stories/duplicated")
+    page.click("form[action$=play] button")
+    expect(page.locator("#story")).to_contain_text("all expectations were met", timeout=EVENTUALLY)
+    page.goto(f"{console.url}/console/stories?q=duplicated")
+    expect(page.locator("#stories")).to_contain_text("all expectations were met")
 
 
 def test_texts_of_others_are_shown_as_text(browser: Browser, console: RunningConsole) -> None:

@@ -144,7 +144,7 @@ def command(
         pull=pull,
         system_workloads=system_workloads,
         allow_no_execute_taints=allow_no_execute_taint_policy,
-        stories=StoryDirectory(stories.absolute()) if stories.is_dir() else None,
+        stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )
     run_process(serve(fleet, saved))
 

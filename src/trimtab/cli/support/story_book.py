@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.console.page import StoryFacts
 from trimtab.errors import InputError
+from trimtab.store.files import replace_file
 from trimtab.stories.story import parse_seconds
 from trimtab.tasks import wait_for_tasks
 
@@ -20,14 +23,26 @@ log = logging.getLogger("trimtab.console")
 MAX_PLAYING = 2
 MAX_LINES = 2000
 MAX_STORIES = 500
+PLAYING = "move"
 _BODY = ("fleet:", "settings:", "timeline:", "members:", "expect:", "profile:")
 
 
-class StoryDirectory:
-    """Lists and plays the stories of one directory."""
+class StoryVerdict(NamedTuple):
+    """What the last run of a story has found."""
 
-    def __init__(self, directory: Path) -> None:
+    state: str
+    verdict: str
+    lived: float = 0.0
+    took: float = 0.0
+    by: str = ""
+
+
+class StoryDirectory:
+    """Lists and plays the stories of one directory; the verdicts are kept in a file."""
+
+    def __init__(self, directory: Path, verdicts: Path | None = None) -> None:
         self._directory = directory
+        self._verdicts = verdicts
         self._stories: dict[str, StoryFacts] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -43,6 +58,9 @@ class StoryDirectory:
             self._is_read = True
             files = sorted(self._directory.glob("*.yaml"))[:MAX_STORIES]
             self._stories = {file.stem: facts_of(file) for file in files}
+            for name, known in self._stored_verdicts().items():
+                if name in self._stories:
+                    self._stories[name] = self._stories[name]._replace(**known._asdict())
         return list(self._stories.values())
 
     def play(self, name: str, user: str) -> None:
@@ -52,7 +70,7 @@ class StoryDirectory:
         if len(self._processes) >= MAX_PLAYING:
             raise InputError(f"{MAX_PLAYING} stories are being played; wait until one has ended")
         self._stories[name] = self._stories[name]._replace(
-            state="move", verdict="playing", lines=(), lived=0.0, took=0.0, by=user
+            state=PLAYING, verdict="playing", lines=(), lived=0.0, took=0.0, by=user
         )
         task = asyncio.get_running_loop().create_task(self._run(name))
         self._tasks.add(task)
@@ -90,6 +108,23 @@ class StoryDirectory:
             self._processes.pop(name, None)
         verdict, state = ("all expectations were met", "good") if code == 0 else (failure_of(lines), "none")
         self._update(name, state=state, verdict=verdict, took=time.monotonic() - began)
+        self._store_verdicts()
+
+    def _stored_verdicts(self) -> dict[str, StoryVerdict]:
+        if self._verdicts is None or not self._verdicts.exists():
+            return {}
+        try:
+            return msgspec.json.decode(self._verdicts.read_bytes(), type=dict[str, StoryVerdict])
+        except (OSError, msgspec.MsgspecError):
+            return {}  # the stories can be played again
+
+    def _store_verdicts(self) -> None:
+        """Keep the verdicts; without room on the disk they are forgotten with the process."""
+        if self._verdicts is not None:
+            played = (one for one in self._stories.values() if one.state and one.state != PLAYING)
+            found = {one.name: StoryVerdict(one.state, one.verdict, one.lived, one.took, one.by) for one in played}
+            with contextlib.suppress(OSError):
+                replace_file(self._verdicts, msgspec.json.encode(found))
 
     def _update(self, name: str, **changes: Any) -> None:
         if not changes.get("lived", 1.0):
