@@ -8,7 +8,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
-from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, ClusterFacts, WorkloadFacts
+from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, JOINING, ClusterFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_replicas, map_cluster
 from trimtab.console.pages.moves import move_rows
@@ -106,6 +106,8 @@ def lead_of(context: PageContext, cluster: ClusterFacts, counts: Mapping[str, in
     if cluster.state == DRAINING:
         by = f" by {cluster.drain_by}" if cluster.drain_by else ""
         return f"Is being drained{by}. {here} remain{'s' if counts['workloads'] == 1 else ''}; {counts['held']} wait for their replacement, {counts['blocked']} for a budget or another cluster."
+    if cluster.state == JOINING:
+        return f"Has joined and has not reported its state yet. {here}."
     starting = f", {counts['starting']} starting" if counts["starting"] else ""
     return f"Ready for {ago(cluster.since, context.now)}. {here}{starting}."
 
