@@ -9,6 +9,7 @@ import pytest
 from console.fake_console import HOST, NOW, call, fill, new_console, signed_in
 from trimtab.api.kinds.work import PendingApproval, TargetCluster
 from trimtab.console.page import StoryFacts
+from trimtab.console.pages.preview import LAST_APPLIED
 from trimtab.console.sessions import IDLE, LIFETIME, Sessions
 from trimtab.controllers.movement.approval import text_of
 from trimtab.dryrun.change import Change
@@ -238,13 +239,18 @@ def test_preview_plans_objects_and_shows_a_policy_only_to_those_who_may_read_it(
         return Plan(hash="h1", change=change)
 
     known = Plan(hash="h1", change=Change(objects=({"apiVersion": "v1", "kind": "ConfigMap"},)))
-    policy = {"kind": "PropagationPolicy", "metadata": {"name": "p", "uid": "secret-uid"}, "spec": {"x": "stored"}}
+    policy = {
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "uid": "secret-uid", "annotations": {LAST_APPLIED: "{old}"}},
+        "spec": {"x": "stored"},
+    }
     console = new_console(plan=plan, known_plan=lambda name: known if name == "h1" else None, policy=lambda *_: policy)
     fill(console)
     cookie, session = signed_in(console)
     page = asyncio.run(call(console, "/preview?policy=shop/p", cookie=cookie)).text
     assert "x: stored" in page
     assert "secret-uid" not in page
+    assert "{old}" not in page
     viewer, _ = signed_in(console, "viewer")
     assert "x: stored" not in asyncio.run(call(console, "/preview?policy=shop/p", cookie=viewer)).text
     for text in ("a: [", "just text", ""):

@@ -18,6 +18,7 @@ from trimtab.errors import InputError
 from trimtab.server.auth.authorize import Action
 
 MAX_OBJECTS = 50
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 SERVER_FIELDS = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink")
 
 
@@ -39,6 +40,10 @@ def text_of(objects: tuple[Raw, ...]) -> str:
 
 def without_server_fields(raw: Raw) -> Raw:
     metadata = {key: value for key, value in raw.get("metadata", {}).items() if key not in SERVER_FIELDS}
+    annotations = {
+        key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LAST_APPLIED
+    }
+    metadata |= {"annotations": annotations} if annotations else {}
     return {**{key: value for key, value in raw.items() if key != "status"}, "metadata": metadata}
 
 
