@@ -298,8 +298,8 @@ def tile(cluster: MapCluster, x: float, y: float) -> str:
         f'<rect class="bg" width="{num(TILE_WIDTH)}" height="{num(TILE_HEIGHT)}" rx="6"/>'
         f'<text x="8" y="16" class="t-s m b">{esc(facts.name[:14])}</text>'
         f'<text x="{num(TILE_WIDTH - 8)}" y="35" class="t-xs mu e">{total}</text>'
-        f'<text x="{num(TILE_WIDTH - 8)}" y="16" class="t-xs m e f-move b">{moving}</text>'
-        f'<rect class="track" x="8" y="29" width="72" height="5" rx="2.5"/>'
+        + (f'<text x="{num(TILE_WIDTH - 8)}" y="16" class="t-xs m e f-move b">{moving}</text>' if moving else "")
+        + f'<rect class="track" x="8" y="29" width="72" height="5" rx="2.5"/>'
         f'<rect class="fill" x="8" y="29" width="{num(72 * min(1.0, facts.load))}" height="5" rx="2.5"/></g></a>'
     )
 
