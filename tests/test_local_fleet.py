@@ -144,3 +144,12 @@ def test_kubeconfig_has_the_further_contexts(tmp_path: Path) -> None:
 def test_more_pull_members_than_members_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 1 members"):
         LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, pull=2)
+
+
+@pytest.mark.parametrize(
+    ("mode", "serves", "acts"), [("on", True, True), ("read-only", True, False), ("off", False, False)]
+)
+def test_console_can_be_read_only_or_switched_off(tmp_path: Path, mode: str, serves: bool, acts: bool) -> None:
+    local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, console_mode=mode)
+    assert ("/console/login/" in local.console_url) == serves
+    assert (serves and not local.console.services.is_read_only) == acts

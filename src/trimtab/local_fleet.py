@@ -39,6 +39,7 @@ from trimtab.store.files import replace_file
 log = logging.getLogger("trimtab.local_fleet")
 
 CLUSTERS = resource_of(kind_of(Cluster))
+CONSOLE_ON, CONSOLE_READ_ONLY, CONSOLE_OFF = "on", "read-only", "off"
 MAX_MEMBERS_WITH_PORTS = 100
 """Members of larger fleets have a path on the port of the control plane, so that there are enough file descriptors."""
 
@@ -60,6 +61,7 @@ class LocalFleet:
         contexts: Sequence[str] = (),
         pull: int | None = None,
         system_workloads: bool = False,
+        console_mode: str = CONSOLE_ON,
         allow_no_execute_taints: bool = False,
     ) -> None:
         """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members."""
@@ -96,7 +98,8 @@ class LocalFleet:
         for member in self.fleet.world:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)
         self._plan = plan
-        self.console = new_console(self.daemon, self.fleet, stories)
+        self._serves_console = console_mode != CONSOLE_OFF
+        self.console = new_console(self.daemon, self.fleet, stories, is_read_only=console_mode == CONSOLE_READ_ONLY)
         self._agents = PullAgents(self.fleet)
 
     @property
@@ -105,14 +108,17 @@ class LocalFleet:
 
     @property
     def console_url(self) -> str:
-        """A link that signs in to the console as the administrator, once."""
+        """A link that signs in to the console as the administrator, once; empty when it is switched off."""
+        if not self._serves_console:
+            return ""
         return self.daemon.url + self.console.login_path(ADMINISTRATOR, self.daemon.admin_token)
 
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
         world = self.fleet.world
         servers = {f"/members/{member.name}": member.server.app for member in world}
-        app = Mount(self.daemon.api.app, {**servers, "/console": self.console})
+        console = {"/console": self.console} if self._serves_console else {}
+        app = Mount(self.daemon.api.app, {**servers, **console})
         self._earlier_endpoints = read_endpoints(self._endpoints_file)
         with_ports = world if len(world) <= MAX_MEMBERS_WITH_PORTS else ()
         ports = {
@@ -242,7 +248,9 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
         raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error
 
 
-def new_console(daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None) -> Console:
+def new_console(
+    daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None, *, is_read_only: bool = False
+) -> Console:
     """The console of a fleet in this process; forms are sent to the API over its own listener, as any client does."""
 
     def credentials() -> Credentials:
@@ -257,6 +265,7 @@ def new_console(daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None)
         simulated=fleet.simulated_members,
         failed=fleet.failed_members,
         inject_fault=fleet.inject_fault,
+        is_read_only=is_read_only,
     )
     authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, UserClients(credentials))
     return Console(

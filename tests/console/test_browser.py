@@ -97,6 +97,8 @@ def test_pages_follow_the_rules_of_accessibility(
     page = new_tab(browser, viewport={"width": width, "height": 844}, color_scheme=theme)
     problems: list[str] = []
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    elsewhere: list[str] = []
+    page.on("request", lambda request: None if request.url.startswith(console.url) else elsewhere.append(request.url))
     sign_in(page, console, console.admin_token)
     for path in PATHS:
         page.goto(f"{console.url}/console{path}")
@@ -104,6 +106,7 @@ def test_pages_follow_the_rules_of_accessibility(
         assert page.evaluate(RULES) == [], path
         assert len(page.screenshot()) > 5000, path
     assert problems == [], "no policy was violated and no script failed"
+    assert elsewhere == [], "everything comes from this server"
 
 
 def test_keys_filters_and_deep_links(browser: Browser, console: RunningConsole) -> None:
@@ -198,6 +201,11 @@ def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, conso
     expect(page.locator("#lead")).to_contain_text("may still run")
     page.goto(f"{console.url}/console/incident?cluster=member2")
     expect(page.locator("#report")).to_contain_text("failover", timeout=EVENTUALLY)
+    page.emulate_media(media="print")
+    expect(page.locator(".top")).to_be_hidden()
+    expect(page.locator("#report h1")).to_be_visible()
+    assert page.pdf().startswith(b"%PDF")
+    page.emulate_media(media="screen")
     page.goto(f"{console.url}/console/clusters/member2")
     page.click("button[data-dialog=recover]")
     page.click("#recover button[data-danger]")

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from trimtab.dryrun.plan_result import (
     PlannedRefusal,
     PlannedWorkload,
 )
+from trimtab.stories.story import read_story
 
 PATH = "/drill?fail=cluster:web-c0"
 
@@ -99,3 +101,12 @@ def test_drill_leaves_out_hidden_namespaces() -> None:
 def test_wrong_selection_is_refused_before_anything_is_computed() -> None:
     assert get("/drill?fail=planet:mars").code == 400
     assert get("/rebalance/plan?selector=a%20in").code == 400
+
+
+def test_drill_can_be_copied_as_a_story(tmp_path: Path) -> None:
+    result = orjson.loads(get(PATH, accept="application/json").body)["result"]
+    file = tmp_path / "lose.yaml"
+    file.write_text(result["story"])
+    story = read_story(file)
+    assert story.name == "Lose web-c0"
+    assert len(story.timeline) == 2

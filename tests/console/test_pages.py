@@ -20,6 +20,8 @@ def paths_of(word: str) -> list[str]:
         "/",
         "/workloads",
         "/workloads?q=web&state=ok,move&sort=state",
+        "/workloads?by=policy",
+        "/workloads?by=cluster",
         f"/workloads/shop/Deployment/{name}",
         f"/clusters/{name}-c0",
         f"/clusters/{name}-c2",

@@ -74,6 +74,21 @@ def test_change_reaches_an_open_page_in_one_message() -> None:
     asyncio.run(main())
 
 
+def test_thousand_changes_are_one_message() -> None:
+    async def main() -> None:
+        console = new_console()
+        fill(console)
+        chunks, _ = await open_stream(console, "/workloads")
+        for number in range(1000):
+            change(console, "shop", 4 + number % 7)
+        message = await next_patch(chunks)
+        assert message["revision"] == console.hub.revision, "the message is about the latest state"
+        assert await anext(chunks) == stream.KEEP_ALIVE, "nothing else follows"
+        await chunks.aclose()
+
+    asyncio.run(main())
+
+
 def test_page_of_another_process_gets_everything_again() -> None:
     async def main() -> None:
         console = new_console()

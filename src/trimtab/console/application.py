@@ -87,6 +87,8 @@ class Console:
 
     def attach(self, cache: Cache) -> None:
         """Use this cache from the first request on; before, only loads and placements that change are noted."""
+        if cache is self._cache:
+            return
         self._cache = cache
         self.loads.follow(cache)
         self.placements.follow(cache)

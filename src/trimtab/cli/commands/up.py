@@ -86,6 +86,14 @@ spec:
     help="Directory of the stories that the console plays.",
 )
 @click.option(
+    "--console",
+    "console_mode",
+    type=click.Choice(["on", "read-only", "off"]),
+    default="on",
+    show_default=True,
+    help="Serve the web console, serve it without actions, or do not serve it.",
+)
+@click.option(
     "--allow-no-execute-taint-policy", is_flag=True, help="Allow ClusterTaintPolicies with taints that evict workloads."
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
@@ -107,6 +115,7 @@ def command(
     profile: str,
     settings: tuple[str, ...],
     stories: Path,
+    console_mode: str,
     allow_no_execute_taint_policy: bool,
     feature_gates: str,
     log_format: str,
@@ -143,6 +152,7 @@ def command(
         contexts=contexts,
         pull=pull,
         system_workloads=system_workloads,
+        console_mode=console_mode,
         allow_no_execute_taints=allow_no_execute_taint_policy,
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )
@@ -203,7 +213,8 @@ async def serve(fleet: "LocalFleet", saved: "FleetState | None" = None) -> None:
         if saved is not None:
             await load_saved_fleet(fleet, saved)
         click.echo(welcome_text(fleet.members, example))
-        click.echo(f"\nConsole: {fleet.console_url}")
+        if url := fleet.console_url:
+            click.echo(f"\nConsole: {url}")
         await stopped.wait()
     finally:
         await fleet.stop()

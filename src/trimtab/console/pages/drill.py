@@ -139,10 +139,21 @@ def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
         "budgets": [cost for cost in plan.budgets if cost.lost or cost.missing],
         "starts_after": plan.evacuation_starts_after,
         "timeline": timeline_of(plan, storm, context),
+        "story": story_of(names),
         "can_fail": context.services.inject_fault is not None and set(names) <= context.services.simulated(),
         "confirm": names[0] if len(names) == 1 else plural(len(names), "cluster"),
         "command": "trimtab plan " + " ".join(f"--lose-{word.replace(':', ' ')}" for word in context.values("fail")),
     }
+
+
+def story_of(names: list[str]) -> str:
+    """The drill as a story, to be played on a snapshot of this fleet."""
+    steps = "".join(f"- fail: {{cluster: {name}}}\n" for name in names)
+    return (
+        f"# trimtab snapshot -o fleet.json && trimtab play --from fleet.json lose.yaml\n"
+        f"name: Lose {', '.join(names)}\ntimeline:\n{steps}- wait: 15m\n"
+        f"expect:\n- that: count(ResourceBinding/*) > 0\n"
+    )
 
 
 def help_for(key: str, names: list[str], context: PageContext) -> str:

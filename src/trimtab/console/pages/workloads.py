@@ -1,6 +1,6 @@
 """Workloads: one row per workload, one column per cluster or region; the numbers are replicas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -94,13 +94,26 @@ def selected_keys(context: PageContext) -> Iterator[str]:
             yield key
 
 
+def main_cluster(workload: WorkloadFacts) -> str:
+    """The cluster with the most replicas of a workload."""
+    return max(workload.cells, key=lambda name: (workload.cells[name].shown, name), default="")
+
+
+GROUPS: Mapping[str, Callable[[WorkloadFacts], str]] = {
+    "ns": lambda one: one.namespace,
+    "policy": lambda one: one.policy,
+    "cluster": main_cluster,
+}
+
+
 def sort_keys(keys: list[str], context: PageContext) -> list[str]:
     order, workloads = context.query.get("sort", ""), context.model.workloads
     if order == "state":
         return sorted(keys, key=lambda key: workloads[key].severity)
     if order == "replicas":
         return sorted(keys, key=lambda key: -workloads[key].desired)
-    return keys
+    by = context.query.get("by", "ns")
+    return sorted(keys, key=lambda key: GROUPS[by](workloads[key])) if by in GROUPS and by != "ns" else keys
 
 
 def merged_cell(workload: WorkloadFacts, column: Column) -> Cell | None:
@@ -128,15 +141,15 @@ def workload_row(workload: WorkloadFacts, columns: list[Column], columns_version
     }
 
 
-def group_row(namespace: str, members: list[WorkloadFacts], width: int) -> dict[str, Any]:
+def group_row(name: str, members: list[WorkloadFacts], width: int) -> dict[str, Any]:
     ready, desired = (
         sum(one.ready for one in members if one.counted),
         sum(one.desired for one in members if one.counted),
     )
     return {
-        "id": f"g-{namespace}",
+        "id": f"g-{name}",
         "version": (len(members), ready, desired, width),
-        "group": namespace or "cluster-wide",
+        "group": name or "none",
         "count": len(members),
         "ready": ready,
         "desired": desired,
@@ -147,12 +160,13 @@ def group_row(namespace: str, members: list[WorkloadFacts], width: int) -> dict[
 def rows_of(keys: list[str], context: PageContext, columns: list[Column]) -> list[dict[str, Any]]:
     workloads = [context.model.workloads[key] for key in keys]
     columns_version = hash(tuple((column.name, column.state, column.first) for column in columns))
-    if context.query.get("by", "ns") != "ns" or context.query.get("sort"):
+    group_of = GROUPS.get(context.query.get("by", "ns"))
+    if group_of is None or context.query.get("sort"):
         return [workload_row(workload, columns, columns_version) for workload in workloads]
     rows: list[dict[str, Any]] = []
-    for namespace, found in groupby(workloads, key=lambda one: one.namespace):
+    for name, found in groupby(workloads, key=group_of):
         members = list(found)
-        rows.append(group_row(namespace, members, len(columns) + 4))
+        rows.append(group_row(name, members, len(columns) + 4))
         rows += [workload_row(workload, columns, columns_version) for workload in members]
     return rows
 
