@@ -70,13 +70,13 @@ bench-peers: $(READY) ## run the algorithms of the peers and ours in one run (ne
 demo: $(INSTALLED) ## run the demo story in real time, about a minute
 	@$(BIN)/trimtab demo stories/demo.yaml
 
-kube: ## build kube-apiserver, etcd, controller manager and scheduler (needs Go; see docs/how-to/use-a-real-kube-apiserver.md)
+kube: ## build kube-apiserver, etcd, controller manager and scheduler (needs Go; KUBE=1.31 for the version before; see docs/how-to/use-a-real-kube-apiserver.md)
 	@$(PYTHON) rig/obtain.py
 
 kube-up: $(INSTALLED) ## run a real kube-apiserver in the foreground (ARGS="--controllers --scheduler")
 	@PYTHONPATH=tests exec $(BIN)/python -m kube.up $(ARGS)
 
-test-kube: $(READY) ## run the tests on a real kube-apiserver and etcd (after make kube)
+test-kube: $(READY) ## run the tests on a real kube-apiserver and etcd (after make kube; KUBE=1.31 for the version before)
 	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q -n 2 --dist loadfile tests/kube
 
 bench-kube: $(READY) ## measure requests and CPU per workload on a real kube-apiserver (after make kube)

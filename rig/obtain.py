@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Builds kube-apiserver, its controllers, its scheduler, etcd and kubectl from published Go modules into a cache."""
+"""Builds kube-apiserver, its controllers, its scheduler, etcd and kubectl from published Go modules into a cache.
+
+The environment variable KUBE selects another minor version than the default one: KUBE=1.31.
+"""
 
 import argparse
 import os
@@ -13,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-MODULE = Path(__file__).resolve().parent
+RIG = Path(__file__).resolve().parent
 PINNED = re.compile(r"^\s*(\S+) (v\S+) // indirect$", re.MULTILINE)
 ETCD = "go.etcd.io/etcd/server/v3"
 KUBERNETES = "k8s.io/kubernetes"
@@ -32,9 +35,22 @@ class Binary(NamedTuple):
     expected_output: str
 
 
-def pinned_versions() -> dict[str, str]:
+def module_directory(minor: str) -> Path:
+    """The directory of the go.mod for a minor version such as 1.31; empty means the default one."""
+    if not minor or f"v{minor}." in pinned_versions(RIG)[KUBERNETES]:
+        return RIG
+    directory = RIG / f"kube-{minor}"
+    if not (directory / "go.mod").exists():
+        known = sorted(path.parent.name.removeprefix("kube-") for path in RIG.glob("kube-*/go.mod"))
+        raise MissingPrerequisite(
+            f"KUBE={minor}: the rig has no such version; besides the default it has {', '.join(known)}"
+        )
+    return directory
+
+
+def pinned_versions(module: Path) -> dict[str, str]:
     """The module versions that go.mod pins; no other file names versions."""
-    return dict(PINNED.findall((MODULE / "go.mod").read_text()))
+    return dict(PINNED.findall((module / "go.mod").read_text()))
 
 
 def binaries(kubernetes: str) -> tuple[Binary, ...]:
@@ -94,7 +110,7 @@ def go_command() -> str:
     return found
 
 
-def command_output(command: list[str], module: Path = MODULE) -> Iterator[str]:
+def command_output(command: list[str], module: Path) -> Iterator[str]:
     """Yields the output lines of a go command; raises with its output when it fails."""
     kept: list[str] = []
     with subprocess.Popen(
@@ -107,10 +123,10 @@ def command_output(command: list[str], module: Path = MODULE) -> Iterator[str]:
         raise MissingPrerequisite("\n".join(["Failed: " + " ".join(command), *(f"  {line}" for line in kept[-12:])]))
 
 
-def fetch(go: str, binary: Binary) -> None:
+def fetch(go: str, binary: Binary, module: Path) -> None:
     fetched, reported = 0, time.monotonic()
     try:
-        for line in command_output([go, "list", "-deps", "-f", "{{.ImportPath}}", binary.package]):
+        for line in command_output([go, "list", "-deps", "-f", "{{.ImportPath}}", binary.package], module):
             fetched += line.startswith("go: downloading")
             if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
                 reported = time.monotonic()
@@ -130,13 +146,13 @@ def linker_flags(kubernetes: str) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
-def build(go: str, binary: Binary, directory: Path, flags: str) -> None:
+def build(go: str, binary: Binary, directory: Path, flags: str, module: Path) -> None:
     log_line(f"Building {binary.name} from {binary.package} ...")
-    fetch(go, binary)
+    fetch(go, binary, module)
     started = reported = time.monotonic()
     partial = directory / f".{binary.name}.partial"
     command = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(partial), binary.package]
-    for compiled, package in enumerate(command_output(command), 1):
+    for compiled, package in enumerate(command_output(command, module), 1):
         if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
             reported = time.monotonic()
             log_line(f"  {reported - started:4.0f} s, {compiled} packages compiled, now {package}")
@@ -157,9 +173,9 @@ def unpack_distribution_etcd(directory: Path) -> None:
     (directory / ".etcd.partial").replace(directory / "etcd")
 
 
-def obtain_one(go: str, binary: Binary, directory: Path, flags: str) -> None:
+def obtain_one(go: str, binary: Binary, directory: Path, flags: str, module: Path) -> None:
     try:
-        build(go, binary, directory, flags)
+        build(go, binary, directory, flags, module)
     except MissingPrerequisite as fault:
         if binary.package != ETCD:
             raise
@@ -169,7 +185,7 @@ def obtain_one(go: str, binary: Binary, directory: Path, flags: str) -> None:
         raise MissingPrerequisite(f"{binary.name} was built but {reason}")
 
 
-def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
+def obtain(every: Iterable[Binary], directory: Path, flags: str, module: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     wanted = []
     for binary in every:
@@ -182,7 +198,7 @@ def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
         return
     go = go_command()
     for binary in wanted:
-        obtain_one(go, binary, directory, flags)
+        obtain_one(go, binary, directory, flags, module)
 
 
 def check(wanted: Iterable[Binary], directory: Path) -> None:
@@ -197,17 +213,18 @@ def main() -> int:
         "--check", action="store_true", help="build nothing; print the directory, or fail with the reason"
     )
     only_check = parser.parse_args().check
-    kubernetes = pinned_versions()[KUBERNETES]
     given = os.environ.get("KUBEBUILDER_ASSETS")
-    directory = Path(given) if given else cache_directory(kubernetes)
     try:
+        module = module_directory(os.environ.get("KUBE", ""))
+        kubernetes = pinned_versions(module)[KUBERNETES]
+        directory = Path(given) if given else cache_directory(kubernetes)
         if given:
             check((binary._replace(expected_output="") for binary in binaries(kubernetes)), directory)
         elif only_check:
             check(binaries(kubernetes), directory)
         else:
             log_line(f"Kubernetes {kubernetes} in {directory}")
-            obtain(binaries(kubernetes), directory, linker_flags(kubernetes))
+            obtain(binaries(kubernetes), directory, linker_flags(kubernetes), module)
     except MissingPrerequisite as fault:
         print(fault, file=sys.stderr)
         return 1

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import click
+import crd_chart
 import msgspec
-from crd_chart import chart_files
+import webhook_chart
 
 from trimtab import plugins
 from trimtab.api.kind import Kind, kinds
@@ -303,7 +304,12 @@ def generated_files() -> dict[str, str]:
     load_declarations()
     pages = {f"docs/reference/{name}": f"{HEAD}{page().rstrip()}\n" for name, page in GENERATED.items()}
     schema = json.dumps(story_schema(), indent=1) + "\n"
-    return {**pages, "docs/reference/story.schema.json": schema, **chart_files()}
+    return {
+        **pages,
+        "docs/reference/story.schema.json": schema,
+        **crd_chart.chart_files(),
+        **webhook_chart.chart_files(),
+    }
 
 
 def stale_files() -> list[str]:

@@ -110,3 +110,17 @@ def test_check_builds_nothing_and_names_missing_binaries(machine: FakeMachine) -
     completed = machine.obtain("--check")
     assert completed.returncode == 1
     assert completed.stderr.strip() == f"In {machine.binaries}: etcd is missing"
+
+
+def test_other_version_has_its_own_directory(machine: FakeMachine) -> None:
+    completed = machine.obtain("--check", KUBE="1.31")
+    assert completed.returncode == 1
+    assert "trimtab/kube-1.31." in completed.stderr
+    default = machine.obtain("--check", KUBE=".".join(KUBERNETES[1:].split(".")[:2]))
+    assert str(machine.binaries) in default.stderr
+
+
+def test_unknown_version_is_reported(machine: FakeMachine) -> None:
+    completed = machine.obtain("--check", KUBE="1.7")
+    assert completed.returncode == 1
+    assert completed.stderr.strip() == "KUBE=1.7: the rig has no such version; besides the default it has 1.31"

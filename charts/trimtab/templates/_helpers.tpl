@@ -22,6 +22,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: controllers
 {{- end -}}
 
+{{- define "trimtab.webhookLabels" -}}
+app.kubernetes.io/name: {{ include "trimtab.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: webhook
+{{- end -}}
+
 {{- define "trimtab.labels" -}}
 {{ include "trimtab.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

@@ -8,6 +8,7 @@ A process with decide and push does both for all members while it leads; that is
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,8 +30,10 @@ from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.member_claims import MemberClaims
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.simulate.scalable_kinds import watch_scalable_kinds
+from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
+log = logging.getLogger("trimtab.roles")
 DECIDE, PUSH, PODS = ROLES = ("decide", "push", "pods")
 DEFAULT_ROLES = f"{DECIDE},{PUSH}"
 _OF_THE_CLUSTER = ("quota",)
@@ -71,15 +74,13 @@ class PushWork:
 
     async def run(self) -> None:
         """Serve until cancelled; then finish what is in progress, and release the Leases."""
-        serving = asyncio.ensure_future(self._plane.run())
-        claiming = asyncio.ensure_future(self._claim_when_ready())
+        serving = asyncio.get_running_loop().create_task(self._plane.run(), name="controllers")
+        claiming = asyncio.get_running_loop().create_task(self._claim_when_ready(), name="claims of members")
         try:
             await asyncio.wait({serving, claiming}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            claiming.cancel()
-            await asyncio.gather(claiming, return_exceptions=True)
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await stop_tasks([claiming], log)  # first: it ends what is in progress and releases the Leases
+            await stop_tasks([serving], log)
 
     async def _claim_when_ready(self) -> None:
         await self._plane.cache.wait_until_synced()
