@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-RIG = Path(__file__).resolve().parent
+MODULE = Path(__file__).resolve().parent
 PINNED = re.compile(r"^\s*(\S+) (v\S+) // indirect$", re.MULTILINE)
 ETCD = "go.etcd.io/etcd/server/v3"
 KUBERNETES = "k8s.io/kubernetes"
@@ -37,18 +37,18 @@ class Binary(NamedTuple):
 
 def module_directory(minor: str) -> Path:
     """The directory of the go.mod for a minor version such as 1.31; empty means the default one."""
-    if not minor or f"v{minor}." in pinned_versions(RIG)[KUBERNETES]:
-        return RIG
-    directory = RIG / f"kube-{minor}"
+    if not minor or f"v{minor}." in pinned_versions(MODULE)[KUBERNETES]:
+        return MODULE
+    directory = MODULE / f"kube-{minor}"
     if not (directory / "go.mod").exists():
-        known = sorted(path.parent.name.removeprefix("kube-") for path in RIG.glob("kube-*/go.mod"))
+        known = sorted(path.parent.name.removeprefix("kube-") for path in MODULE.glob("kube-*/go.mod"))
         raise MissingPrerequisite(
             f"KUBE={minor}: the rig has no such version; besides the default it has {', '.join(known)}"
         )
     return directory
 
 
-def pinned_versions(module: Path) -> dict[str, str]:
+def pinned_versions(module: Path = MODULE) -> dict[str, str]:
     """The module versions that go.mod pins; no other file names versions."""
     return dict(PINNED.findall((module / "go.mod").read_text()))
 

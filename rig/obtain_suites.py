@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from obtain import RIG, MissingPrerequisite, cache_root, command_output, go_command, log_line
+from obtain import MODULE, MissingPrerequisite, cache_root, command_output, go_command, log_line
 
 KARMADA = "github.com/karmada-io/karmada"
 KUBERNETES = "k8s.io/kubernetes"
@@ -57,7 +57,7 @@ SUITES = {
     for suite in (
         Suite(
             "karmada",
-            RIG / "karmada",
+            MODULE / "karmada",
             KARMADA,
             (
                 Program("base.test", f"{KARMADA}/test/e2e/suites/base", is_test=True),
@@ -68,7 +68,7 @@ SUITES = {
         ),
         Suite(
             "kubernetes",
-            RIG,
+            MODULE,
             KUBERNETES,
             (
                 Program("e2e.test", f"{KUBERNETES}/test/e2e", is_test=True),

@@ -142,7 +142,8 @@ class ControlPlane:
         self._webhook_configurations = self.cache.table_of(ResourceInterpreterWebhookConfiguration)
         self._customizations.add_listener(self._customizations_changed)
         self._webhook_configurations.add_listener(self._customizations_changed)
-        self.cache.table_of(Secret)
+        if not self.state.settings.get("agent"):
+            self.cache.table_of(Secret)  # the credentials of members; an agent has those of its own cluster
         self.cache.table_of(Namespace)
         self.cache.table_of(Lease).add_listener(self._lease_changed)
         self.manager = ControllerManager(
@@ -274,7 +275,8 @@ class ControlPlane:
         return member.client if member is not None else None
 
     def _secret(self, namespace: str, name: str) -> Raw | None:
-        entry = self.cache.table_of(Secret).entries.get((namespace, name))
+        table = self.cache.find_table(kind_of(Secret).id)
+        entry = table.entries.get((namespace, name)) if table is not None else None
         return entry.raw if entry else None
 
     def _service(self, namespace: str, name: str) -> Raw | None:

@@ -1,6 +1,10 @@
 """`trimtab agent`: runs in a member that the host cannot reach, applies its Works and reports their status."""
 
 import asyncio
+import base64
+import tempfile
+from pathlib import Path
+from typing import cast
 
 import click
 
@@ -8,10 +12,13 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
+from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+from trimtab.client.namespaced_reads import NamespacedReads
 from trimtab.clock import WallClock
 from trimtab.members.agent import CONTROLLERS, Heartbeat
+from trimtab.members.agent_access import AgentCredentials, HostAddress, namespaced_kinds
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import configure_logging
 
@@ -25,8 +32,20 @@ from trimtab.telemetry import configure_logging
     help="Kubeconfig of the member cluster; default: $KUBECONFIG, else the service account of the pod.",
 )
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
-@click.option("--host-kubeconfig", required=True, help="Kubeconfig of the control plane.")
+@click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane, instead of --host-server.")
 @click.option("--host-context", default="")
+@click.option("--host-server", default="", help="URL of the control plane, as `trimtab join-command` prints it.")
+@click.option("--host-ca", default="", help="Its certificate authority, as base64 of PEM.")
+@click.option(
+    "--bootstrap-token", default="", help="The token of `trimtab join-command`; needed until the agent has its own."
+)
+@click.option(
+    "--token-secret",
+    default="trimtab-system/trimtab-agent-token",
+    show_default=True,
+    metavar="NAMESPACE/NAME",
+    help="Secret in this cluster in which the agent keeps its own token.",
+)
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @health_option
 @click.option("--verbose", "-v", count=True)
@@ -36,17 +55,42 @@ def command(
     member_context: str,
     host_kubeconfig: str,
     host_context: str,
+    host_server: str,
+    host_ca: str,
+    bootstrap_token: str,
+    token_secret: str,
     profile: str,
     health_address: str,
     verbose: int,
 ) -> None:
-    """Run the agent of the cluster NAME, which was joined with `trimtab join NAME --mode pull`."""
+    """Run the agent of the cluster NAME, which was joined with `trimtab join-command` or `trimtab join --mode pull`."""
     configure_logging(verbosity=verbose)
+    if not host_kubeconfig and not host_server:
+        raise click.UsageError("Missing option '--host-server' or '--host-kubeconfig'.")
     credentials = load(member_config or None, member_context)
 
     async def serve() -> None:
-        host = KubeClient(load(host_kubeconfig, host_context))
-        clock, scripts = WallClock(), LuaWorker()
+        clock = WallClock()
+        if host_kubeconfig:
+            await serve_host(KubeClient(load(host_kubeconfig, host_context)), clock)
+            return
+        member = KubeClient(credentials)
+        address = HostAddress(host_server.rstrip("/"), base64.b64decode(host_ca))
+        namespace, _, secret = token_secret.partition("/")
+        with tempfile.TemporaryDirectory(prefix="trimtab-agent-") as directory:
+            file = Path(directory) / "kubeconfig"
+            tokens = AgentCredentials(member, clock, name, address, (namespace, secret), file)
+            await tokens.start(bootstrap_token)
+            renewing = asyncio.ensure_future(tokens.run())
+            host = NamespacedReads(KubeClient(load(file)), namespaced_kinds(name))
+            try:
+                await serve_host(cast("Client", host), clock)
+            finally:
+                renewing.cancel()
+                await member.close()
+
+    async def serve_host(host: Client, clock: WallClock) -> None:
+        scripts = LuaWorker()
         heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
         plane = ControlPlane(
             host,
