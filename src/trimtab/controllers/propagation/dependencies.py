@@ -190,6 +190,7 @@ def attach_dependencies(
             changed = True
             yield detach(other, binding)
     versions: list[str] = []
+    conflicts: list[Effect] = []
     for raw in templates:
         seen = view.get(ResourceBinding, binding.namespace, binding_name(raw["kind"], raw["metadata"]["name"]))
         wanted = attached_binding(binding, raw, seen, view)
@@ -197,7 +198,8 @@ def attach_dependencies(
         if wanted != seen:
             changed = True
             yield wanted
-        yield from conflict_events(wanted, view, is_written=wanted != seen)
+        conflicts += conflict_events(wanted, view, is_written=wanted != seen)
+    yield from conflicts  # after the bindings, so that new ones are written together
     key, cause = well_known.ref_of(binding), (binding.metadata.generation, *versions)
     if changed or view.recall(REPORTED_DEPENDENCIES, key) != cause:
         listed = f"[{' '.join(map(format_dependency, needed))}]"
