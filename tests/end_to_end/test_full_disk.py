@@ -13,6 +13,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -22,8 +23,10 @@ import pytest
 
 from cli.processes import LIMIT, PYTHON, eventually, run_command
 from trimtab.store.inspection import inspect_store
+from trimtab.store.sqlite import FORMAT
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+STORES = Path(__file__).parents[1] / "store" / "stores_of_format_1.tar.xz"
 STARTED: list[subprocess.Popen[str]] = []
 UNLIMITED = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -270,6 +273,34 @@ def test_restart_on_a_full_disk_serves_reads_and_needs_nothing_but_room(disk: Fu
     assert again.names() - {"kube-root-ca.crt"} == acknowledged | refused | {"kept", "after"}
     check_log(again, 2)
     assert again.stop() == 0
+
+
+def test_store_of_an_older_format_on_a_full_disk_serves_reads_and_needs_nothing_but_room(disk: FullDisk) -> None:
+    command = ("apiserver", "--port", free_port())
+    server = Server(disk, *command)
+    server.stop()
+    for file in disk.directory.glob("store.db*"):
+        file.unlink()
+    with tarfile.open(STORES) as archive:
+        content = archive.extractfile("./closed/store.db")
+        assert content is not None
+        (disk.directory / "store.db").write_bytes(content.read())
+    if isinstance(disk, FileSizeLimit):
+        disk._is_full = True
+    else:
+        disk.fill(0)
+
+    again = Server(disk, *command)
+    kept = again.names()
+    assert {"settings-0", "settings-1", "settings-2"} <= kept
+    assert again.create("refused")[0] == 507
+    assert again.request("GET", "/livez") == (200, "ok")
+    assert again.request("GET", "/readyz")[0] == 500
+    disk.free(again.process.pid)
+    eventually(lambda: again.request("GET", "/readyz")[0] == 200)
+    assert again.create("after")[0] == 201
+    assert again.stop() == 0
+    assert inspect_store(disk.directory / "store.db").format == FORMAT
 
 
 def test_fleet_on_a_full_disk_starts_again_and_goes_on_when_there_is_room(tmp_path: Path) -> None:

@@ -274,6 +274,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Write the bootstrap objects and CRDs, then start the background tasks; without room serve what there is."""
+        self.store.retry_writes()
         try:
             await self._create_missing_objects()
         except StorageFailed:  # the store has logged it
@@ -281,7 +282,10 @@ class ApiServer:
         self.crds.load()
         self._start_task(self.crds.run)
         if self.flow_control is not None:
-            await self.flow_control_objects.create()
+            try:
+                await self.flow_control_objects.create()
+            except StorageFailed:
+                self._start_task(self.flow_control_objects.create)
             self.flow_control.invalidate()
             self._start_task(self.flow_control_objects.run)
         self._start_task(AdmissionPolicyStatus(self.resource_store).run)

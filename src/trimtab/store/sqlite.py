@@ -95,13 +95,25 @@ class Journal:
         if recorded is not None and revision < recorded:
             self._keep_log()
             raise lost_writes_fault(self.path, revision, recorded)
+        if recorded is not None:  # else `convert` makes it
+            self._open_marker(revision)
+
+    def _open_marker(self, revision: int) -> None:
         try:
-            if recorded is None:
+            if self._marker.read() is None:
                 self._marker.replace(revision)
             self._marker.open()
         except OSError as error:
             raise _file_fault(self._marker.path, error) from error
         self._marker.record(revision)
+
+    def convert(self, batch: CommitBatch, revision: int) -> None:
+        """Write a batch that changes the format; `revision` is that of the log before.
+
+        The marker comes first, so that no store of this format is without one.
+        """
+        self._open_marker(revision)
+        self.write(batch)
 
     def compacted(self) -> int:
         with self._translate_errors():

@@ -81,6 +81,7 @@ class Store:
         self._next_try: asyncio.TimerHandle | None = None
         self._is_trying = False
         self._logged_at: float | None = None
+        self._unwritten_conversion: tuple[CommitBatch, int] | None = None
 
     @classmethod
     def open(
@@ -108,7 +109,10 @@ class Store:
         return store
 
     def _migrate(self, journal: Journal, conversions: Mapping[int, Conversion]) -> None:
-        """Convert an older format to the current one, in one transaction."""
+        """Convert an older format to the current one, in one transaction.
+
+        Without room on the disk the converted state is served from memory, and written before any other write.
+        """
         if journal.format == FORMAT:
             return
         try:
@@ -117,8 +121,25 @@ class Store:
             raise ValueError(f"no conversion from format {missing} was given to open {journal.path}") from None
         draft = Draft(self._index)
         draft.run(lambda _: list(self._converted_entries(steps)))
-        journal.write(CommitBatch(draft.events, (), self._index.compacted, FORMAT))
+        batch = CommitBatch(draft.events, (), self._index.compacted, FORMAT)
+        try:
+            journal.convert(batch, self.revision)
+        except errors.StorageFailed as fault:
+            self.fault, self._unwritten_conversion = fault, (batch, self.revision)
         self._index.apply(draft.events)
+
+    def retry_writes(self) -> None:
+        """Try regularly to write again, if the store was opened without room for what it had to write."""
+        if self.fault is not None:
+            self._report_fault(self.fault)
+
+    def _write_to_journal(self, write: Callable[[], None]) -> None:
+        """Write, after the conversion of the format if that is still to be written; runs in the writer thread."""
+        if self._unwritten_conversion is not None:
+            assert self._journal is not None
+            self._journal.convert(*self._unwritten_conversion)
+            self._unwritten_conversion = None
+        write()
 
     def _converted_entries(self, steps: Sequence[Conversion]) -> Iterator[PutKey]:
         for entry in self._index.entries.values():
@@ -244,13 +265,17 @@ class Store:
         assert self._writer is not None
         if not draft.events and not self._stale:
             if self._is_trying:
-                self._writer.submit(self._journal.try_write, partial(self._on_written, group, NO_CHANGES))
+                self._writer.submit(
+                    partial(self._write_to_journal, self._journal.try_write),
+                    partial(self._on_written, group, NO_CHANGES),
+                )
             else:
                 self._acknowledge(group, ())
             return
         batch = CommitBatch(draft.events, self._stale, self._index.compacted)
         self._stale = []
-        self._writer.submit(partial(self._journal.write, batch), partial(self._on_written, group, batch))
+        write = partial(self._write_to_journal, partial(self._journal.write, batch))
+        self._writer.submit(write, partial(self._on_written, group, batch))
 
     def _stage_queue(self, draft: Draft) -> Sequence[tuple[_QueuedTransaction, TransactionResult]]:
         """Stage the queue in order; refuse at once what the durable state refuses."""

@@ -231,4 +231,11 @@ MUTANTS = (
         "            False, self.decode_patch, media",
         ("server/request/test_large_objects.py",),
     ),
+    Mutant(
+        "Nothing is written to a store of an older format before its conversion.",
+        STORE,
+        "            self._journal.convert(*self._unwritten_conversion)\n",
+        "",
+        ("server/storage/test_formats.py",),
+    ),
 )

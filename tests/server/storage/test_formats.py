@@ -8,10 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from trimtab.errors import StoreError
+from trimtab.errors import StorageFull, StoreError
 from trimtab.server.daemon import Daemon
 from trimtab.server.storage.formats import CONVERSIONS, open_store
-from trimtab.store.sqlite import FORMAT
+from trimtab.store.faults import full_fault
+from trimtab.store.sqlite import FORMAT, CommitBatch, Journal
 from trimtab.store.store import Store
 
 STORES = Path(__file__).parents[2] / "store" / "stores_of_format_1.tar.xz"
@@ -82,6 +83,44 @@ def test_failed_conversion_leaves_the_old_store(tmp_path: Path) -> None:
     store = open_store(directory)
     assert store.revision == LAST_REVISIONS["closed"] + 1
     asyncio.run(store.close())
+
+
+def test_store_of_format_1_without_room_is_read_and_converted_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = unpack(tmp_path, "closed")
+    is_full = True
+    write = Journal.write
+
+    def write_if_there_is_room(journal: Journal, batch: CommitBatch) -> None:
+        if is_full:
+            raise full_fault(journal.path)
+        write(journal, batch)
+
+    monkeypatch.setattr(Journal, "write", write_if_there_is_room)
+
+    async def scenario() -> None:
+        nonlocal is_full
+        store = open_store(directory)
+        assert isinstance(store.fault, StorageFull)
+        assert store.revision == LAST_REVISIONS["closed"] + 1
+        assert store.count(MAPS)
+        with pytest.raises(StorageFull):
+            await store.create(f"{MAPS}default/new", b"{}")
+        await store.close()
+        assert format_of(directory) == 1
+        store = open_store(directory)
+        assert store.revision == LAST_REVISIONS["closed"] + 1
+        is_full = False
+        assert (await store.create(f"{MAPS}default/new", b"{}")).mod_revision == LAST_REVISIONS["closed"] + 2
+        assert store.fault is None
+        await store.close()
+
+    asyncio.run(scenario())
+    assert format_of(directory) == 2
+    again = open_store(directory)
+    assert again.revision == LAST_REVISIONS["closed"] + 2
+    asyncio.run(again.close())
 
 
 def test_store_of_an_older_format_is_not_opened_without_its_conversion(tmp_path: Path) -> None:
