@@ -423,3 +423,26 @@ async def test_watch_of_a_compacted_revision_is_refused_at_once(store: Store) ->
     store.watch(PODS, store.compacted)
     with pytest.raises(errors.Expired):
         store.watch(PODS, store.compacted - 1)
+
+
+async def test_store_that_is_full_for_large_values_only_does_not_fill_the_log(
+    on_disk: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = on_disk()
+    write = Journal.write
+
+    def refuse_large(journal: Journal, batch: CommitBatch) -> None:
+        if any(len(event.last_value) > 100 for event in batch.events):
+            raise errors.StorageFull("no space left")
+        write(journal, batch)
+
+    monkeypatch.setattr(Journal, "write", refuse_large)
+    for number in range(5):
+        with pytest.raises(errors.StorageFull):
+            await store.create(pod("large"), b"x" * 200)
+        await store.create(pod(str(number)), b"x")
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "writes are refused",
+        "writes work again",
+    ]
+    await store.close()

@@ -81,6 +81,7 @@ class Store:
         self._next_try: asyncio.TimerHandle | None = None
         self._is_trying = False
         self._logged_at: float | None = None
+        self._is_fault_logged = False
         self._unwritten_conversion: tuple[CommitBatch, int] | None = None
 
     @classmethod
@@ -300,9 +301,9 @@ class Store:
     ) -> None:
         self._is_trying = False
         if failure is None:
-            if self.fault is not None:
+            if self._is_fault_logged:
                 log.warning("writes work again")
-                self.fault = self._logged_at = None
+            self.fault, self._is_fault_logged = None, False
             self._acknowledge(group, batch.events)
             return
         if isinstance(failure, errors.StoreError):
@@ -318,7 +319,7 @@ class Store:
         self.fault = fault
         loop = asyncio.get_running_loop()
         if self._logged_at is None or loop.time() - self._logged_at >= SECONDS_BETWEEN_LOG_LINES:
-            self._logged_at = loop.time()
+            self._logged_at, self._is_fault_logged = loop.time(), True
             log.error("writes are refused: %s", fault)
         if self._next_try is None and not self._closing:
             self._next_try = loop.call_later(SECONDS_BETWEEN_TRIES, self._try_again)

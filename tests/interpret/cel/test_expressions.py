@@ -1,7 +1,8 @@
 import pytest
 
 from interpret.cel.cel_helpers import CLUSTER, holds, program, scores
-from trimtab.interpret.cel.expressions import COST_LIMIT, estimate_cost, loop_depth
+from trimtab.interpret.cel.cost import estimate_cost, loop_depth
+from trimtab.interpret.cel.expressions import COST_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_nested_loops_over_large_lists_are_not_evaluated() -> None:
     assert loop_depth(nested) == 3
     assert loop_depth("[1].all(a, true) && [2].all(b, true)") == 1
     large = {**CLUSTER, "x": list(range(200))}
-    assert estimate_cost(nested, large) > COST_LIMIT
+    assert estimate_cost(nested, {"managedCluster": large}) > COST_LIMIT
     compiled = program(nested)
     assert not isinstance(compiled, str)
     assert not compiled(large, scores)

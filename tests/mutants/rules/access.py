@@ -371,4 +371,18 @@ MUTANTS = (
         "",
         ("members/test_proxy.py",),
     ),
+    Mutant(
+        "An expression that copies a long list for every item is not evaluated.",
+        "interpret/cel/cost.py",
+        "each += traits.accumulations * items / 2",
+        "pass",
+        ("interpret/cel/test_cost.py",),
+    ),
+    Mutant(
+        "An expression that searches a long list for every item is not evaluated.",
+        "interpret/cel/cost.py",
+        "each += items if traits.searches else 0",
+        "pass",
+        ("interpret/cel/test_cost.py",),
+    ),
 )

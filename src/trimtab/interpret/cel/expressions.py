@@ -1,7 +1,7 @@
 """CEL expressions about a managed cluster or an object in one, with the libraries of Kubernetes and a cost limit.
 
 The evaluator is the extra `cel`; `compiler()` is None where it is not installed. An evaluation cannot be interrupted,
-so its cost is estimated before each call: the nesting depth of loops over the largest collection in the input.
+so `cost` estimates what it costs before each call.
 """
 
 import json
@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from trimtab.api.value import Raw
+from trimtab.interpret.cel.cost import estimate_cost
 from trimtab.interpret.cel.formats import format_overloads, wrap_optional_calls
 from trimtab.interpret.cel.library import Overload, library_overloads
 from trimtab.interpret.cel.strings import string_overloads
@@ -32,8 +33,6 @@ COST_LIMIT = 1_000_000
 """For one expression about one cluster, as upstream."""
 SELECTOR_COST_LIMIT = 10_000_000
 _MAX_EXPRESSION_LENGTH = 16_384
-_COMPREHENSION = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
-_UNPACKING_CALL = re.compile(r"\.\s*(?:split|parseJSON)\s*\(")
 _STATUS_CODE = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 
 
@@ -107,7 +106,7 @@ class Evaluator:
             self._score_lookup = scores
             total = 0
             for text, expression in compiled:
-                estimate = estimate_cost(text, cluster)
+                estimate = estimate_cost(text, {"managedCluster": cluster})
                 total += estimate
                 if estimate > COST_LIMIT or total > SELECTOR_COST_LIMIT:
                     return False
@@ -220,48 +219,6 @@ def _expand_overloads(overloads: list[Overload]) -> list[Overload]:
             expanded = Overload(overload.name, kinds, overload.result_type, overload.function, overload.member)
             forms.setdefault((overload.name, types, overload.member), expanded)
     return list(forms.values())
-
-
-def estimate_cost(expression: str, cluster: Raw) -> int:
-    """An upper bound of the evaluation steps: the largest collection to the power of the loop depth.
-
-    A collection that the expression itself contains has at most one item more than the expression has commas.
-    """
-    depth = loop_depth(expression)
-    if depth == 0:
-        return len(expression)
-    unpacks = _UNPACKING_CALL.search(expression) is not None
-    literal = len(expression) if unpacks else expression.count(",") + 1
-    return int(max(largest_collection_size(cluster, count_strings=unpacks), literal) ** depth) + len(expression)
-
-
-@cache
-def loop_depth(expression: str) -> int:
-    """How deeply comprehensions are nested in the expression."""
-    starts = {match.end() - 1 for match in _COMPREHENSION.finditer(expression)}
-    deepest = depth = 0
-    opened: list[bool] = []
-    for position, char in enumerate(expression):
-        if char == "(":
-            opened.append(position in starts)
-            depth += position in starts
-            deepest = max(deepest, depth)
-        elif char == ")" and opened:
-            depth -= opened.pop()
-    return deepest
-
-
-def largest_collection_size(value: Any, *, count_strings: bool) -> int:
-    """The size of the largest list or map below; strings count when the expression takes them apart."""
-    if isinstance(value, str):
-        return len(value) if count_strings else 0
-    if isinstance(value, dict):
-        return max(
-            len(value), *(largest_collection_size(item, count_strings=count_strings) for item in value.values()), 0
-        )
-    if isinstance(value, list | tuple):
-        return max(len(value), *(largest_collection_size(item, count_strings=count_strings) for item in value), 0)
-    return 0
 
 
 @cache

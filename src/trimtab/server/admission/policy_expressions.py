@@ -6,10 +6,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from trimtab.api.value import Raw
+from trimtab.interpret.cel.cost import estimate_cost
 
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 _CACHE_SIZE = 1024
-_COST_LIMIT = 10_000_000
+_COST_LIMIT = 1_000_000
 
 
 class PolicyError(Exception):
@@ -46,7 +47,7 @@ class PolicyExpressions:
 
     def evaluate(self, text: str, values: Mapping[str, Any]) -> Any:
         program = self.compile(text)
-        if self._module.estimate_cost(text, dict(values)) > _COST_LIMIT:
+        if estimate_cost(text, values) > _COST_LIMIT:
             raise PolicyError("operation cancelled: actual cost limit exceeded")
         try:
             result = program.eval(data={name: values.get(name) for name in VARIABLES})

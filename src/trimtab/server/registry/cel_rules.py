@@ -3,7 +3,7 @@
 import importlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from trimtab.api.schema.structural import CelError
 from trimtab.api.schema.structural_check import RulePlace
 from trimtab.api.value import Raw
+from trimtab.interpret.cel.cost import estimate_cost
 from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
 from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema
 from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
@@ -58,13 +59,12 @@ class CelExpressions:
         self._variables = dict.fromkeys(variables, "dyn")
         self._environment: Any = None
         self._compile_error: type[Exception] = RuntimeError
-        self._cost: Callable[[str, Mapping[str, Any]], int] = lambda *_: 0
         self._compiled: dict[str, Any] = {}
 
     def evaluate(self, expression: str, variables: Mapping[str, Any]) -> Any:
         """The value of an expression; raises `CelError`."""
         program = self._program(expression)
-        if self._cost(expression, variables) > _COST_LIMIT:
+        if estimate_cost(expression, variables) > _COST_LIMIT:
             raise CelError(_TOO_EXPENSIVE)
         try:
             result = program.eval(data=dict(variables))
@@ -93,7 +93,7 @@ class CelExpressions:
                 # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
                 self._environment = evaluator.ExpressionEnvironment([], self._variables)
-                self._cost, self._compile_error = evaluator.estimate_cost, evaluator.ExpressionError
+                self._compile_error = evaluator.ExpressionError
             try:
                 program = self._compiled[expression] = self._environment.compile(expression)
             except self._compile_error as error:
