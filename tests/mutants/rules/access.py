@@ -385,4 +385,11 @@ MUTANTS = (
         "pass",
         ("interpret/cel/test_cost.py",),
     ),
+    Mutant(
+        "Expressions of users are evaluated outside of the event loop.",
+        "server/registry/object_schema.py",
+        "any(field in schema for field in _EXPRESSION_FIELDS)",
+        "False",
+        ("server/request/test_large_objects.py",),
+    ),
 )

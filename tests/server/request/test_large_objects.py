@@ -10,6 +10,7 @@ import pytest
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.kinds.native import codec
 from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.discovery import openapi
 from trimtab.server.registry import object_commits, object_preparation, object_schema, patch_requests, resource_store
 from trimtab.server.request import large_objects
@@ -136,6 +137,76 @@ def test_document_of_all_resources_is_built_once_and_outside_of_the_event_loop(
         assert len(threads) == count
 
     with_asgi_client(scenario)
+    assert threading.main_thread() not in threads
+
+
+def crd(**schema: Any) -> dict[str, Any]:
+    names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
+    schema = {"type": "object", "properties": {"a": {"type": "string", **schema}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    api_version, kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "gizmos.example.com"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "schema", [{"pattern": "^[a-z]+$"}, {"x-kubernetes-validations": [{"rule": "self.size() > 0"}]}]
+)
+def test_expressions_of_users_are_evaluated_outside_of_the_event_loop(
+    schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    check = StructuralSchema.check
+
+    def noting(structural: StructuralSchema, obj: Any, *arguments: Any) -> Any:
+        if obj.get("kind") == "Gizmo":
+            threads.append(threading.current_thread())
+        return check(structural, obj, *arguments)
+
+    monkeypatch.setattr(StructuralSchema, "check", noting)
+
+    async def scenario(client: AsgiClient) -> None:
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await client("POST", definitions, crd(**schema))).status == 201
+        await asyncio.sleep(1)
+        gizmos = "/apis/example.com/v1/namespaces/default/gizmos"
+        body = {"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "a": "x"}
+        assert (await client("POST", gizmos, body)).status == 201
+        merge = {"content_type": "application/merge-patch+json"}
+        assert (await client("PATCH", f"{gizmos}/g", {"a": "y"}, **merge)).status == 200
+        assert (await client("PATCH", f"{gizmos}/g", {"a": ""}, **merge)).status == 422
+
+    with_asgi_client(scenario)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("field", ["pattern", "rule"])
+def test_many_expressions_of_a_definition_are_compiled_outside_of_the_event_loop(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    validate = object_schema.ObjectSchema.validate
+
+    def noting(schema: Any, served: Any, obj: Any, old: Any, *arguments: Any) -> Any:
+        if obj["metadata"]["name"] == "gizmos.example.com" and old is None:
+            threads.append(threading.current_thread())
+        return validate(schema, served, obj, old, *arguments)
+
+    async def scenario(client: AsgiClient) -> None:
+        monkeypatch.setattr(object_schema.ObjectSchema, "validate", noting)
+        body = crd()
+        rules = {number: {"x-kubernetes-validations": [{"rule": f"self.size() > {number}"}]} for number in range(30)}
+        patterns = {number: {"pattern": f"a{number}"} for number in range(30)}
+        fields = {
+            f"f{number}": {"type": "string", **one} for number, one in (rules if field == "rule" else patterns).items()
+        }
+        body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = fields
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await client("POST", definitions, body)).status == 201
+
+    with_asgi_client(scenario)
+    assert threads
     assert threading.main_thread() not in threads
 
 

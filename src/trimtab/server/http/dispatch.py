@@ -192,7 +192,10 @@ class RequestHandler:
     async def _prepare_body(self, request: Request, served: ServedResource) -> None:
         """Convert a body that takes long to decode, and note one that takes long to process."""
         await self.body_worker.prepare(request, served.api_version, served.kind.name)
-        request.caller.sends_large_object = large_objects.is_large(request.body)
+        schema = self._resource_store.object_schema
+        request.caller.sends_large_object = large_objects.is_large(request.body) or schema.validates_slowly(
+            served, request.body
+        )
 
     def _check_scope(self, served: ServedResource, target: RequestInfo, verb: str) -> None:
         if bool(target.name) == (verb == "create") and verb in {"create", "update", "patch"}:

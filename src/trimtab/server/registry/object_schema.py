@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
+import orjson
 from msgspec import Struct
 
-from trimtab.api.kind import DefaultFunction, ValidateFunction
+from trimtab.api.kind import DefaultFunction, ValidateFunction, kinds
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import has_message, message, message_name
 from trimtab.api.kinds.native.rules.pods import check_ephemeral_containers
@@ -26,6 +27,10 @@ from trimtab.server.resources import ObjectPath, ServedResource
 _WITHOUT_KIND_VALIDATION = {"binding", "ephemeralcontainers", "resize", "finalize"}
 """Subresources that may change what the main resource may not."""
 _OBJECT_META = "meta.v1.ObjectMeta"
+CRD = "customresourcedefinitions.apiextensions.k8s.io"
+_EXPRESSION_FIELDS = (b"pattern", b"rule")
+_MAX_COMPILED_IN_LOOP = 20
+"""Patterns and rules of a CRD that are compiled in the event loop, half a millisecond each."""
 
 
 class DesiredObject(Struct, frozen=True):
@@ -53,6 +58,7 @@ class ObjectSchema:
         self._server_rules = server_rules
         self._structural_schemas: dict[ServedResource, StructuralSchema] = {}
         self._shapes: dict[ServedResource, MergeSchema] = {}
+        self._has_expressions: dict[ServedResource, bool] = {}
 
     def structural_schema(self, served: ServedResource) -> StructuralSchema:
         structural = self._structural_schemas.get(served)
@@ -60,7 +66,23 @@ class ObjectSchema:
             structural = self._structural_schemas[served] = StructuralSchema(served.schema)
         return structural
 
+    def validates_slowly(self, served: ServedResource, text: bytes) -> bool:
+        """Whether validation may take long however small the object is, because of expressions that users wrote.
+
+        `text` is the object or the body of the request. Trimtab's own kinds have few and simple expressions.
+        """
+        if served.kind.id == CRD:
+            return sum(map(text.count, _EXPRESSION_FIELDS)) > _MAX_COMPILED_IN_LOOP
+        if not served.kind.custom or served.kind.id in kinds:
+            return False
+        found = self._has_expressions.get(served)
+        if found is None:
+            schema = orjson.dumps(served.schema)
+            found = self._has_expressions[served] = any(field in schema for field in _EXPRESSION_FIELDS)
+        return found
+
     def forget_resource(self, served: ServedResource) -> None:
+        self._has_expressions.pop(served, None)
         self._structural_schemas.pop(served, None)
         self._shapes.pop(served, None)
 
