@@ -4,14 +4,20 @@ import asyncio
 import base64
 import json
 import ssl
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
+from server.admission.webhook_server import RawWebhook, with_raw_webhook
 from server.asgi import AsgiClient
+from trimtab.server.admission import webhooks
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.certificates import ensure_authority
+from trimtab.server.registry import object_preparation
 from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -119,3 +125,36 @@ def test_webhook_is_called_only_while_it_is_configured(tmp_path: Path) -> None:
         assert (await wire("POST", CONFIG_MAPS, bad)).status == 201
 
     with_webhook(tmp_path, scenario)
+
+
+def test_large_patch_of_a_webhook_is_applied_and_checked_outside_of_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                names.append(name)
+            return function(*arguments)
+
+        return call
+
+    async def respond(request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        data = {f"k{number}": "v" for number in range(20_000)}
+        patch = base64.b64encode(json.dumps([{"op": "add", "path": "/data", "value": data}]).encode()).decode()
+        answer = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": patch}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+
+    async def scenario(hook: RawWebhook) -> None:
+        await hook.register("Mutating")
+        for module, name in ((webhooks, "apply_json_patch"), (object_preparation, "metadata_causes")):
+            monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
+        assert len((await hook.create()).json()["data"]) == 20_000
+        changed = await hook.client("PATCH", f"{CONFIG_MAPS}/x", b"{}", content_type="application/merge-patch+json")
+        assert changed.status == 200
+
+    with_raw_webhook(tmp_path, respond, scenario)
+    assert names == []

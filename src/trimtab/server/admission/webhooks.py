@@ -24,6 +24,7 @@ from trimtab.server.admission.admission_reviews import (
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.match_conditions import ConditionEvaluator, should_call
 from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
+from trimtab.server.request import large_objects
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
@@ -130,9 +131,18 @@ class WebhookAdmission:
                 continue
             answer = await self._admit(hook, attributes, obj, old, mutating=True)
             if answer is not None and answer.patch:
-                patched = _apply_patch(hook, obj, answer)
-                obj = self._accept_changes(attributes, obj, patched, old) if patched is not obj else obj
+                if large_objects.is_large(answer.patch):
+                    attributes.caller.sends_large_object = True  # what follows takes long as well
+                is_large = attributes.caller.sends_large_object
+                obj = await large_objects.run(is_large, self._patched, hook, attributes, obj, answer, old)
         return obj
+
+    def _patched(
+        self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw, answer: Answer, old: Raw | None
+    ) -> Raw:
+        """What a webhook made of an object, if that is acceptable."""
+        patched = _apply_patch(hook, obj, answer)
+        return self._accept_changes(attributes, obj, patched, old) if patched is not obj else obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if obj is None:

@@ -80,6 +80,7 @@ class ObjectPreparation:
         new = await large_objects.run(is_large, self._complete_changed, old, desired, options, attributes, now)
         for plugin in self._admission.mutating_plugins(attributes):
             new = await plugin.mutate(attributes, new, old)
+        is_large = is_large or attributes.caller.sends_large_object  # a webhook may have enlarged it
         causes = await large_objects.run(is_large, self._causes_in_changed, served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
