@@ -70,6 +70,12 @@ def estimate_cost(expression: str, variables: Mapping[str, Any]) -> int:
     return len(expression) + max(iterations, int(min(iterations, MAX_ITERATIONS) * each))
 
 
+def count_iterations(expression: str, variables: Mapping[str, Any]) -> int:
+    """How many iterations the loops of an expression take at most, over the lists and maps in these values."""
+    traits = _traits_of(expression)
+    return int(_sizes_of(variables, traits.words).items ** traits.depth) if traits.depth else 0
+
+
 @lru_cache(maxsize=4096)
 def _traits_of(expression: str) -> _Traits:
     text_cost = _COST_OF_READING_PER_CHARACTER if _READING.search(expression) else 0.0

@@ -11,7 +11,7 @@ from typing import Any
 from trimtab.api.schema.structural import CelError
 from trimtab.api.schema.structural_check import RulePlace
 from trimtab.api.value import Raw
-from trimtab.interpret.cel.cost import estimate_cost
+from trimtab.interpret.cel.cost import count_iterations, estimate_cost
 from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
 from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema
 from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
@@ -110,7 +110,7 @@ class CelRuleEvaluator(CelExpressions):
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
         variables = {"self": _to_cel_value(schema, value), "oldSelf": _to_cel_value(schema, old)}
         try:
-            if estimate_steps(expression, [value, old]) <= _COST_LIMIT:
+            if _STEPS_PER_ITERATION * count_iterations(expression, variables) <= _COST_LIMIT:
                 return self.evaluate(expression, variables)
         except CelError as error:
             if str(error) != _TOO_EXPENSIVE:
@@ -147,14 +147,6 @@ def _excess_message(cost: int) -> str:
         f"estimated rule cost exceeds budget by factor of {times} (try simplifying the rule, or adding maxItems, "
         "maxProperties, and maxLength where arrays, maps, and strings are declared)"
     )
-
-
-def estimate_steps(expression: str, values: Any) -> int:
-    """About how many steps the loops of a rule take over these values."""
-    evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
-    depth = evaluator.loop_depth(expression)
-    size = evaluator.largest_collection_size(values, count_strings=False) if depth else 0
-    return int(_STEPS_PER_ITERATION * size**depth) if depth else 0
 
 
 class NoExpressions:
