@@ -35,7 +35,7 @@ MEMBERS = ("m1", "m2", "m3")
 HOUR = 3600.0
 PLACEMENTS = (divided(("m1", 1), ("m2", 1), ("m3", 2)), aggregated(*MEMBERS), dynamic(*MEMBERS))
 SMALL_BOUNDS: tuple[tuple[ModuleType, str, object], ...] = (
-    (cache, "MAX_DELETED_REVISIONS", 1),
+    (cache, "MAX_DELETED_REVISIONS", 16),  # more than are deleted at once, else a late response revives one
     (event_recorder, "MAX_REMEMBERED_EVENTS", 16),
     (object_codec, "_MAX_RECENT", 16),
     (decide_fleet, "_MAX_CHANGES", 16),
