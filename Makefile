@@ -6,7 +6,9 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 READY := .venv/ready
 
-.PHONY: help setup up test soak mutants lint compat flows writes reference bench bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
+DOCS := .venv-docs
+
+.PHONY: help docs setup up test soak mutants lint compat flows writes reference bench bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +63,16 @@ writes: $(READY) ## compare the ordered writes of the controllers with the recor
 reference: $(READY) ## write docs/reference and the chart of the CRDs from the code
 	$(BIN)/python tools/reference.py
 
+$(DOCS)/installed: requirements/docs.txt
+	@$(PYTHON) -m venv $(DOCS)
+	@echo "installing $$(grep -c == requirements/docs.txt) packages for the documentation"
+	@$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(DOCS)/installed ## build the documentation as a static site into dist/docs; it is read without a network
+	@$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs/site docs dist/docs
+	@echo "open dist/docs/README.html"
+
 bench: $(READY) ## run the benchmarks; writes JSON to bench/results (PARTS="decide server" selects some)
 	@$(BIN)/python -m bench $(PARTS)
 
@@ -98,4 +110,4 @@ suites: $(READY) ## run the end-to-end suites of Karmada and Kubernetes (needs G
 	@$(BIN)/python tests/suites/run.py $(PARTS)
 
 lock: ## update the pinned dependencies (needs uv)
-	for set in core run dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
+	for set in core run dev docs; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done

@@ -1,6 +1,6 @@
 """`make bench`: runs each part, writes JSON to bench/results, and prints our figures beside those of the peers.
 
-python -m bench [decide] [placements] [pods] [bind] [server] [fair] [propagate] [simulate] [console] [-- flags for the parts]
+python -m bench [decide] [placements] [pods] [bind] [server] [fair] [propagate] [simulate] [console] [commands] [-- flags for the parts]
 """
 
 import json
@@ -102,6 +102,7 @@ PARTS = {
     "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
     "console": BenchmarkPart("bench.console", "", plain_rows),
+    "commands": BenchmarkPart("bench.commands", "", plain_rows),
 }
 
 

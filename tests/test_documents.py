@@ -1,5 +1,6 @@
 """The documents are complete."""
 
+import re
 from pathlib import Path
 from typing import get_type_hints
 
@@ -23,3 +24,9 @@ def test_every_package_is_in_the_architecture_document() -> None:
 def test_lock_files_contain_no_urls() -> None:
     for lock in (ROOT / "requirements").glob("*.txt"):
         assert "://" not in lock.read_text()
+
+
+def test_design_documents_are_answered_with_stories_that_exist() -> None:
+    page = (ROOT / "docs" / "explanation" / "design-documents.md").read_text()
+    named = set(re.findall(r"stories/(00\d-[a-z0-9-]+)\.yaml", page))
+    assert named == {path.stem for path in (ROOT / "stories").glob("00*.yaml")}

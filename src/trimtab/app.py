@@ -19,11 +19,13 @@ from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
 from trimtab.api.kinds.ocm_placement import OcmPlacement
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, Work
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
+from trimtab.client.webhook import Webhook, WebhookTarget
 from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
@@ -39,6 +41,8 @@ from trimtab.decide.ocm.explain import ClusterOutcome, cluster_outcomes, debug_d
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet
 from trimtab.decide.ocm.request import OcmRequest, ocm_request_of
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
+from trimtab.dryrun.cached_state import state_from_cache
+from trimtab.dryrun.rebalancer_preview import preview_status
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -61,6 +65,7 @@ from trimtab.runtime.declarations import load_declarations
 from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.fleet_metrics import FleetMetrics
 from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.notifications import Notifier
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import is_propagatable
 from trimtab.runtime.script_answers import ScriptAnswers, ScriptRunner
@@ -80,6 +85,7 @@ from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
 log = logging.getLogger("trimtab.app")
+EVENT_SOURCE = "trimtab"
 
 
 class ControlPlane:
@@ -100,6 +106,7 @@ class ControlPlane:
         karmada_metrics: bool = False,
         check_lease: Callable[[], None] | None = None,
         check_member: Callable[[str], None] | None = None,
+        notify: WebhookTarget | None = None,
     ) -> None:
         """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
 
@@ -164,21 +171,32 @@ class ControlPlane:
         self.search = None if self.state.settings.get("agent") else SearchCache(self.cache, self._connect_for_search)
         self._fleet_metrics = FleetMetrics(self.cache, clock)
         self._karmada_metrics = karmada_metrics
+        self._webhook = Webhook(notify) if notify is not None else None
+        self._notifier = (
+            Notifier(self.cache, clock, self._webhook.send, EVENT_SOURCE) if self._webhook is not None else None
+        )
 
     def _steady_seconds(self) -> float:
         return self._steady_clock.now().timestamp()
 
     async def start(self) -> None:
         await self.manager.start()
-        self._fleet_metrics.watch()
+        self._watch_changes()
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
+
+    def _watch_changes(self) -> None:
+        """Observe what changes from now on, for metrics and notifications."""
+        self._fleet_metrics.watch()
+        if self._webhook is not None and self._notifier is not None:
+            self._webhook.start()
+            self._notifier.watch()
 
     async def run(self) -> None:
         """Start, and run until cancelled; also renews the tokens of members."""
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
         renewing = asyncio.get_running_loop().create_task(self._token_renewal.run(), name="token renewal")
         try:
-            await self.manager.run(self._fleet_metrics.watch)
+            await self.manager.run(self._watch_changes)
         finally:
             renewing.cancel()
             await self.stop()
@@ -187,6 +205,8 @@ class ControlPlane:
         if self._probing is not None:
             await stop_tasks([self._probing], log)
         await self.manager.stop()
+        if self._webhook is not None:
+            await self._webhook.close()
         await self._scripts.close()
         if self.search is not None:
             await self.search.close()
@@ -204,6 +224,8 @@ class ControlPlane:
         """The metrics of the control plane and of its fleet."""
         yield from self.manager.samples()
         yield from self._fleet_metrics.samples()
+        for result, count in self._webhook.counts.items() if self._webhook is not None else ():
+            yield Sample("trimtab_notifications_total", count, {"result": result})
         if self._karmada_metrics:
             yield from self._fleet_metrics.karmada_samples()
 
@@ -373,6 +395,7 @@ class EmbeddedFleet:
         probe_seconds: float = 10.0,
         wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
         whole_clusters: bool = False,
+        notify: WebhookTarget | None = None,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
@@ -399,6 +422,7 @@ class EmbeddedFleet:
             scripts=scripts,
             probe_seconds=probe_seconds,
             known_capacity=self._known_capacity,
+            notify=notify,
         )
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}
@@ -414,6 +438,7 @@ class EmbeddedFleet:
         self._serve_search(host, proxy, clock)
         host.nonresource_paths.add_page("simulation", self.faults.handle, fault_action)
         host.nonresource_paths.add_page("debug", self._debug_page, debug_action)
+        host.resource_store.dry_run_previews[kind_of(WorkloadRebalancer).id] = self._preview_rebalancer
         host.add_metrics(
             lambda: self.plane.samples() if self.plane is not None else (),
             lambda: self.plane.histograms() if self.plane is not None else (),
@@ -436,6 +461,15 @@ class EmbeddedFleet:
         """The capacity of a lean member, which has no pods that could be counted."""
         member = self.world.members.get(cluster)
         return member.capacity(models) if isinstance(member, LeanMember) else None
+
+    async def _preview_rebalancer(self, raw: Raw) -> Raw:
+        """The rebalancer with its plan as status; without a control plane there is none."""
+        if self.plane is None:
+            return raw
+        plane = self.plane.state
+        state = state_from_cache(self.plane.cache, plane.clock.now(), self.profile, self.settings)
+        status = await asyncio.to_thread(preview_status, raw["spec"], state)
+        return {**raw, "status": msgspec.to_builtins(status)}
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)
@@ -563,6 +597,7 @@ class EmbeddedFleet:
         return self._make_plane(
             self._wrap_client(LocalClient(self.host), ""),
             settings={**self.settings, "agent": member},
+            notify=None,
             is_enabled=lambda controller: controller.name in AGENT_CONTROLLERS,
         )
 

@@ -16,6 +16,7 @@ from trimtab.api.value import Raw
 from trimtab.app import ControlPlane, EmbeddedFleet, endpoint_of
 from trimtab.client.client import resource_of
 from trimtab.client.kubeconfig import Credentials
+from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import WallClock
 from trimtab.console.application import Console
 from trimtab.console.page import Services, StoryBook
@@ -63,6 +64,7 @@ class LocalFleet:
         system_workloads: bool = False,
         console_mode: str = CONSOLE_ON,
         allow_no_execute_taints: bool = False,
+        notify: WebhookTarget | None = None,
     ) -> None:
         """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members."""
         self.daemon = Daemon(
@@ -94,6 +96,7 @@ class LocalFleet:
             directory=self.daemon.directory / "members",
             scripts=self._scripts.submit,
             whole_clusters=True,
+            notify=notify,
         )
         for member in self.fleet.world:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)

@@ -140,6 +140,9 @@ _TABLE = (
     Metric("trimtab_moves", "Entries of the move log.", ("outcome",)),
     Metric("trimtab_moves_ended_total", "Moves that ended.", ("cause", "outcome")),
     Metric("trimtab_move_duration_seconds", "Histogram of the time that a move took.", ("cause", "le")),
+    Metric(
+        "trimtab_notifications_total", "Events for the webhook: sent, failed after all attempts, dropped.", ("result",)
+    ),
     Metric("trimtab_oldest_move_age_seconds", "Age of the oldest move in progress; 0 if there is none."),
     Metric("cluster_ready_state", "1 if the cluster is ready, else 0 (Karmada's name).", ("member_cluster",)),
     Metric("cluster_node_number", "Nodes of the cluster (Karmada's name).", ("member_cluster",)),

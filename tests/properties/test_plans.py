@@ -17,6 +17,7 @@ from trimtab.dryrun.change import Change, TaintChange
 from trimtab.dryrun.fleet_state import fetch_fleet_state
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import NEVER, REFUSED, Plan
+from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CLUSTERS = ("m1", "m2", "m3")
 BUDGETS: tuple[dict[str, Any] | None, ...] = (
@@ -27,6 +28,7 @@ BUDGETS: tuple[dict[str, Any] | None, ...] = (
     {"windows": [{"schedule": "*/10 * * * *", "duration": "3m"}]},
 )
 CHANGES = ("drain", "rebalance", "taint", "lose")
+FAILURES = ("", "restart", "partition", "unready")
 
 
 class FleetCase(NamedTuple):
@@ -40,8 +42,10 @@ class FleetCase(NamedTuple):
     budget: dict[str, Any] | None
     change: str
     target: str
-    restart: bool
-    """Whether the control plane restarts while the moves are in progress."""
+    failure: str = ""
+    """What fails while the moves are in progress: the control plane, a cluster for a minute, or the pods of a cluster."""
+    in_flight: bool = False
+    """Whether replicas of an earlier rebalance are held while the plan is made."""
 
 
 def placement_of(case: FleetCase) -> dict[str, Any]:
@@ -65,6 +69,7 @@ def fleet_cases(draw: st.DrawFn) -> FleetCase:
         draw(st.sampled_from(BUDGETS)),
         draw(st.sampled_from(CHANGES)),
         draw(st.sampled_from(clusters)),
+        draw(st.sampled_from(FAILURES)),
         draw(st.booleans()),
     )
 
@@ -107,6 +112,30 @@ async def carry_out(scene: MoveScenario, case: FleetCase, change: Change, names:
         await scene.create_rebalancer(*names)
 
 
+async def begin_earlier_move(scene: MoveScenario, case: FleetCase, names: list[str]) -> None:
+    """Start a rebalance, and return while its replacements are not ready yet."""
+    await scene.create_rebalancer(*names, job="earlier")
+    await asyncio.sleep(1.5)
+
+
+async def let_something_fail(scene: MoveScenario, case: FleetCase) -> None:
+    """One failure that passes before workloads are evicted because of it."""
+    await asyncio.sleep(2)
+    other = scene.world[next(name for name in case.clusters if name != case.target)]
+    if case.failure == "restart":
+        await scene.fleet.stop_plane()
+        await asyncio.sleep(20)
+        await scene.fleet.start_plane()
+    elif case.failure == "partition":
+        other.partition()
+        await asyncio.sleep(60)
+        other.heal()
+    elif case.failure == "unready":
+        other.override_behaviour(BehaviourOverride("slow", NEVER_READY))
+        await asyncio.sleep(60)
+        other.remove_override("slow")
+
+
 async def settle(scene: MoveScenario) -> None:
     """Wait longer than every window and rate of the budgets, and than the delay before a lost cluster is evacuated."""
     await asyncio.sleep(15 * 60)
@@ -130,21 +159,22 @@ def expected_placements(plan: Plan, before: dict[str, dict[str, int]]) -> dict[s
 
 @settings(example_settings(6), suppress_health_check=list(HealthCheck))
 @given(fleet_cases())
-@example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", True))
-@example(FleetCase((3, 2), "Dynamic", ("m1", "m2", "m3"), "", BUDGETS[4], "drain", "m1", False))
-@example(FleetCase((4, 4), "Weighted", ("m1", "m2", "m3"), "", None, "lose", "m2", True))
+@example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", "restart"))
+@example(FleetCase((3, 2), "Dynamic", ("m1", "m2", "m3"), "", BUDGETS[4], "drain", "m1"))
+@example(FleetCase((4, 4), "Weighted", ("m1", "m2", "m3"), "", None, "lose", "m2", "restart"))
+@example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[1], "drain", "m1", "partition"))
+@example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", None, "drain", "m1", "", in_flight=True))
+@example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", None, "rebalance", "m1", "unready"))
 def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
     async def act(scene: MoveScenario) -> None:
         names = await place(scene, case)
+        if case.in_flight and case.cordoned and case.change in ("drain", "taint"):
+            await begin_earlier_move(scene, case, names)
         before = {name: await scene.placement_of(name) for name in names}
         change = await change_of(scene, case, names)
         plan = make_plan(await fetch_fleet_state(scene.client, LoopClock().now()), change)
         await carry_out(scene, case, change, names)
-        if case.restart:
-            await asyncio.sleep(3)
-            await scene.fleet.stop_plane()
-            await asyncio.sleep(20)
-            await scene.fleet.start_plane()
+        await let_something_fail(scene, case)
         await settle(scene)
         happened = {name: await scene.placement_of(name) for name in names}
         expected = expected_placements(plan, before)
@@ -157,4 +187,4 @@ def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
         if case.change == "rebalance":
             assert (await scene.get(WorkloadRebalancer, "again")).status.finish_time is not None
 
-    run_scenario(act, members=len(CLUSTERS))
+    run_scenario(act, members=len(CLUSTERS), pace="typical")

@@ -53,7 +53,7 @@ def _cost_of(budget: DisruptionBudget, outcomes: Sequence[Outcome], view: Static
     available = binding_moves.availability_of(budget, view)
     state = budget_state(binding_moves.without_finished_moves(budget, view), available, view.now)
     charged = {
-        entry.object
+        (entry.object, entry.from_)
         for outcome in outcomes
         for found in outcome.charged
         if key_of(found) == key_of(budget)
@@ -63,7 +63,9 @@ def _cost_of(budget: DisruptionBudget, outcomes: Sequence[Outcome], view: Static
     return BudgetCost(
         budget=f"{budget.namespace}/{budget.name}",
         moves=len(moves),
-        started=sum(binding_moves.object_of(o.case.binding) in charged for o in outcomes for _ in o.moves),
+        started=sum(
+            (binding_moves.object_of(o.case.binding), move.source) in charged for o in outcomes for move in o.moves
+        ),
         replicas=sum(move.replicas for move in moves),
         allowed_now=state.disruptions_allowed(available.desired),
         next_at=state.next_at,
@@ -170,7 +172,10 @@ def _sentences(plan: Plan, violations: int) -> Iterator[str]:
         yield f"Workloads: {', '.join(parts)}." if total != 1 else f"One workload is {parts[0].partition(' ')[2]}."
     unapproved = sum(row.start == WHEN_APPROVED for row in plan.workloads)
     if unapproved:
-        yield f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'} for an approval."
+        who = (
+            "It waits" if len(plan.workloads) == 1 else f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'}"
+        )
+        yield f"{who} for an approval."
     delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in plan.workloads) - unapproved
     if delayed:
         yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."

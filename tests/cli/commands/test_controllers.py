@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
-import pytest
-
 from cli.processes import LIMIT, api_server, running, until
-from trimtab.cli.commands.controllers import parse_settings
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -147,35 +143,3 @@ async def written_versions(host: KubeClient, member: KubeClient) -> list[str]:
     objects = [*(await host.list(WORKS)).items, await host.get(BINDINGS, "demo", "conf-configmap")]
     objects.append(await member.get(CONFIGS, "demo", "conf"))
     return [obj["metadata"]["resourceVersion"] for obj in objects]
-
-
-def test_settings_are_converted_to_numbers_and_booleans() -> None:
-    pairs = ("move-timeout-seconds=1.0", "eviction-rate=2", "failover=false", "eviction-purge-mode=x=y")
-    assert parse_settings(pairs) == {
-        "move-timeout-seconds": 1,
-        "eviction-rate": 2.0,
-        "failover": False,
-        "eviction-purge-mode": "x=y",
-    }
-
-
-@pytest.mark.parametrize(
-    ("pair", "message"),
-    [
-        ("foo=1", "there is no setting foo; the settings are "),
-        ("failovr=true", "did you mean failover?"),
-        ("failover=1", "expected bool"),
-        ("move-timeout-seconds=soon", "expected int"),
-        ("move-timeout-seconds=1.5", "expected int"),
-    ],
-)
-def test_unknown_settings_and_wrong_values_are_usage_errors(pair: str, message: str) -> None:
-    with pytest.raises(click.UsageError) as error:
-        parse_settings((pair,))
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize("pair", ["a", "=1"])
-def test_setting_without_name_or_value_is_a_usage_error(pair: str) -> None:
-    with pytest.raises(click.UsageError, match="expected NAME=VALUE"):
-        parse_settings((pair,))

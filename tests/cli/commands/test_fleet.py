@@ -1,5 +1,7 @@
 """`trimtab fleet`: the rows of clusters."""
 
+import asyncio
+
 import msgspec
 from click.testing import CliRunner
 
@@ -33,7 +35,11 @@ def test_cluster_without_status_has_unknown_readiness() -> None:
 
 
 def test_empty_fleet_shows_how_to_join_a_cluster(monkeypatch) -> None:
-    monkeypatch.setattr(fleet, "with_client", lambda *_: [])
+    async def no_clusters(client: object) -> list[Cluster]:
+        return []
+
+    monkeypatch.setattr(fleet, "list_clusters", no_clusters)
+    monkeypatch.setattr("trimtab.cli.support.reports.with_client", lambda _, __, work: asyncio.run(work(None)))
     assert CliRunner().invoke(fleet.command).output.startswith("There are no clusters. Join one with: trimtab join")
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from trimtab.api.profile import PROFILES
-from trimtab.cli.commands.controllers import parse_settings, run_until_signalled
+from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock

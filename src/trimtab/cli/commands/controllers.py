@@ -1,11 +1,11 @@
 """`trimtab controllers`: run all controllers against any API server."""
 
 import asyncio
-import difflib
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -13,6 +13,7 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
 from trimtab.cli.support.processes import new_election, new_member_claims, run_process
 from trimtab.cli.support.roles import (
@@ -27,10 +28,10 @@ from trimtab.cli.support.roles import (
     parse_roles,
     pushing_settings,
 )
+from trimtab.cli.support.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.controllers.settings import SETTINGS
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import configure_logging
 
@@ -64,6 +65,7 @@ from trimtab.telemetry import configure_logging
 @click.option(
     "--karmada-metrics", is_flag=True, help="Also serve the metrics of clusters under the names that Karmada uses."
 )
+@notification_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -78,6 +80,8 @@ def command(
     settings: tuple[str, ...],
     health_address: str,
     karmada_metrics: bool,
+    notify_url: str,
+    notify_secret_file: Path | None,
     log_format: str,
     verbose: int,
 ) -> None:
@@ -86,6 +90,8 @@ def command(
     chosen, given = parse_roles(roles), parse_settings(settings)
     if PODS in chosen and len(chosen) > 1:
         raise click.UsageError(f"--roles {roles}: run the role {PODS} in a process of its own")
+
+    notify = webhook_target(notify_url, notify_secret_file)
 
     async def serve() -> None:
         credentials = load(kubeconfig or None, context)
@@ -119,6 +125,7 @@ def command(
                 settings={**given, **deciding_settings(chosen, namespace)},
                 karmada_metrics=karmada_metrics,
                 check_lease=check_lease,
+                notify=notify,
             )
 
         async def work() -> None:
@@ -173,34 +180,3 @@ def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
             await task
 
     run_process(main())
-
-
-def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
-    """The settings of `name=value` pairs, each converted to its declared type."""
-    found: dict[str, object] = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        if not separator or not name:
-            raise click.UsageError(f"--set {pair}: expected NAME=VALUE")
-        if name not in SETTINGS:
-            near = difflib.get_close_matches(name, SETTINGS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"
-            raise click.UsageError(f"--set {pair}: there is no setting {name}; {hint}")
-        try:
-            found[name] = _convert(text, SETTINGS[name].type)
-        except ValueError:
-            raise click.UsageError(f"--set {pair}: expected {SETTINGS[name].type.__name__}") from None
-    return found
-
-
-def _convert(text: str, type_: type) -> object:
-    if type_ is bool:
-        if text not in ("true", "false"):
-            raise ValueError(text)
-        return text == "true"
-    if type_ is int:
-        number = float(text)  # `5.0` is an integer, too
-        if not number.is_integer():
-            raise ValueError(text)
-        return int(number)
-    return type_(text)

@@ -17,6 +17,7 @@ from trimtab.api.value import Object
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
+from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, Resource
 from trimtab.client.kubeconfig import load
 from trimtab.client.lookups import list_typed
@@ -35,7 +36,7 @@ T = TypeVar("T", bound=Object)
 @click.option(
     "--lease-namespace", default="", help="Namespace of the Lease; default: trimtab-system, then kube-system."
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("table", "name", "json", "yaml")
 def command(kubeconfig: str, context: str, lease_namespace: str, output: str) -> None:
     """Check connectivity, versions, rights, clocks, certificates, clusters, workloads and moves.
 
@@ -47,8 +48,10 @@ def command(kubeconfig: str, context: str, lease_namespace: str, output: str) ->
         return (await gather_facts(client, lease_namespace))._replace(client_certificate_expiry=expiry)
 
     findings = diagnose(with_client(kubeconfig, context, work))
-    if output == "json":
-        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+    if output in ("json", "yaml"):
+        click.echo(format_structured([finding._asdict() for finding in findings], output))
+    elif output == "name":
+        click.echo("\n".join(f"{finding.level}/{finding.check}" for finding in findings))
     else:
         print_findings(findings)
     sys.exit(any(finding.level == "problem" for finding in findings))

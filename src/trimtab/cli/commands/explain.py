@@ -1,22 +1,24 @@
 """`trimtab explain`: explain the placement of a workload, a Placement, a cluster or a pod."""
 
+import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import click
 import msgspec
 
+from trimtab import plugins
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
-from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.drain_report import explain_cluster
-from trimtab.cli.support.placement_report import explain_placement
-from trimtab.cli.support.pod_report import explain_pod
-from trimtab.client.client import Client, resource_of
+from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.explain_hints import change_lines, kept_copy_lines
+from trimtab.cli.support.output import format_structured, output_option
+from trimtab.cli.support.reports import print_report, watch_option
+from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, list_typed
 from trimtab.clock import WallClock
 from trimtab.decide.explain import ClusterExplanation, Explanation, explain
@@ -26,7 +28,6 @@ from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.decide.request import placement_request_of
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.interpret.names import binding_name
-from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import format_table
 
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "FITS", "SCORE", "REASON")
@@ -38,6 +39,7 @@ SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 @click.command()
 @click.argument("target", metavar="KIND/NAME")
 @click.option("--namespace", "-n", default="default", show_default=True)
+@click.option("--all-namespaces", "-A", is_flag=True, help="Explain the workloads of this name in all namespaces.")
 @click.option("--now", "anew", is_flag=True, help="Decide now instead of showing the last decision.")
 @click.option(
     "--profile",
@@ -45,38 +47,83 @@ SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
     default="trimtab",
     help="Profile for --now and for clusters.",
 )
-@click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("table", "wide", "name", "json", "yaml")
+@watch_option
 @kubeconfig_options
-def command(target: str, namespace: str, anew: bool, profile: str, output: str, kubeconfig: str, context: str) -> None:
+def command(
+    target: str,
+    namespace: str,
+    all_namespaces: bool,
+    anew: bool,
+    profile: str,
+    output: str,
+    watch: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
     """Explain where KIND/NAME (deploy/web, rb/web-deployment, placement/cheap) is placed, and why not elsewhere.
 
     cluster/NAME shows which workloads stay, which leave and when, and what delays them.
     pod/NAME of a member shows which budgets cover the pod, and whether it can be evicted now.
     """
 
-    async def work(client: Client) -> str:
+    async def explain_one(client: Client, place: str) -> str:
         if placement := placement_name_of(target):
-            return await explain_placement(client, namespace, placement, WallClock().now(), as_json=output == "json")
+            from trimtab.cli.support.placement_report import explain_placement  # noqa: PLC0415 - most calls need none
+
+            structured = output in ("json", "yaml")
+            text = await explain_placement(client, place, placement, WallClock().now(), as_json=structured)
+            return as_yaml(text) if output == "yaml" else text
         if cluster := cluster_name_of(target):
-            if output == "json":
-                raise InputError("-o json is not supported for clusters")
+            if output in ("json", "yaml"):
+                raise InputError(f"-o {output} is not supported for clusters; use kubectl get cluster {cluster}")
+            from trimtab.cli.support.drain_report import explain_cluster  # noqa: PLC0415
+
             return await explain_cluster(client, cluster, PROFILES[profile], WallClock().now())
         try:
-            binding = await find_binding(client, target, namespace)
+            binding = await find_binding(client, target, place)
         except InputError:
             if not (pod := pod_name_of(target)):
                 raise
-            return await explain_pod(client, namespace, pod, WallClock().now())
-        explanation = None if anew else await fetch_last_decision(client, binding)
-        remark: Sequence[str] = ()
-        if explanation is None:
-            explanation = await decide_now(client, binding, PROFILES[profile])
-            remark = () if anew else tuple(record_lines(binding))
-        if output == "json":
-            return msgspec.json.format(msgspec.json.encode(explanation)).decode()
-        return "\n".join(report_lines(binding, explanation, remark))
+            from trimtab.cli.support.pod_report import explain_pod  # noqa: PLC0415
 
-    click.echo(with_client(kubeconfig, context, work))
+            return await explain_pod(client, place, pod, WallClock().now())
+        return await explain_binding(client, binding, PROFILES[profile], output, anew=anew)
+
+    async def render(client: Client) -> str:
+        places = await namespaces_with(client, target) if all_namespaces else [namespace]
+        texts = [await explain_one(client, place) for place in places]
+        return "\n\n".join(texts)
+
+    print_report(kubeconfig, context, render, watch=watch)
+
+
+def as_yaml(document: str) -> str:
+    return format_structured(msgspec.json.decode(document), "yaml")
+
+
+async def namespaces_with(client: Client, target: str) -> list[str]:
+    """The namespaces in which a propagated workload has this name; an error when there is none."""
+    word, _, name = target.partition("/")
+    resource = find_resource(word, await client.resources())
+    wanted = name if resource.kind.endswith("ResourceBinding") else binding_name(resource.kind, name)
+    found = [b.namespace for b in await list_typed(client, ResourceBinding) if b.name == wanted]
+    if not found and resource.namespaced:
+        raise InputError(f"no propagated {resource.kind} is called {name} in any namespace")
+    return sorted(found) or [""]
+
+
+async def explain_binding(client: Client, binding: Binding, profile: Profile, output: str, *, anew: bool) -> str:
+    if output == "name":
+        return f"{kind_of(binding).name.lower()}/{binding.name}"
+    explanation = None if anew else await fetch_last_decision(client, binding)
+    remark: Sequence[str] = ()
+    if explanation is None:
+        explanation = await decide_now(client, binding, profile)
+        remark = () if anew else tuple(record_lines(binding))
+    if output in ("json", "yaml"):
+        return format_structured(explanation, output)
+    return "\n".join(report_lines(binding, explanation, remark, wide=output == "wide"))
 
 
 def placement_name_of(target: str) -> str:
@@ -113,11 +160,29 @@ async def find_binding(client: Client, target: str, namespace: str) -> Binding:
     try:
         raw = await client.get(resource_of(kind), namespace if resource.namespaced else "", wanted)
     except NotFound as missing:
-        place = f" in namespace {namespace}" if resource.namespaced else ""
-        raise InputError(
-            f"{target}{place} is not propagated: no policy selects it, or the object does not exist"
-        ) from missing
+        place = namespace if resource.namespaced else ""
+        raise InputError(await reason_without_binding(client, resource, place, name)) from missing
     return cast("Binding", kind.decode(raw))
+
+
+async def reason_without_binding(client: Client, resource: Resource, namespace: str, name: str) -> str:
+    """Why a workload has no binding: the object does not exist, or no policy selects it."""
+    place = f" in namespace {namespace}" if namespace else ""
+    try:
+        await client.get(resource, namespace, name)
+    except NotFound:
+        names = [raw["metadata"]["name"] for raw in (await client.list(resource, namespace)).items]
+        near = difflib.get_close_matches(name, names, 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"there is no {resource.kind} {name}{place}{hint}"
+    except ApiError as fault:
+        return f"{resource.kind} {name}{place} is not propagated, and it cannot be read: {fault}"
+    if resource.kind.endswith("ResourceBinding"):
+        return f"{resource.kind} {name}{place} is being written; try again"
+    return (
+        f"{resource.kind} {name}{place} exists, but no policy selects it; "
+        f"see kubectl get propagationpolicies{f' -n {namespace}' if namespace else ''} and clusterpropagationpolicies"
+    )
 
 
 def record_lines(binding: Binding) -> Iterator[str]:
@@ -147,7 +212,7 @@ async def fetch_last_decision(client: Client, binding: Binding) -> Explanation |
 
 async def decide_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
     """Decide with the objects in the API and the rules of the scheduler."""
-    load_declarations()
+    plugins.load()
     fleet = Fleet.of(await list_typed(client, Cluster, if_served=True)).at(WallClock().now())
     for score in await list_typed(client, AddOnPlacementScore, if_served=True):
         fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
@@ -170,7 +235,9 @@ async def placement_ref_clusters(client: Client, binding: Binding) -> list[str] 
     return found
 
 
-def report_lines(binding: Binding, explanation: Explanation, remark: Sequence[str]) -> Iterator[str]:
+def report_lines(
+    binding: Binding, explanation: Explanation, remark: Sequence[str], *, wide: bool = False
+) -> Iterator[str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     counted = f" ({binding.spec.replicas} replicas)" if binding.spec.replicas else ""
@@ -180,10 +247,18 @@ def report_lines(binding: Binding, explanation: Explanation, remark: Sequence[st
         yield f"Not placed: {explanation.message}"
     yield f"Rule: {explanation.rule} ({explanation.mode})." if explanation.rule else f"Mode: {explanation.mode}."
     for group in explanation.groups:
-        yield f"Affinity group {group.name}: {group.message or 'selected'}."
+        yield f"Affinity group {group.name}: {(group.message or 'selected').rstrip('.')}."
     yield from problem_lines(binding)
     yield ""
-    yield format_table(HEADINGS, [cluster_row(story) for story in sorted(explanation.clusters, key=sort_key)])
+    clusters = sorted(explanation.clusters, key=sort_key)
+    if wide:
+        yield format_table((*HEADINGS, "SCORES"), [(*cluster_row(story), scores_text(story)) for story in clusters])
+    else:
+        yield format_table(HEADINGS, [cluster_row(story) for story in clusters])
+    hints = [*change_lines(binding, explanation)]
+    if hints:
+        yield ""
+        yield from hints
     if explanation.tie_break:
         yield f"\nTies: {explanation.tie_break}."
     if explanation.valid_until is not None:
@@ -203,6 +278,7 @@ def problem_lines(binding: Binding) -> Iterator[str]:
         yield f"Held in {hold.cluster}: {hold.reason or 'the replacement is not ready yet'}."
     for task in binding.spec.graceful_eviction_tasks:
         yield f"Being evicted from {task.from_cluster}: {task.reason}."
+    yield from kept_copy_lines(binding)
     for condition in binding.status.conditions:
         if condition.type in SHOWN_CONDITIONS and condition.status == "True":
             yield f"{condition.type}: {condition.message}"
@@ -223,6 +299,10 @@ def cluster_row(story: ClusterExplanation) -> Sequence[str]:
         "-" if story.refused is not None else str(scores),
         reason_text(story),
     )
+
+
+def scores_text(story: ClusterExplanation) -> str:
+    return " ".join(f"{name}={value}" for name, value in (story.prioritizers or story.scores).items()) or "-"
 
 
 def reason_text(story: ClusterExplanation) -> str:

@@ -6,29 +6,41 @@ import click
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.output import format_objects, output_option
+from trimtab.cli.support.reports import print_report, watch_option
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.node_capacity import amount_of, free_amount
 from trimtab.tables import format_table
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
+WIDE_HEADINGS = ("ZONES", "PROVIDER", "LABELS")
 
 
 @click.command()
-@output_option("table", "name", "json", "yaml")
+@output_option("table", "wide", "name", "json", "yaml")
+@watch_option
 @kubeconfig_options
-def command(output: str, kubeconfig: str, context: str) -> None:
+def command(output: str, watch: bool, kubeconfig: str, context: str) -> None:
     """List the member clusters with readiness, region and free capacity."""
-    found = with_client(kubeconfig, context, list_clusters)
-    if output != "table":
-        click.echo(format_objects(found, output))
-        return
-    if not found:
-        click.echo("There are no clusters. Join one with: trimtab join NAME --kubeconfig FILE")
-        return
-    click.echo(format_table(HEADINGS, map(cluster_row, found)))
+
+    async def render(client: Client) -> str:
+        found = await list_clusters(client)
+        if output in ("name", "json", "yaml"):
+            return format_objects(found, output)
+        if not found:
+            return "There are no clusters. Join one with: trimtab join NAME --kubeconfig FILE"
+        if output == "wide":
+            return format_table((*HEADINGS, *WIDE_HEADINGS), [(*cluster_row(c), *wide_cells(c)) for c in found])
+        return format_table(HEADINGS, map(cluster_row, found))
+
+    print_report(kubeconfig, context, render, watch=watch)
+
+
+def wide_cells(cluster: Cluster) -> tuple[str, ...]:
+    labels = " ".join(f"{name}={value}" for name, value in sorted(cluster.metadata.labels.items()))
+    return (" ".join(cluster.spec.zones) or "-", cluster.spec.provider or "-", labels or "-")
 
 
 async def list_clusters(client: Client) -> list[Cluster]:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import click
 
 from trimtab.api.kinds.disruption import Move
-from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.output import format_objects, output_option
+from trimtab.cli.support.reports import print_report, watch_option
 from trimtab.client.client import Client
 from trimtab.client.lookups import SHORT_NAMES, list_typed
 from trimtab.interpret.names import binding_name
@@ -27,35 +28,46 @@ HEADINGS = (
     "RESULT",
 )
 
+WIDE_COLUMNS = 1
+"""The last columns, which only `-o wide` shows."""
 BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
 
 
 @click.command()
 @click.argument("binding", default="")
-@click.option("-n", "--namespace", default="", help="Only moves of this namespace.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Moves of all namespaces, which is the default.")
+@click.option("-n", "--namespace", default="default", show_default=True)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Moves of all namespaces.")
 @click.option(
     "--limit", type=int, default=50, show_default=True, help="Maximum number of moves to show; the newest is last."
 )
-@output_option("table", "name", "json", "yaml")
+@output_option("table", "wide", "name", "json", "yaml")
+@watch_option
 @kubeconfig_options
 def command(
-    binding: str, namespace: str, all_namespaces: bool, limit: int, output: str, kubeconfig: str, context: str
+    binding: str,
+    namespace: str,
+    all_namespaces: bool,
+    limit: int,
+    output: str,
+    watch: bool,
+    kubeconfig: str,
+    context: str,
 ) -> None:
     """List the moves of all workloads, or of one workload (deploy/web) or binding."""
 
-    async def work(client: Client) -> list[Move]:
-        return await list_typed(client, Move, "" if all_namespaces else namespace)
+    async def render(client: Client) -> str:
+        found = await list_typed(client, Move, "" if all_namespaces else namespace)
+        found = [move for move in found if is_about(move, binding)]
+        found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
+        if output in ("name", "json", "yaml"):
+            return format_objects(found[-limit:], output)
+        if not found:
+            place = "" if all_namespaces else f" in namespace {namespace}; -A shows all namespaces"
+            return f"There are no moves of {binding}{place}." if binding else f"There are no moves{place}."
+        columns = len(HEADINGS) if output == "wide" else len(HEADINGS) - WIDE_COLUMNS
+        return format_table(HEADINGS[:columns], [move_row(move)[:columns] for move in found[-limit:]])
 
-    found = [move for move in with_client(kubeconfig, context, work) if is_about(move, binding)]
-    found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
-    if output != "table":
-        click.echo(format_objects(found[-limit:], output))
-        return
-    if not found:
-        click.echo(f"There are no moves of {binding}." if binding else "There are no moves.")
-        return
-    click.echo(format_table(HEADINGS, map(move_row, found[-limit:])))
+    print_report(kubeconfig, context, render, watch=watch)
 
 
 def is_about(move: Move, name: str) -> bool:

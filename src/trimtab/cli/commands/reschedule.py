@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 import msgspec
-import yaml
 
 from trimtab.api.profile import PROFILES
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.metrics.measurements import METRIC_RESOURCES
@@ -47,7 +47,7 @@ def read_config_file(file: str) -> ReschedulerConfig | None:
     "--config", default="", help="File with settings or a DeschedulerPolicy. Default: the ConfigMap in the cluster."
 )
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
-@click.option("--output", "-o", type=click.Choice(["table", "yaml"]), default="table", show_default=True)
+@output_option("table", "json", "yaml")
 @kubeconfig_options
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
     """Run the rescheduler once. With --plan show which pods would move, which would not, and why."""
@@ -75,8 +75,8 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         return f"{rescheduler.goals} ({source})", format_nodes(picture, limits), found
 
     summary, nodes, found = with_client(kubeconfig, context, work)
-    if output == "yaml":
-        click.echo(yaml.safe_dump(plan_to_dict(found), sort_keys=False).rstrip())
+    if output in ("json", "yaml"):
+        click.echo(format_structured(plan_to_dict(found), output))
         return
     click.echo(summary)
     if nodes:

@@ -17,6 +17,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Object
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import Clock, WallClock
@@ -40,11 +41,17 @@ def command() -> None:
 
 
 @command.command("providers")
-def list_providers() -> None:
+@output_option("table", "name", "json", "yaml")
+def list_providers(output: str) -> None:
     """List the built-in providers."""
     plugins.load()
     rows = [(name, (providers[name].__doc__ or "").strip()) for name in providers.names()]
-    click.echo(format_table(("NAME", "SCORES"), rows))
+    if output == "table":
+        click.echo(format_table(("NAME", "SCORES"), rows))
+    elif output == "name":
+        click.echo("\n".join(name for name, _ in rows))
+    else:
+        click.echo(format_structured([{"name": name, "scores": text} for name, text in rows], output))
 
 
 @command.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
+from trimtab.cli.support.notifications import notification_options, webhook_target
 
 if TYPE_CHECKING:
     from trimtab.dryrun.fleet_state import FleetState
@@ -97,6 +98,7 @@ spec:
     "--allow-no-execute-taint-policy", is_flag=True, help="Allow ClusterTaintPolicies with taints that evict workloads."
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
+@notification_options
 @flow_control_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -118,6 +120,8 @@ def command(
     console_mode: str,
     allow_no_execute_taint_policy: bool,
     feature_gates: str,
+    notify_url: str,
+    notify_secret_file: Path | None,
     log_format: str,
     verbose: int,
     **limits: int,
@@ -126,9 +130,9 @@ def command(
 
     All data is kept in the data directory. Ctrl-C stops the process.
     """
-    from trimtab.cli.commands.controllers import parse_settings  # noqa: PLC0415
     from trimtab.cli.support.feature_gates import parse_feature_gates  # noqa: PLC0415
     from trimtab.cli.support.processes import run_process  # noqa: PLC0415
+    from trimtab.cli.support.settings import parse_settings  # noqa: PLC0415
     from trimtab.cli.support.story_book import StoryDirectory  # noqa: PLC0415
     from trimtab.local_fleet import LocalFleet  # noqa: PLC0415
     from trimtab.telemetry import configure_logging  # noqa: PLC0415
@@ -154,6 +158,7 @@ def command(
         system_workloads=system_workloads,
         console_mode=console_mode,
         allow_no_execute_taints=allow_no_execute_taint_policy,
+        notify=webhook_target(notify_url, notify_secret_file),
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )
     run_process(serve(fleet, saved))

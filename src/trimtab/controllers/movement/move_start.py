@@ -30,6 +30,9 @@ from trimtab.decide.karmada import BindingDecision
 BLOCKED_SECONDS = 15.0
 FIRST_RETRY_SECONDS = 1.0
 """The delay of the first retry after a budget refused a move."""
+LEFTOVER_TIME = timedelta(seconds=60)
+"""How long replicas of a finished move can delay the next one; others, such as of an autoscaler, do not."""
+LEFTOVER_RETRY_SECONDS = 1.0
 PAUSE_AFTER_REVERT = timedelta(seconds=600)
 
 
@@ -44,6 +47,8 @@ def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None
         return None
     if binding.status.holds:
         return 0.0
+    if has_leftovers(binding, view):
+        return LEFTOVER_RETRY_SECONDS
     condition = binding_moves.stalled_condition_of(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None
@@ -51,6 +56,20 @@ def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None
     requested = binding.spec.reschedule_triggered_at
     newer = requested is not None and requested > condition.last_transition_time
     return remaining if remaining > 0 and not newer else None
+
+
+def has_leftovers(binding: Binding, view: View) -> bool:
+    """Whether replicas of a move that has just finished are still there.
+
+    The next move counts the replicas that become ready from those that are ready when it starts. Replicas that are about to
+    be deleted would be counted, and their number would never be exceeded.
+    """
+    finished = (move.status.finished for move in binding_moves.moves_of(binding, view))
+    if not any(at is not None and view.now - at < LEFTOVER_TIME for at in finished):
+        return False
+    shares = binding_moves.current_placement(binding)
+    ready = binding_moves.ready_replicas_by_cluster(binding, view)
+    return any(n > shares.get(name, 0) for name, n in ready.items())
 
 
 def removes_replicas(binding: Binding, decision: BindingDecision) -> bool:

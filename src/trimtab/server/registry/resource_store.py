@@ -39,6 +39,7 @@ _NAME_ATTEMPTS = 8
 """How many generated names are tried."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
+Preview = Callable[[Raw], Awaitable[Raw]]
 ChangeFunction = Callable[[Raw], DesiredObject]
 """Derives the desired object from the current one, which it must not change."""
 
@@ -65,6 +66,8 @@ class ResourceStore:
         self.clock = clock
         self.admission = admission
         self.object_schema = object_schema
+        self.dry_run_previews: dict[str, Preview] = {}
+        """By kind: what a dry run of a creation answers besides the object itself, such as its status."""
         self._key_locks = KeyLocks()
         self._reader = ObjectReader(store, computed)
         self._commits = ObjectCommits(store, on_group_write)
@@ -106,6 +109,8 @@ class ResourceStore:
             put = await large_objects.run(caller.sends_large_object, put_new, served, key, new)
             if options.dry_run:
                 if self.store.get(put.key) is None:
+                    if preview := self.dry_run_previews.get(served.kind.id):
+                        put = put_new(served, put.key, await preview(new))
                     return WriteOutcome(StoredObject(served, put.value, None), created=True)
             else:
                 try:

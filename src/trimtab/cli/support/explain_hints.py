@@ -1,0 +1,57 @@
+"""What would have to change for a rejected cluster to be chosen, and what a kept copy waits for."""
+
+from collections.abc import Iterator
+
+from trimtab.api.kinds.work import Binding
+from trimtab.decide.explain import ClusterExplanation, Explanation
+
+HINTS = {
+    "UntoleratedTaint": "tolerate the taint in the policy (placement.clusterTolerations), or remove it from the cluster: "
+    "trimtab taint cluster/{cluster} KEY-",
+    "AffinityMismatch": "name the cluster in the policy (placement.clusterAffinity), or give it the labels that the policy "
+    "selects",
+    "APINotEnabled": "install the API of the kind {kind} in the cluster",
+    "PropertyMissing": "set the missing property in the spec of the Cluster, or remove the spread constraint",
+    "Blocked": "wait, or allow the cluster again: trimtab unblock {workload} {cluster}",
+    "Evicting": "nothing: it can be chosen again when the eviction has ended",
+    "NotDecided": "the Placement that the policy refers to must select the cluster: trimtab explain placement/NAME",
+    "AntiAffinityGroupPresent": "move the other workload of the anti-affinity group out of the cluster",
+    "Deleting": "nothing: the cluster leaves the fleet",
+}
+MAX_LISTED = 10
+
+
+def change_lines(binding: Binding, explanation: Explanation) -> Iterator[str]:
+    """For each rejected cluster, every obstacle and what removes it."""
+    rejected = [cluster for cluster in explanation.clusters if cluster.refused is not None]
+    if not rejected:
+        return
+    yield "To be chosen:"
+    for cluster in sorted(rejected, key=lambda cluster: cluster.name)[:MAX_LISTED]:
+        for hint in hints_for(binding, cluster):
+            yield f"  {cluster.name}: {hint}"
+    if len(rejected) > MAX_LISTED:
+        yield f"  ... and {len(rejected) - MAX_LISTED} more clusters; -o json has all"
+
+
+def hints_for(binding: Binding, cluster: ClusterExplanation) -> Iterator[str]:
+    resource = binding.spec.resource
+    workload = f"{resource.kind.lower()}/{resource.name}"
+    refusals = cluster.rejections or ((cluster.refused,) if cluster.refused is not None else ())
+    for refusal in refusals:
+        hint = HINTS.get(refusal.code, f"the filter {refusal.plugin} must accept it: {refusal.message}")
+        yield hint.format(cluster=cluster.name, kind=resource.kind, workload=workload)
+
+
+def kept_copy_lines(binding: Binding) -> Iterator[str]:
+    """What `trimtab purge` would do for each copy that a failover has kept."""
+    resource = binding.spec.resource
+    namespace = f" -n {resource.namespace}" if resource.namespace not in ("", "default") else ""
+    for task in binding.spec.graceful_eviction_tasks:
+        if task.suppress_deletion:
+            count = f"{task.replicas} replicas" if task.replicas else "the object"
+            name = f"{resource.kind.lower()}/{resource.name}"
+            yield (
+                f"An old copy is kept in {task.from_cluster} (purge mode Never). To delete it there, {count}: "
+                f"trimtab purge {name} {task.from_cluster}{namespace}"
+            )

@@ -1,0 +1,50 @@
+"""`trimtab explain` says what would have to change, and what `trimtab purge` would do."""
+
+from trimtab import plugins
+from trimtab.api.kinds.work import BindingSpec, GracefulEvictionTask, ObjectReference, ResourceBinding
+from trimtab.api.value import Meta
+from trimtab.cli.support.explain_hints import HINTS, change_lines, kept_copy_lines
+from trimtab.decide.explain import ClusterExplanation, ClusterRejection, Explanation
+
+WEB = ObjectReference(api_version="apps/v1", kind="Deployment", namespace="shop", name="web")
+
+
+def binding(**spec: object) -> ResourceBinding:
+    return ResourceBinding(metadata=Meta(name="web-deployment"), spec=BindingSpec(resource=WEB, **spec))
+
+
+def explanation(*codes: str) -> Explanation:
+    refusals = tuple(ClusterRejection(plugin="Some", code=code, message="text") for code in codes)
+    clusters = (
+        ClusterExplanation(name="m1", selected=True),
+        ClusterExplanation(name="m2", refused=refusals[0], rejections=refusals),
+    )
+    return Explanation(ok=True, message="", strategy="", mode="Steady", clusters=clusters)
+
+
+def test_every_obstacle_of_a_rejected_cluster_has_what_removes_it() -> None:
+    lines = list(change_lines(binding(), explanation("Blocked", "UntoleratedTaint")))
+    assert lines[0] == "To be chosen:"
+    assert lines[1] == "  m2: wait, or allow the cluster again: trimtab unblock deployment/web m2"
+    assert "trimtab taint cluster/m2 KEY-" in lines[2]
+
+
+def test_unknown_reason_names_the_filter_and_its_message() -> None:
+    assert list(change_lines(binding(), explanation("Odd")))[1] == "  m2: the filter Some must accept it: text"
+
+
+def test_all_clusters_selected_needs_no_hint() -> None:
+    found = Explanation(ok=True, message="", strategy="", mode="Steady", clusters=(ClusterExplanation(name="m1"),))
+    assert list(change_lines(binding(), found)) == []
+
+
+def test_kept_copy_says_which_command_deletes_how_much() -> None:
+    task = GracefulEvictionTask(from_cluster="m1", replicas=3, suppress_deletion=True)
+    (line,) = kept_copy_lines(binding(graceful_eviction_tasks=(task,)))
+    assert line.endswith("To delete it there, 3 replicas: trimtab purge deployment/web m1 -n shop")
+    assert list(kept_copy_lines(binding())) == []
+
+
+def test_reasons_of_the_filters_have_hints() -> None:
+    plugins.load()
+    assert {"UntoleratedTaint", "AffinityMismatch", "APINotEnabled", "Blocked"} <= set(HINTS)

@@ -1,0 +1,127 @@
+"""Runs the commands of one page in a directory of its own, against a real `trimtab up`."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from docs.markdown_blocks import RUN, Step, blocks_of, matches, steps_of
+
+ROOT = Path(__file__).parents[2]
+READY_SECONDS = 240
+MATCH_SECONDS = 60
+COMMAND_SECONDS = 300
+READING = re.compile(
+    r"(kubectl (--context \S+ )?(get|describe|top)|trimtab (explain|fleet|history|plan|approve|decide))\b"
+)
+PLANS = re.compile(r"trimtab (plan|rebalance .*--dry-run)")
+NO_FLEET = ("trimtab decide", "trimtab play", "cat ", "cp ", "sed ")
+FLEET = re.compile(r"<!-- fleet:(?P<options>[^\n]*) -->")
+
+
+class PageSession:
+    """The state of one page: its directory, its environment and its fleet."""
+
+    def __init__(self, page: Path, directory: Path) -> None:
+        self._page = page
+        self._directory = directory
+        self._exports: list[str] = []
+        self._fleet: subprocess.Popen[bytes] | None = None
+        binaries = directory / "bin"
+        binaries.mkdir()
+        command = f'#!/bin/sh\nPYTHONPATH="{ROOT}/src" exec "{sys.executable}" -m trimtab "$@"\n'
+        (binaries / "trimtab").write_text(command)
+        (binaries / "trimtab").chmod(0o755)
+        for name in ("examples", "stories", "gitops"):
+            (directory / name).symlink_to(ROOT / name)
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LD_LIBRARY_PATH")},
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "HOME": str(directory),
+            "KUBECONFIG": str(directory / ".trimtab" / "kubeconfig"),
+            "NO_COLOR": "1",
+            "TZ": "UTC",
+        }
+
+    def run(self) -> None:
+        """Write the files and run the commands of the page in their order."""
+        try:
+            for block in blocks_of(self._page):
+                if block.title:
+                    (self._directory / block.title).write_text(block.body)
+                elif block.language == RUN:
+                    self._run_step(Step(block.body, (), block.line))
+                elif block.language == "console" and not block.skipped:
+                    for step in steps_of(block):
+                        self._run_step(step)
+        finally:
+            self._stop_fleet()
+
+    def _run_step(self, step: Step) -> None:
+        if step.command.startswith("export "):
+            self._exports.append(step.command.replace("$PWD/.venv/bin:", ""))
+            return
+        if step.command.split()[:2] in (["make", "up"], ["trimtab", "up"]):
+            self._start_fleet(step)
+            return
+        if self._fleet is None and not step.command.startswith(NO_FLEET):
+            self._start_fleet(None)
+        deadline = time.monotonic() + MATCH_SECONDS
+        while True:
+            code, lines = self._execute(step.command)
+            allowed = (0, 2, 3) if PLANS.match(step.command) else (0,)
+            expects_failure = any(line.startswith(("trimtab: ", "FAILED ")) for line in step.output)
+            if (code in allowed or expects_failure) and matches(step.output, lines):
+                return
+            if not READING.match(step.command) or time.monotonic() > deadline:
+                raise AssertionError(self._difference(step, code, lines))
+            time.sleep(1)
+
+    def _execute(self, command: str) -> tuple[int, list[str]]:
+        script = "\n".join([*self._exports, command])
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self._directory,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode().splitlines()
+
+    def _difference(self, step: Step, code: int, lines: list[str]) -> str:
+        expected, actual = "\n".join(step.output), "\n".join(lines)
+        place = f"{self._page.relative_to(ROOT)}:{step.line}"
+        return f"{place}: {step.command}\nexit code {code}\n--- the page says\n{expected}\n--- it prints\n{actual}"
+
+    def _start_fleet(self, step: Step | None) -> None:
+        """Start the fleet once, with the options of the page; a step `make up` also checks what it prints."""
+        if self._fleet is None:
+            found = FLEET.search(self._page.read_text(encoding="utf-8"))
+            options = found["options"].split() if found else []
+            log = self._directory / "up.log"
+            with log.open("wb") as output:
+                self._fleet = subprocess.Popen(
+                    ["trimtab", "up", "--data-dir", ".trimtab", "--port", "0", *options],
+                    cwd=self._directory,
+                    env=self._environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    executable=str(self._directory / "bin" / "trimtab"),
+                )
+            deadline = time.monotonic() + READY_SECONDS
+            while "Console:" not in log.read_text():
+                assert self._fleet.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, f"the fleet did not start: {log.read_text()}"
+                time.sleep(0.2)
+        if step is not None:
+            lines = (self._directory / "up.log").read_text().splitlines()
+            assert matches(("...", *step.output, "..."), lines), self._difference(step, 0, lines)
+
+    def _stop_fleet(self) -> None:
+        if self._fleet is not None:
+            self._fleet.terminate()
+            self._fleet.wait(timeout=60)
