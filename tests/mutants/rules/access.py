@@ -14,6 +14,20 @@ NODE, NODE_TESTS = "server/auth/node_authorizer.py", ("server/auth/test_node_aut
 
 MUTANTS = (
     Mutant(
+        "Events are sent over HTTPS, and over HTTP only to this machine.",
+        "client/webhook.py",
+        'if parts.scheme == "http" and is_loopback(host):',
+        'if parts.scheme == "http":',
+        ("client/test_webhook.py",),
+    ),
+    Mutant(
+        "Events are not sent to an address that a receiver redirects to.",
+        "client/webhook.py",
+        "allow_redirects=False",
+        "allow_redirects=True",
+        ("client/test_webhook.py",),
+    ),
+    Mutant(
         "Where anonymous requests are not allowed, one without credentials is refused.",
         TOKENS,
         "certificate_user is None and not self._allows_anonymous",

@@ -33,6 +33,13 @@ MUTANTS = (
         ("controllers/movement/test_approval.py",),
     ),
     Mutant(
+        "A move does not count replicas that an earlier move is about to delete.",
+        "controllers/movement/move_start.py",
+        "return any(n > shares.get(name, 0) for name, n in ready.items())",
+        "return False",
+        ("controllers/movement/test_consecutive_moves.py",),
+    ),
+    Mutant(
         "An approval is used up by its move.",
         "controllers/movement/move_start.py",
         "placed = without_approval(placed)",
