@@ -35,7 +35,7 @@ MUTANTS = (
     Mutant(
         "A move does not count replicas that an earlier move is about to delete.",
         "controllers/movement/move_start.py",
-        "return any(n > shares.get(name, 0) for name, n in ready.items())",
+        "return any(n > shares.get(name, 0) for name, n in ready.items() if name in growing)",
         "return False",
         ("controllers/movement/test_consecutive_moves.py",),
     ),

@@ -47,8 +47,6 @@ def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None
         return None
     if binding.status.holds:
         return 0.0
-    if has_leftovers(binding, view):
-        return LEFTOVER_RETRY_SECONDS
     condition = binding_moves.stalled_condition_of(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None
@@ -58,18 +56,21 @@ def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None
     return remaining if remaining > 0 and not newer else None
 
 
-def has_leftovers(binding: Binding, view: View) -> bool:
-    """Whether replicas of a move that has just finished are still there.
+def grows_over_leftovers(binding: Binding, decision: BindingDecision, cause: str, view: View) -> bool:
+    """Whether a cluster that would get replicas still has some of a move that has just finished.
 
     The next move counts the replicas that become ready from those that are ready when it starts. Replicas that are about to
     be deleted would be counted, and their number would never be exceeded.
     """
+    if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange" or binding.status.holds:
+        return False
     finished = (move.status.finished for move in binding_moves.moves_of(binding, view))
     if not any(at is not None and view.now - at < LEFTOVER_TIME for at in finished):
         return False
     shares = binding_moves.current_placement(binding)
     ready = binding_moves.ready_replicas_by_cluster(binding, view)
-    return any(n > shares.get(name, 0) for name, n in ready.items())
+    growing = {name for name, n in decision.clusters if n > shares.get(name, 0)}
+    return any(n > shares.get(name, 0) for name, n in ready.items() if name in growing)
 
 
 def removes_replicas(binding: Binding, decision: BindingDecision) -> bool:
@@ -83,6 +84,9 @@ def start_move(
     binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View, busy: set[Key]
 ) -> Iterator[Effect]:
     """Start a move: charge the budget first, then write the Move object, then change the binding."""
+    if grows_over_leftovers(binding, decision, intent.cause, view):
+        yield RequeueAfter(LEFTOVER_RETRY_SECONDS)
+        return
     begun = apply_gate(binding, decision, intent.cause, options_for(binding, view), view, busy)
     if isinstance(begun, BudgetBusy):
         yield RequeueAfter(0.05)
