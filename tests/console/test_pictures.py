@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.console.facts import ClusterFacts, MoveFacts
+from trimtab.console.facts import MAX_LOAD, ClusterFacts, MoveFacts
 from trimtab.console.pictures import svg
 from trimtab.console.pictures.charts import LoadChange, draw_load_change, draw_meter, draw_score
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion, draw_fleet_map
@@ -88,6 +88,13 @@ def test_map_is_drawn_for_every_size_of_fleet(count: int, cpu: float, used: floa
     drawn = draw_fleet_map([region for region in regions if region.clusters], flows)
     assert drawn.count("<a ") == count
     assert not re.search(r'"-?(?:nan|inf)', drawn)
+
+
+def test_cluster_that_reports_next_to_no_cpu_is_drawn() -> None:
+    facts = ClusterFacts(name="c", state="ok", region="r", cpu=5e-324, cpu_used=8.0)
+    assert facts.load == MAX_LOAD
+    regions = [MapRegion(name="r", clusters=(MapCluster(facts=facts),) * 200)]
+    assert draw_fleet_map(regions, []).count(" l4") == 200
 
 
 def test_small_charts_stay_inside_their_frames() -> None:

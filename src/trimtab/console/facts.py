@@ -32,6 +32,7 @@ CORDON_TAINT = "cluster.karmada.io/unschedulable"
 CLUSTER_WIDE = "-"
 """The namespace of a cluster-wide workload in addresses."""
 CORES = 1000.0
+MAX_LOAD = 1000.0
 GIB = 1000.0 * (1 << 30)
 COMPONENTS = frozenset(
     {
@@ -84,8 +85,8 @@ class ClusterFacts(Facts):
 
     @property
     def load(self) -> float:
-        """The requested share of the CPU."""
-        return self.cpu_used / self.cpu if self.cpu else 0.0
+        """The requested share of the CPU; a cluster that reports next to no CPU is not infinitely loaded."""
+        return min(self.cpu_used / self.cpu, MAX_LOAD) if self.cpu else 0.0
 
     @property
     def is_ready(self) -> bool:
