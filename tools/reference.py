@@ -26,6 +26,9 @@ from trimtab.api.value import Field, Value
 from trimtab.cli.main import trimtab
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.settings import SETTINGS, default_of
+from trimtab.interpret.native.native_rules import NativeRules
+from trimtab.interpret.operations import Operation
+from trimtab.interpret.thirdparty.customizations import TARGETS, shipped_script
 from trimtab.runtime.declarations import load_declarations
 from trimtab.simulate.fleet import PACES, FleetPlan
 from trimtab.stories.json_schema import story_schema
@@ -205,6 +208,53 @@ def purpose(function: Any) -> str:
     return inspect.cleandoc(module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
+INTERPRETER_COLUMNS = (
+    (Operation.REPLICA, "replicas"),
+    (Operation.COMPONENT, "components"),
+    (Operation.REVISE_REPLICA, "revise"),
+    (Operation.RETAIN, "retain"),
+    (Operation.STATUS, "reflect"),
+    (Operation.AGGREGATE_STATUS, "aggregate"),
+    (Operation.HEALTH, "health"),
+    (Operation.DEPENDENCY, "dependencies"),
+)
+
+
+def interpreters_page() -> str:
+    shipped = [
+        (kind, api_version, shipped_script(name).operations)
+        for name, targets in TARGETS.items()
+        for api_version, kind in targets
+    ]
+    native: dict[tuple[str, str], list[Operation]] = {}
+    for operation, rules in NativeRules().rules.items():
+        for gvk in rules:
+            native.setdefault(gvk, []).append(operation)
+    return (
+        "# Interpreters\n\nWhat the control plane knows about the kinds that it propagates. The first level that has a rule for a "
+        "kind and an operation is used: ResourceInterpreterCustomizations of users, the shipped rules for kinds of other "
+        "projects, the rules for Kubernetes' own kinds. The whole status of every other kind is reflected, nothing else is "
+        "known about it.\n\n"
+        "`trimtab interpret --show argoproj.io/v1alpha1/Rollout` prints a shipped rule as a ResourceInterpreterCustomization, "
+        "to be changed and applied. A customization replaces the operations that it defines; the others stay.\n\n"
+        "## Kinds of other projects\n\n"
+        + interpreter_table(sorted(shipped))
+        + "\n\n## Kubernetes' own kinds\n\n"
+        + interpreter_table(sorted((kind, version, tuple(found)) for (version, kind), found in native.items()))
+    )
+
+
+def interpreter_table(rows: Iterable[tuple[str, str, Sequence[Operation]]]) -> str:
+    headings = ("kind", "apiVersion", *(heading for _, heading in INTERPRETER_COLUMNS))
+    return table(
+        headings,
+        [
+            (kind, version, *("yes" if operation in found else "" for operation, _ in INTERPRETER_COLUMNS))
+            for kind, version, found in rows
+        ],
+    )
+
+
 def plugins_page() -> str:
     plugins.load()
     parts = [
@@ -294,6 +344,7 @@ GENERATED = {
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,
     "controllers.md": controllers_page,
+    "interpreters.md": interpreters_page,
     "plugins.md": plugins_page,
     "stories.md": stories_page,
 }

@@ -1,4 +1,4 @@
-"""The entry point of the interpreter framework: users' scripts first, then webhooks, then the native rules."""
+"""The entry point of the interpreter framework: users' scripts, webhooks, rules for third-party kinds, native rules."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -6,9 +6,10 @@ from typing import Any, Literal
 from trimtab.api.paths import api_version_and_kind, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, run_script
-from trimtab.interpret.lua.scripts import ScriptRules
+from trimtab.interpret.lua.scripts import ScriptRules, index_scripts
 from trimtab.interpret.native.native_rules import NativeRules
 from trimtab.interpret.operations import InterpreterError, InterpreterFailure, InterpreterLevel, Operation
+from trimtab.interpret.thirdparty.customizations import shipped_scripts
 
 Health = Literal["Healthy", "Unhealthy"]
 Profile = Literal["trimtab", "upstream"]
@@ -30,10 +31,11 @@ class Interpreter:
         limits: LuaLimits = LIMITS,
         webhook: InterpreterLevel | None = None,
     ) -> "Interpreter":
-        """The usual order: customizations, a webhook level if given, native kinds."""
-        scripted = ScriptRules(customizations, executor, limits)
+        """The usual order: customizations, a webhook level if given, shipped rules for third-party kinds, native kinds."""
+        scripted = ScriptRules(index_scripts(customizations), executor, limits)
+        shipped = ScriptRules(shipped_scripts(), executor, limits, source="the shipped rules")
         native = NativeRules(upstream=profile == "upstream")
-        return cls([scripted, native] if webhook is None else [scripted, webhook, native])
+        return cls([scripted, *([] if webhook is None else [webhook]), shipped, native])
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         """Whether any level has a rule for (apiVersion, kind) and `operation`."""

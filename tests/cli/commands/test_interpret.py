@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from trimtab.cli.commands.interpret import command
@@ -111,3 +112,19 @@ def test_file_that_is_not_yaml_is_refused(files: Path) -> None:
 
 def test_no_input_is_refused(files: Path) -> None:
     assert refusal(run(files)).startswith("nothing to do")
+
+
+def test_shipped_rules_are_shown_as_a_customization_that_can_be_used(files: Path) -> None:
+    shown = run(files, "--show", "argoproj.io/v1alpha1/rollout").stdout
+    (files / "shown.yaml").write_text(shown)
+    rollout = "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: x}, spec: {replicas: 3}}"
+    (files / "rollout.yaml").write_text(rollout)
+    assert yaml.safe_load(shown)["kind"] == "ResourceInterpreterCustomization"
+    assert "luaScript: |" in shown
+    result = run(files, "-f", "shown.yaml", "--desired", "rollout.yaml", "--operation", "InterpretReplica")
+    assert "replicas: 3" in result.stdout
+
+
+def test_kind_without_shipped_rules_is_refused_with_similar_names(files: Path) -> None:
+    assert "argoproj.io/v1alpha1/Rollout" in refusal(run(files, "--show", "argoproj.io/v1alpha1/Rollouts"))
+    assert "kubeflow.org/v2beta1/MPIJob" in refusal(run(files, "--show", "MPIJob"))  # there are two versions

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,9 @@ class InterpretInput(NamedTuple):
     help="Operation to run, e.g. InterpretHealth. Default: all operations that apply.",
 )
 @click.option("--replicas", type=click.IntRange(min=0), help="Replicas for ReviseReplica.")
+@click.option(
+    "--show", metavar="KIND", help="Print the shipped rules for a kind, such as argoproj.io/v1alpha1/Rollout."
+)
 @click.option("--statuses", type=_FILE, help="File with a list of {clusterName, status, ...} for AggregateStatus.")
 def command(
     *,
@@ -51,12 +55,16 @@ def command(
     desired: Path | None,
     operations: Sequence[str],
     replicas: int | None,
+    show: str | None,
     statuses: Path | None,
 ) -> None:
     """Run interpreter scripts, and the built-in rules for the other operations, on an object.
 
     Without an object only the syntax of the scripts is checked.
     """
+    if show is not None:
+        click.echo(_shipped_rules(show), nl=False)
+        return
     customizations = [customization for file in files for customization in _read_customizations(file)]
     inputs = InterpretInput(_read_object(desired), _read_object(observed), replicas, _read_statuses(statuses))
     selected = _parse_operations(operations)
@@ -66,6 +74,32 @@ def command(
         good = _run_operations(customizations, inputs, selected)
     if not good:
         sys.exit(1)
+
+
+def _shipped_rules(kind: str) -> str:
+    """The shipped customization for a kind, which is named with or without its apiVersion, as YAML."""
+    from trimtab.interpret.thirdparty.customizations import shipped_customizations  # noqa: PLC0415
+
+    found = {}
+    for one in shipped_customizations():
+        target = one["spec"]["target"]
+        found[f"{target['apiVersion']}/{target['kind']}"] = one
+    names = [name for name in found if kind.lower() in (name.lower(), name.rpartition("/")[2].lower())]
+    if len(names) != 1:
+        near = names or get_close_matches(kind, found, 3, 0.4) or sorted(found)
+        raise InputError(f"--show {kind}: choose one of {', '.join(near)}")
+    return yaml.dump(found[names[0]], Dumper=_ScriptDumper, sort_keys=False)
+
+
+class _ScriptDumper(yaml.SafeDumper):
+    """Writes scripts as they are, line by line."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_ScriptDumper.add_representer(str, _represent_text)
 
 
 def _read_documents(file: Path) -> list[Any]:

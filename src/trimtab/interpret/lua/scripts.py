@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,8 @@ HOOKS: Mapping[Operation, tuple[str, str]] = {
     Operation.DEPENDENCY: ("dependencyInterpretation", "GetDependencies"),
 }
 """For each operation: the field of `spec.customizations` and the Lua function that it must define."""
+
+USERS = "ResourceInterpreterCustomization"
 
 
 class Script(NamedTuple):
@@ -48,20 +50,33 @@ def scripts_of(customization: Raw) -> dict[Operation, Script]:
     return found
 
 
+ScriptIndex: TypeAlias = Mapping[tuple[tuple[str, str], Operation], Sequence[Script]]
+"""The scripts of each (apiVersion, kind) and operation, sorted by the names of their customizations."""
+
+
+def index_scripts(customizations: Iterable[Raw]) -> ScriptIndex:
+    found: dict[tuple[tuple[str, str], Operation], list[Script]] = {}
+    for customization in sorted(customizations, key=lambda c: string_at(c, "metadata", "name")):
+        target = (
+            string_at(customization, "spec", "target", "apiVersion"),
+            string_at(customization, "spec", "target", "kind"),
+        )
+        for operation, script in scripts_of(customization).items():
+            found.setdefault((target, operation), []).append(script)
+    return found
+
+
 class ScriptRules:
     """Customizations as a level of rules: per kind and operation the first by name wins; dependencies are merged."""
 
-    def __init__(self, customizations: Iterable[Raw], executor: Executor, limits: LuaLimits = LIMITS) -> None:
+    def __init__(
+        self, scripts: ScriptIndex, executor: Executor, limits: LuaLimits = LIMITS, *, source: str = USERS
+    ) -> None:
+        """`source` says whose scripts these are, for errors."""
+        self._scripts = scripts
         self._executor = executor
         self._limits = limits
-        self._scripts: dict[tuple[tuple[str, str], Operation], list[Script]] = {}
-        for customization in sorted(customizations, key=lambda c: string_at(c, "metadata", "name")):
-            target = (
-                string_at(customization, "spec", "target", "apiVersion"),
-                string_at(customization, "spec", "target", "kind"),
-            )
-            for operation, script in scripts_of(customization).items():
-                self._scripts.setdefault((target, operation), []).append(script)
+        self._source = source
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         return (gvk, operation) in self._scripts
@@ -77,7 +92,7 @@ class ScriptRules:
         return self._run(scripts[0], operation, arguments)
 
     def _run(self, script: Script, operation: Operation, arguments: Sequence[Any]) -> Any:
-        source = f"ResourceInterpreterCustomization {script.customization}"
+        source = f"{self._source} {script.customization}"
         outcome = self._executor(script.text, HOOKS[operation][1], arguments, self._limits)
         if isinstance(outcome, InterpreterFailure):
             raise InterpreterError(outcome, operation, source)

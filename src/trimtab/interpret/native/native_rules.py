@@ -20,7 +20,7 @@ class NativeRules:
     """Native kinds. `upstream` reproduces two rules of Karmada that hide a StatefulSet's progress."""
 
     def __init__(self, *, upstream: bool = False) -> None:
-        self._rules: Mapping[Operation, Mapping[tuple[str, str], Callable[..., Any]]] = {
+        self.rules: Mapping[Operation, Mapping[tuple[str, str], Callable[..., Any]]] = {
             Operation.REPLICA: REPLICAS,
             Operation.COMPONENT: {},
             Operation.REVISE_REPLICA: REVISE,
@@ -32,13 +32,13 @@ class NativeRules:
         }
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
-        return operation is Operation.STATUS or gvk in self._rules[operation]
+        return operation is Operation.STATUS or gvk in self.rules[operation]
 
     def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         obj = arguments[0]
         if operation is Operation.STATUS and whole_status(obj) is None:
             return None
-        rule = self._rules[operation].get(api_version_and_kind(obj), whole_status)
+        rule = self.rules[operation].get(api_version_and_kind(obj), whole_status)
         try:
             return rule(*arguments)
         except NoTemplateGeneration as missing:
