@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.processes import until
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm_clusters import ManagedClusterSet
+from trimtab.cli.support.controller_selection import enabled_controllers
 from trimtab.client.client import resource_of
 from trimtab.errors import InputError
 from trimtab.local_fleet import LocalFleet, port_of, read_stored_plan
@@ -19,7 +22,7 @@ from trimtab.runtime.leader_election import LEASES
 from trimtab.simulate.fleet import FleetPlan, uniform_fleet
 from trimtab.simulate.kubelets.node_status import NODES
 
-CLUSTERS = resource_of(kind_of(Cluster))
+CLUSTERS, SETS = resource_of(kind_of(Cluster)), resource_of(kind_of(ManagedClusterSet))
 
 
 async def run(directory: Path, plan: FleetPlan | None, *, delete: str = "") -> list[str]:
@@ -44,6 +47,27 @@ def test_next_start_uses_the_stored_plan_and_does_not_rejoin_members(tmp_path: P
     assert stored is not None
     assert [member.name for member in stored.members] == [first, second]
     assert second not in asyncio.run(run(tmp_path, None))
+
+
+def test_only_the_selected_controllers_run(tmp_path: Path) -> None:
+    async def scenario() -> set[str]:
+        selected = enabled_controllers("clusterset,-placement")
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, FleetPlan(), "trimtab", {}, is_enabled=selected)
+        try:
+            await local.open()
+            await local.start()
+            assert local.fleet.plane is not None
+
+            async def has_builtin_sets() -> bool:
+                names = {raw["metadata"]["name"] for raw in (await local.fleet.client.list(SETS)).items}
+                return names == {"default", "global"}
+
+            await until(has_builtin_sets)
+            return {one.controller.name for one in local.fleet.plane.manager.reconcilers}
+        finally:
+            await local.stop()
+
+    assert asyncio.run(scenario()) == {"clusterset"}
 
 
 def test_stored_plan_of_an_earlier_build_is_converted(tmp_path: Path) -> None:

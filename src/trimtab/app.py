@@ -30,9 +30,10 @@ from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
 from trimtab.controllers.clusters.served import OWNED_MEMBERS, PUSHES_ONLY, SIMULATED_SUFFIX, is_served_by
-from trimtab.controllers.contract import Controller, controllers
+from trimtab.controllers.contract import controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
 from trimtab.controllers.propagation.scheduling.schedule import DECISION
+from trimtab.controllers.selection import IsEnabled
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import execution_namespace, ref_of
 from trimtab.decide.explain import Explanation, explain
@@ -102,7 +103,7 @@ class ControlPlane:
         scripts: ScriptRunner | None = None,
         probe_seconds: float = 10.0,
         known_capacity: KnownCapacity = lambda _cluster, _models: None,
-        is_enabled: Callable[[Controller], bool] = lambda _: True,
+        is_enabled: IsEnabled = lambda _: True,
         karmada_metrics: bool = False,
         check_lease: Callable[[], None] | None = None,
         check_member: Callable[[str], None] | None = None,
@@ -396,6 +397,7 @@ class EmbeddedFleet:
         wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
         whole_clusters: bool = False,
         notify: WebhookTarget | None = None,
+        is_enabled: IsEnabled = lambda _: True,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
@@ -423,6 +425,7 @@ class EmbeddedFleet:
             probe_seconds=probe_seconds,
             known_capacity=self._known_capacity,
             notify=notify,
+            is_enabled=is_enabled,
         )
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}

@@ -21,6 +21,7 @@ from trimtab.clock import WallClock
 from trimtab.console.application import Console
 from trimtab.console.page import Services, StoryBook
 from trimtab.console.permissions import LocalAuthority, UserClients
+from trimtab.controllers.selection import IsEnabled
 from trimtab.errors import InputError, NotFound
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
@@ -65,8 +66,12 @@ class LocalFleet:
         console_mode: str = CONSOLE_ON,
         allow_no_execute_taints: bool = False,
         notify: WebhookTarget | None = None,
+        is_enabled: IsEnabled = lambda _: True,
     ) -> None:
-        """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members."""
+        """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members.
+
+        `is_enabled` selects the controllers.
+        """
         self.daemon = Daemon(
             data_dir,
             bind,
@@ -97,6 +102,7 @@ class LocalFleet:
             scripts=self._scripts.submit,
             whole_clusters=True,
             notify=notify,
+            is_enabled=is_enabled,
         )
         for member in self.fleet.world:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)

@@ -14,6 +14,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.notifications import notification_options, webhook_target
+from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
 from trimtab.cli.support.processes import new_election, new_member_claims, run_process
 from trimtab.cli.support.roles import (
@@ -38,6 +39,7 @@ from trimtab.telemetry import configure_logging
 
 @click.command()
 @kubeconfig_options
+@controllers_option
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option(
     "--roles",
@@ -51,6 +53,11 @@ from trimtab.telemetry import configure_logging
     help="Run the controllers only while this process holds the Lease.",
 )
 @click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
+@click.option(
+    "--leader-elect-resource-name",
+    default="",
+    help="Name of the Lease. Default: by the role. Processes with different --controllers need different ones.",
+)
 @click.option(
     "--lease-seconds",
     default=15.0,
@@ -71,10 +78,12 @@ from trimtab.telemetry import configure_logging
 def command(
     kubeconfig: str,
     context: str,
+    selected_controllers: str,
     profile: str,
     roles: str,
     leader_elect: bool,
     leader_elect_resource_namespace: str,
+    leader_elect_resource_name: str,
     lease_seconds: float,
     status_seconds: float,
     settings: tuple[str, ...],
@@ -88,6 +97,7 @@ def command(
     """Run controllers against the API server of a kubeconfig; all of the fleet by default."""
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     chosen, given = parse_roles(roles), parse_settings(settings)
+    is_enabled = enabled_controllers(selected_controllers)
     if PODS in chosen and len(chosen) > 1:
         raise click.UsageError(f"--roles {roles}: run the role {PODS} in a process of its own")
 
@@ -101,7 +111,7 @@ def command(
         probes = ProbeEndpoints(decides=DECIDE in chosen)
         election = new_election(
             lease_client,
-            name="trimtab-pods" if PODS in chosen else "trimtab-controllers",
+            name=leader_elect_resource_name or ("trimtab-pods" if PODS in chosen else "trimtab-controllers"),
             namespace=namespace,
             lease_seconds=lease_seconds,
         )
@@ -123,6 +133,7 @@ def command(
                 return new_push_work(new_plane, lease_client, given, namespace=namespace, lease_seconds=lease_seconds)
             return new_plane(
                 settings={**given, **deciding_settings(chosen, namespace)},
+                is_enabled=is_enabled,
                 karmada_metrics=karmada_metrics,
                 check_lease=check_lease,
                 notify=notify,

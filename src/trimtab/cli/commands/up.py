@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.notifications import notification_options, webhook_target
 
@@ -78,6 +79,7 @@ spec:
 )
 @click.option("--context", "contexts", multiple=True, help="Further kubeconfig context for the API; can be repeated.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@controllers_option
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @click.option(
     "--stories",
@@ -115,6 +117,7 @@ def command(
     system_workloads: bool,
     contexts: tuple[str, ...],
     profile: str,
+    selected_controllers: str,
     settings: tuple[str, ...],
     stories: Path,
     console_mode: str,
@@ -126,7 +129,7 @@ def command(
     verbose: int,
     **limits: int,
 ) -> None:
-    """Serve the Kubernetes API, run every controller, and simulate a fleet of member clusters.
+    """Serve the Kubernetes API, run the controllers, and simulate a fleet of member clusters.
 
     All data is kept in the data directory. Ctrl-C stops the process.
     """
@@ -159,6 +162,7 @@ def command(
         console_mode=console_mode,
         allow_no_execute_taints=allow_no_execute_taint_policy,
         notify=webhook_target(notify_url, notify_secret_file),
+        is_enabled=enabled_controllers(selected_controllers),
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )
     run_process(serve(fleet, saved))
