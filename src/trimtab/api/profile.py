@@ -147,6 +147,13 @@ class Profile(Value):
             "A ManifestWorkReplicaSet whose name is too long for a label is labelled by a hash; else it is rejected."
         ),
     ]
+    replicaset_summary_counts_updates: Annotated[
+        bool,
+        Field(
+            "The summary of a ManifestWorkReplicaSet counts the selected clusters and the updated works; else these two "
+            "fields are 0."
+        ),
+    ]
     works_removed_within_budgets: Annotated[
         bool,
         Field(
@@ -199,6 +206,7 @@ TRIMTAB = Profile(
     placements_obey_spread_policy=True,
     unsatisfied_reports_filters=True,
     hash_long_replicaset_names=True,
+    replicaset_summary_counts_updates=True,
     works_removed_within_budgets=True,
     decisions_add_before_remove=True,
     run_missed_schedules=True,
@@ -241,6 +249,7 @@ UPSTREAM = Profile(
     placements_obey_spread_policy=False,
     unsatisfied_reports_filters=False,
     hash_long_replicaset_names=False,
+    replicaset_summary_counts_updates=False,
     works_removed_within_budgets=False,
     decisions_add_before_remove=False,
     run_missed_schedules=False,

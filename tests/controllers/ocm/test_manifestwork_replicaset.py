@@ -1,4 +1,4 @@
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from views import NOON, FakeView
@@ -12,6 +12,7 @@ from trimtab.api.kinds.ocm_work import (
     ManifestWork,
     ManifestWorkReplicaSet,
     ManifestWorkReplicaSetSpec,
+    ManifestWorkReplicaSetSummary,
     ManifestWorkSpec,
     RolloutProgressive,
     RolloutStrategy,
@@ -19,6 +20,7 @@ from trimtab.api.kinds.ocm_work import (
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Delete
 from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, manifestwork_replicaset
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, set_label_value
@@ -84,6 +86,45 @@ def test_status_counts_works_and_reports_a_complete_rollout() -> None:
     assert (summary.total, summary.applied, summary.desired_total, summary.updated) == (2, 2, 2, 2)
     assert after.status.placement_summary[0].available_decision_groups == "1 (2 / 2 clusters applied)"
     assert reconcile(after, new_decision("c1", "c2"), *created) == []
+
+
+def with_failure(work: ManifestWork, since: datetime) -> ManifestWork:
+    conditions = tuple(
+        Condition(type=type_, status="True", reason="x", last_transition_time=at, observed_generation=1)
+        for type_, at in (("Applied", NOON), ("Progressing", NOON), ("Degraded", since))
+    )
+    return work.but(metadata=work.metadata.but(generation=1), status=work.status.but(conditions=conditions))
+
+
+def test_set_with_a_failed_cluster_is_not_rolled_out() -> None:
+    created = works_of(reconcile(new_set(), new_decision("c1", "c2")))
+    works = [with_success(created["c1"]), with_failure(created["c2"], NOON)]
+    (after,) = reconcile(new_set(), new_decision("c1", "c2"), *works)
+    rolled_out = find_condition(after.status.conditions, "PlacementRolledOut")
+    assert rolled_out is not None
+    assert (rolled_out.status, rolled_out.reason) == ("False", "Progressing")
+
+
+def test_deadline_of_a_failed_cluster_counts_from_its_failure() -> None:
+    options = RolloutProgressive(max_concurrency=1, max_failures=1, progress_deadline="5m")
+    subject = new_set(RolloutStrategy(type="Progressive", progressive=options))
+    created = works_of(reconcile(subject, new_decision("c1", "c2")))
+    failed = with_failure(created["c1"], NOON + timedelta(minutes=1))
+    objects = [subject, new_decision("c1", "c2"), failed]
+    for minutes, expected in ((5, set()), (6, {"c2"})):
+        view = FakeView(objects, now=NOON + timedelta(minutes=minutes))
+        assert set(works_of(list(manifestwork_replicaset(subject, view)))) == expected
+
+
+def test_upstream_profile_summarizes_only_what_ocm_counts() -> None:
+    created = [with_success(work) for work in works_of(reconcile(new_set(), new_decision("c1", "c2"))).values()]
+    view = FakeView([new_set(), new_decision("c1", "c2"), *created], profile=UPSTREAM)
+    (after,) = manifestwork_replicaset(new_set(), view)
+    assert isinstance(after, ManifestWorkReplicaSet)
+    expected = ManifestWorkReplicaSetSummary(total=2, applied=2, available=2)
+    assert after.status.summary == expected
+    assert [one.summary for one in after.status.placement_summary] == [expected]
+    assert after.status.placement_summary[0].available_decision_groups == "1 (2 / 2 clusters applied)"
 
 
 def test_missing_or_empty_decision_is_reported() -> None:

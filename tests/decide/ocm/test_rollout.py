@@ -14,6 +14,7 @@ from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,
     SUCCEEDED,
+    TIMED_OUT,
     RolloutGroup,
     RolloutState,
     parse_seconds,
@@ -49,8 +50,34 @@ def test_too_many_failures_stop_clusters_that_have_not_started() -> None:
     assert plan_rollout([CANARY, REST], standings, progressive(max_concurrency=2), NOON).apply == ()
     assert plan_rollout([CANARY, REST], standings, progressive(max_concurrency=2, max_failures=1), NOON).apply == (
         "c2",
-        "c3",
     )
+
+
+def test_a_failed_cluster_holds_its_slot_until_its_deadline() -> None:
+    strategy = RolloutStrategy(
+        type="Progressive", progressive=RolloutProgressive(progress_deadline="5m", max_concurrency=2, max_failures=1)
+    )
+    states = {"c1": RolloutState(FAILED, NOON), "c2": RolloutState(PROGRESSING, NOON)}
+    step = plan_rollout([CANARY, REST], states, strategy, NOON)
+    assert (step.apply, step.recheck_at) == ((), NOON + timedelta(minutes=5))
+    later = NOON + timedelta(minutes=5)
+    states = {"c1": RolloutState(FAILED, NOON), "c2": RolloutState(PROGRESSING, later)}
+    assert plan_rollout([CANARY, REST], states, strategy, later).apply == ("c3",)
+
+
+def test_a_share_of_tolerated_failures_counts_the_mandatory_clusters_too() -> None:
+    first = (MandatoryDecisionGroup(group_name="canary"),)
+    strategy = progressive(mandatory_decision_groups=first, max_failures="50%", max_concurrency=3)
+    states = {"c1": DONE, "c2": RolloutState(FAILED, NOON), "c3": RolloutState(FAILED, NOON)}
+    assert plan_rollout([CANARY, REST], states, strategy, NOON).apply == ("c4",)
+
+
+@pytest.mark.parametrize("status", [FAILED, TIMED_OUT, PROGRESSING])
+def test_a_rollout_is_done_only_when_every_cluster_has_succeeded(status: str) -> None:
+    strategy = progressive(max_failures=1)
+    states = {"c1": RolloutState(status, NOON), "c2": DONE, "c3": DONE, "c4": DONE}
+    assert not plan_rollout([CANARY, REST], states, strategy, NOON).done
+    assert plan_rollout([CANARY, REST], {**states, "c1": DONE}, strategy, NOON).done
 
 
 def test_mandatory_groups_go_first_and_may_not_fail() -> None:
@@ -85,7 +112,7 @@ def test_a_cluster_past_its_deadline_times_out() -> None:
     assert plan_rollout([CANARY], slow, strategy, NOON).recheck_at == NOON + timedelta(minutes=2)
     assert not plan_rollout([CANARY], slow, strategy, NOON).done
     step = plan_rollout([CANARY], slow, strategy, NOON + timedelta(minutes=2))
-    assert (step.apply, step.done) == ((), True)
+    assert (step.apply, step.done) == ((), False)
 
 
 def test_a_timed_out_cluster_counts_as_a_failure_of_a_progressive_rollout() -> None:

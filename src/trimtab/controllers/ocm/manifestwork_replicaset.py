@@ -17,6 +17,7 @@ from trimtab.api.kinds.ocm_work import (
     PlacementSummary,
 )
 from trimtab.api.names import label_value_faults
+from trimtab.api.profile import Profile
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
@@ -209,11 +210,13 @@ def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Rol
     if not is_observed(work):
         return RolloutState(PROGRESSING)
     progressing = find_condition(work.status.conditions, "Progressing")
-    degraded = is_condition_true(work.status.conditions, "Degraded")
+    degraded = find_condition(work.status.conditions, "Degraded")
     since = progressing.last_transition_time if progressing is not None else None
-    if progressing is None or progressing.status == "True":
-        return RolloutState(FAILED if degraded else PROGRESSING, since)
-    return RolloutState(SUCCEEDED, since)
+    if progressing is not None and progressing.status == "False":
+        return RolloutState(SUCCEEDED, since)
+    if degraded is not None and degraded.status == "True":
+        return RolloutState(FAILED, degraded.last_transition_time)
+    return RolloutState(PROGRESSING, since)
 
 
 def is_observed(work: ManifestWork) -> bool:
@@ -282,8 +285,8 @@ def rolled_out_condition(rollouts: list[PlacementRollout], removals: WorkRemoval
 
 
 def applied_condition(rollouts: list[PlacementRollout]) -> Condition:
-    counts = [summarize_works(one) for one in rollouts]
-    done = all(one.applied == one.desired_total for one in counts)
+    counts = [(summarize_works(one), len(one.clusters)) for one in rollouts]
+    done = all(one.applied == selected for one, selected in counts)
     return Condition(
         type="ManifestworkApplied", status="True" if done else "False", reason="AsExpected" if done else "Processing"
     )
@@ -307,10 +310,12 @@ def summarize_works(one: PlacementRollout) -> ManifestWorkReplicaSetSummary:
     )
 
 
-def placement_summary(one: PlacementRollout) -> PlacementSummary:
+def placement_summary(one: PlacementRollout, profile: Profile) -> PlacementSummary:
     counted = summarize_works(one)
     groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
-    groups_text = f"{groups} ({counted.applied} / {counted.desired_total} clusters applied)"
+    groups_text = f"{groups} ({counted.applied} / {len(one.clusters)} clusters applied)"
+    if not profile.replicaset_summary_counts_updates:
+        counted = counted.but(desired_total=0, updated=0)
     return PlacementSummary(name=one.ref.name, available_decision_groups=groups_text, summary=counted)
 
 
@@ -328,7 +333,7 @@ def status_update(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
         )
         after = with_condition(after, stamped)
-    summaries = [placement_summary(one) for one in rollouts]
+    summaries = [placement_summary(one, view.profile) for one in rollouts]
     status = subject.status.but(
         conditions=after,
         summary=sum_summaries([one.summary for one in summaries]),

@@ -1,6 +1,7 @@
 """Which clusters get a changed work now, and which wait until others have it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -57,16 +58,18 @@ def plan_rollout(
     if strategy.type == "Progressive" and strategy.progressive is not None:
         first, rest = split_mandatory(batches, strategy.progressive.mandatory_decision_groups)
         clusters = sorted(cluster for batch in rest for cluster in batch.clusters)
-        if walk.group_by_group(first, tolerant=False):
-            walk.advance(clusters, resolve_share(strategy.progressive.max_concurrency, len(clusters)) or len(clusters))
+        slots = resolve_share(strategy.progressive.max_concurrency, len(clusters)) or len(clusters)
+        total = sum(len(batch.clusters) for batch in batches)
+        if walk.group_by_group(first, tolerates=0):
+            walk.advance(clusters, slots, tolerates=walk.tolerated_failures(total))
     elif strategy.type == "ProgressivePerGroup" and strategy.progressive_per_group is not None:
         first, rest = split_mandatory(batches, strategy.progressive_per_group.mandatory_decision_groups)
-        if walk.group_by_group(first, tolerant=False):
-            walk.group_by_group(rest, tolerant=True)
+        if walk.group_by_group(first, tolerates=0):
+            walk.group_by_group(rest)
     else:
         clusters = sorted(cluster for batch in batches for cluster in batch.clusters)
-        walk.advance(clusters, len(clusters), stops=False)
-    return walk.result(sum(len(batch.clusters) for batch in batches))
+        walk.advance(clusters, len(clusters), tolerates=len(clusters))
+    return walk.result(cluster for batch in batches for cluster in batch.clusters)
 
 
 def split_mandatory(
@@ -101,25 +104,32 @@ class _RolloutWalk:
         self._deadline = parse_seconds(pace.progress_deadline or "None")
         self._soak = parse_seconds(pace.min_success_time) or 0.0
         self._apply: list[str] = []
-        self._finished = 0
         self._ends: list[datetime] = []
 
-    def group_by_group(self, batches: Sequence[RolloutGroup], *, tolerant: bool) -> bool:
-        """Whether all of them are done, apart from tolerated failures."""
-        return all(self.advance(sorted(batch.clusters), len(batch.clusters), tolerant=tolerant) for batch in batches)
+    def tolerated_failures(self, total: int) -> int:
+        return resolve_share(self._pace.max_failures, total) or 0
 
-    def advance(self, clusters: Sequence[str], slots: int, *, tolerant: bool = True, stops: bool = True) -> bool:
-        """Fill the free slots; returns whether nothing is left to do here."""
-        allowed = (resolve_share(self._pace.max_failures, len(clusters)) or 0) if tolerant else 0
+    def group_by_group(self, batches: Sequence[RolloutGroup], *, tolerates: int | None = None) -> bool:
+        """Whether all of them are done, apart from tolerated failures; None tolerates a share of each group."""
+        for batch in batches:
+            size = len(batch.clusters)
+            allowed = self.tolerated_failures(size) if tolerates is None else tolerates
+            if not self.advance(sorted(batch.clusters), size, tolerates=allowed):
+                return False
+        return True
+
+    def advance(self, clusters: Sequence[str], slots: int, *, tolerates: int) -> bool:
+        """Fill the free slots; returns whether nothing is left to do here, apart from tolerated failures.
+
+        A failed cluster holds its slot until its deadline: until then it may still recover.
+        """
         statuses = {cluster: self._status(cluster) for cluster in clusters}
-        failures = sum(status in (FAILED, TIMED_OUT) for status in statuses.values())
-        self._finished += sum(status in (SUCCEEDED, FAILED, TIMED_OUT) for status in statuses.values())
-        waiting = [cluster for cluster, status in statuses.items() if status == TO_APPLY]
-        busy = sum(status == PROGRESSING for status in statuses.values())
-        if failures > allowed and stops:
+        counts = Counter(statuses.values())
+        if counts[FAILED] + counts[TIMED_OUT] > tolerates:
             return False
-        self._apply += waiting[: max(0, slots - busy)]
-        return not waiting and not busy
+        waiting = [cluster for cluster, status in statuses.items() if status == TO_APPLY]
+        self._apply += waiting[: max(0, slots - counts[PROGRESSING] - counts[FAILED])]
+        return not waiting and not counts[PROGRESSING]
 
     def _status(self, cluster: str) -> str:
         """Applies deadlines and soak times: a success that is too recent still counts as progressing."""
@@ -137,9 +147,11 @@ class _RolloutWalk:
                 return PROGRESSING
         return standing.status
 
-    def result(self, total: int) -> RolloutPlan:
-        done = not self._apply and self._finished == total
-        return RolloutPlan(tuple(self._apply), done, min(self._ends, default=None))
+    def result(self, clusters: Iterable[str]) -> RolloutPlan:
+        """The rollout is done when every cluster has succeeded; a tolerated failure lets others go on, no more."""
+        recheck_at = min(self._ends, default=None)
+        done = all(self._status(cluster) == SUCCEEDED for cluster in clusters)
+        return RolloutPlan(tuple(self._apply), done, recheck_at)
 
 
 def rollout_groups(pages: Iterator[tuple[str, str, Sequence[str]]]) -> list[RolloutGroup]:
