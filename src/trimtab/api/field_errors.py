@@ -79,3 +79,9 @@ def format_causes(causes: Sequence[Cause]) -> str:
     """All errors in one message, without duplicates, in brackets when there are several."""
     texts = list(dict.fromkeys(f"{c.field}: {c.message}" for c in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def join_causes(causes: Sequence[Cause]) -> str:
+    """The causes as one text, without duplicates."""
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

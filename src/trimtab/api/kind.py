@@ -6,11 +6,13 @@ in `api.kinds` whose classes carry `@kind(...)`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from trimtab.api.admission.requirements import RequirementsFunction
 from trimtab.api.value import Key, Object, Raw
 from trimtab.errors import Cause
 from trimtab.registry import Registry
@@ -24,6 +26,9 @@ DefaultFunction = Callable[[Raw], Raw]
 
 ValidateFunction = Callable[[Raw, Raw | None], Sequence[Cause]]
 """Returns the validation errors of a new object; the second argument is the old object on update, None on create."""
+
+ChangeFunction = Callable[[Raw, Raw | None, datetime], Raw]
+"""Changes a new object: with the old object on update, None on create, and the time. Raises `BadRequest` to refuse it."""
 
 
 class Column(NamedTuple):
@@ -88,6 +93,10 @@ class Kind:
     """Defaulting that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
     admission_validators: tuple[ValidateFunction, ...] = ()
     """Validation that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
+    admission_changes: tuple[ChangeFunction, ...] = ()
+    """Changes that upstream makes in an admission webhook and that depend on the stored object and the time."""
+    admission_requirements: tuple[RequirementsFunction, ...] = ()
+    """Permissions and namespaces that upstream checks in an admission webhook."""
     verbs: tuple[str, ...] = ()
     """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
 

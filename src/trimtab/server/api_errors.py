@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from trimtab.api.field_errors import join_causes
 from trimtab.errors import (
     AlreadyExists,
     ApiError,
@@ -48,12 +49,6 @@ def conflict(resource: str, group: str, name: str, reason: str = MODIFIED) -> Co
 def forbidden(resource: str, group: str, name: str, reason: str, causes: Sequence[Cause] = ()) -> Forbidden:
     subject = f'{qualified_resource(resource, group)} "{name}"' if name else qualified_resource(resource, group)
     return Forbidden(f"{subject} is forbidden: {reason}", kind=resource, group=group, name=name, causes=causes)
-
-
-def join_causes(causes: Sequence[Cause]) -> str:
-    """The causes as one text, without duplicates."""
-    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:

@@ -23,7 +23,7 @@ from trimtab.server.admission.admission_policies import AdmissionPolicies
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
 from trimtab.server.admission.certificate_requests import CertificateRequests
-from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin
+from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin, ClockedPlugin
 from trimtab.server.admission.create_authorization import CreateAuthorization
 from trimtab.server.admission.limit_ranges import LimitRanger
 from trimtab.server.admission.match_conditions import VARIABLES as CONDITION_VARIABLES
@@ -234,6 +234,9 @@ class ApiServer:
         if settings.check_all_budgets:
             plugins += [PdbRateHistory(), BudgetWarnings(self.store)]
         further = [*(make(self.store) for make in settings.store_plugins), *settings.plugins]
+        for plugin in further:
+            if isinstance(plugin, ClockedPlugin):
+                plugin.use_clock(settings.clock.now)
         return [*plugins, *further, self.webhooks, AdmissionPolicies(self.store, self.catalogue)]
 
     def _request_handler(self) -> RequestHandler:

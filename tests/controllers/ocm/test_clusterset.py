@@ -1,5 +1,7 @@
 from views import FakeView
 
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import (
     ManagedCluster,
     ManagedClusterSelector,
@@ -15,6 +17,7 @@ from trimtab.controllers.ocm.clusterset import (
     BUILTIN_SETS,
     clusterset,
     clusterset_binding,
+    missing_builtin_sets,
     recreate_builtin_set,
     sets_of_cluster,
 )
@@ -81,7 +84,18 @@ def test_builtin_sets_are_created_with_the_first_cluster_and_again_after_deletio
     created = [effect for key in keys for effect in recreate_builtin_set(key, view)]
     assert {one.name: one.spec.cluster_selector for one in created} == BUILTIN_SETS
     assert list(recreate_builtin_set(Key(keys[0].kind, "", "dev"), view)) == []
-    assert list(recreate_builtin_set(keys[0], FakeView())) == []
+    assert list(recreate_builtin_set(keys[0], FakeView([Cluster(metadata=Meta(name="a"))]))) == []
+
+
+def test_builtin_sets_exist_from_the_start_without_clusters() -> None:
+    namespace = Namespace(metadata=Meta(name="default"))
+    keys = list(missing_builtin_sets(None, namespace, FakeView([namespace])))
+    created = [effect for key in keys for effect in recreate_builtin_set(key, FakeView())]
+    assert {one.name for one in created if isinstance(one, ManagedClusterSet)} == {"default", "global"}
+    assert list(missing_builtin_sets(None, namespace, FakeView(created))) == []
+    assert list(missing_builtin_sets(namespace, namespace, FakeView())) == []
+    joined = FakeView([Cluster(metadata=Meta(name="a"))], settings={"managed-cluster-sync": False})
+    assert list(recreate_builtin_set(keys[0], joined)) != []
 
 
 def test_binding_reports_whether_its_set_exists() -> None:

@@ -9,7 +9,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition, Key, Meta, Object
 from trimtab.controllers.clusters.health import NOT_READY
-from trimtab.controllers.contract import Delete
+from trimtab.controllers.contract import Delete, ReconcileFault
 from trimtab.controllers.ocm.managed_cluster_sync import (
     FINALIZER,
     IMPORTED_TAINTS_ANNOTATION,
@@ -84,6 +84,20 @@ def test_cluster_taints_are_copied_with_ocm_keys_and_effects() -> None:
     ]
     _, managed = reconcile_until_stable(cluster(), managed)
     assert managed.spec.taints == ()
+
+
+def test_time_that_admission_has_set_is_kept_and_a_refused_one_is_not_sent_again() -> None:
+    tainted = cluster(taints=(Taint(key="gpu", effect="NoSchedule", time_added=NOON - timedelta(minutes=5)),))
+    _, managed = reconcile_until_stable(tainted)
+    stamped = managed.spec.taints[0].but(time_added=NOON)
+    _, after = reconcile_until_stable(tainted, managed.but(spec=managed.spec.but(taints=(stamped,))))
+    assert after.spec.taints == (stamped,)
+    untainted = managed.but(spec=managed.spec.but(taints=()))
+    refused = ReconcileFault(400, "BadRequest", "It is not allowed to set TimeAdded", "", 1)
+    view = FakeView([tainted, untainted, Namespace(metadata=Meta(name="m1"))], fault=refused)
+    (effect,) = managed_cluster_sync(tainted, view)
+    assert isinstance(effect, ManagedCluster)
+    assert [(taint.key, taint.time_added) for taint in effect.spec.taints] == [("gpu", None)]
 
 
 def test_taint_set_on_the_managed_cluster_is_imported_until_it_is_removed() -> None:

@@ -11,6 +11,7 @@ REFERENCES = "server/admission/reference_authorization.py"
 REFERENCE_TESTS = ("server/admission/test_reference_authorization.py",)
 
 NODE, NODE_TESTS = "server/auth/node_authorizer.py", ("server/auth/test_node_authorizer.py",)
+OCM, OCM_TESTS = "api/admission/ocm.py", ("api/admission/test_ocm.py", "server/admission/test_peer_webhooks.py")
 
 MUTANTS = (
     Mutant(
@@ -213,7 +214,7 @@ MUTANTS = (
     Mutant(
         "Nothing is created in a namespace that is being deleted.",
         "server/admission/chain.py",
-        "if _is_terminating(entry.value):",
+        "if is_terminating(entry.value):",
         "if False:",
         ("server/admission/test_chain.py",),
     ),
@@ -316,20 +317,6 @@ MUTANTS = (
         REFERENCE_TESTS,
     ),
     Mutant(
-        "A namespace uses a cluster set only if the author of the binding may bind it.",
-        REFERENCES,
-        'f"managedclustersetbindings.{_OCM_GROUP}": _set_binding,',
-        "",
-        REFERENCE_TESTS,
-    ),
-    Mutant(
-        "Accepting a managed cluster, and moving it between sets, are rights of their own.",
-        REFERENCES,
-        'f"managedclusters.{_OCM_GROUP}": _managed_cluster,',
-        "",
-        REFERENCE_TESTS,
-    ),
-    Mutant(
         "The author of an admission policy may read all of its parameters.",
         REFERENCES,
         'yield Required("spec.paramKind", self._read_action(kind, _ANY, _ANY))',
@@ -405,5 +392,54 @@ MUTANTS = (
         "any(field in schema for field in _EXPRESSION_FIELDS)",
         "False",
         ("server/request/test_large_objects.py",),
+    ),
+    Mutant(
+        "A cluster is accepted only by those who may accept it.",
+        OCM,
+        "if _is_accepted(cluster) and not _is_accepted(old):",
+        "if False:",
+        OCM_TESTS,
+    ),
+    Mutant(
+        "Moving a cluster needs a permission for the set that it leaves, too.",
+        OCM,
+        "for name in (before, after) if before != after else ():",
+        "for name in (after,) if before != after else ():",
+        OCM_TESTS,
+    ),
+    Mutant(
+        "A cluster set is bound to a namespace only by those who may bind it.",
+        OCM,
+        'return [RequiredAccess("create", GROUP, "managedclustersets", "bind", name, "", message, subject)]',
+        "return []",
+        OCM_TESTS,
+    ),
+    Mutant(
+        "Users cannot choose since when a cluster has a taint.",
+        OCM,
+        "if not is_stamped and _time_of(taint) != _time_of(before or {}):",
+        "if False:",
+        OCM_TESTS,
+    ),
+    Mutant(
+        "Who chooses the account that applies manifests must be allowed to act as it.",
+        "api/admission/ocm_work.py",
+        'if not executor or (old is not None and value_at(old, "spec", "executor") == executor):',
+        "if True:",
+        ("api/admission/test_ocm_work.py",),
+    ),
+    Mutant(
+        "A required permission is asked of the authorizer.",
+        REFERENCES,
+        "if not self._authorizer.allows(user, Action(verb, group",
+        "if False and not self._authorizer.allows(user, Action(verb, group",
+        OCM_TESTS,
+    ),
+    Mutant(
+        "A cluster whose namespace terminates is not accepted.",
+        REFERENCES,
+        "if entry is not None and is_terminating(entry.value):",
+        "if False:",
+        OCM_TESTS,
     ),
 )

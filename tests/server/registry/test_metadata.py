@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.server.registry.metadata import metadata_causes, update_causes
+from trimtab.server.registry.metadata import finalizer_warnings, metadata_causes, update_causes
 
 
 def fields(metadata: dict[str, Any], kind_id: str = "configmaps") -> list[str]:
@@ -41,6 +41,17 @@ def test_names_of_roles_may_contain_anything_but_path_separators() -> None:
 def test_only_one_owner_may_be_the_controller() -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     assert fields({"name": "a", "ownerReferences": [owner, owner]}) == ["metadata.ownerReferences"]
+
+
+def test_custom_resources_may_have_finalizers_without_a_domain_with_a_warning() -> None:
+    metadata = {"name": "a", "finalizers": ["test", "foregroundDeletion", "a.io/b"]}
+    assert metadata_causes(metadata, "widgets.example.com", custom=True) == []
+    assert update_causes(metadata, {"name": "a"}, "widgets.example.com", custom=True) == []
+    (warning,) = finalizer_warnings(metadata)
+    assert warning.startswith('metadata.finalizers: "test": prefer a domain-qualified finalizer name')
+    assert finalizer_warnings(metadata, metadata) == []
+    (cause,) = metadata_causes({"name": "a", "finalizers": ["no spaces"]}, "widgets.example.com", custom=True)
+    assert cause.field == "metadata.finalizers"
 
 
 def test_finalizers_cannot_be_added_during_deletion() -> None:

@@ -43,8 +43,14 @@ ENFORCEMENT: Mapping[str, Enforcement] = {
     "resourceinterpreterwebhookconfigurations.config.karmada.io": Enforcement("names, URLs and rules of webhooks"),
     "clusters.cluster.karmada.io": Enforcement("bounds of resource models"),
     "workloadrebalancers.apps.karmada.io": Enforcement("schedules, and namespaces by the scope of a kind"),
-    "managedclusters.cluster.open-cluster-management.io": Enforcement(),
-    "managedclustersetbindings.cluster.open-cluster-management.io": Enforcement(),
+    "managedclusters.cluster.open-cluster-management.io": Enforcement(
+        "permissions to accept a cluster and to move it between sets, and times of taints"
+    ),
+    "managedclustersetbindings.cluster.open-cluster-management.io": Enforcement("the permission to bind a set"),
+    "manifestworks.work.open-cluster-management.io": Enforcement(
+        "names and sizes of manifests, and the permission to act as the executor"
+    ),
+    "manifestworkreplicasets.work.open-cluster-management.io": Enforcement("names and sizes of manifests"),
     "disruptionbudgets.trimtab.dev": Enforcement("schedules, time zones, durations and percentages"),
     "disruptionpolicies.trimtab.dev": Enforcement("durations, percentages and rates"),
     "priorityorders.trimtab.dev": Enforcement("the values of priority classes"),

@@ -3,7 +3,14 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.ocm import add_default_set_label, check_managed_cluster, check_set_binding
+from trimtab.api.admission.ocm import (
+    add_default_set_label,
+    check_managed_cluster,
+    check_set_binding,
+    managed_cluster_requirements,
+    set_binding_requirements,
+    stamp_taints,
+)
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import (
@@ -94,6 +101,8 @@ class ManagedClusterStatus(Value):
     ),
     admission_defaults=(add_default_set_label,),
     admission_validators=(check_managed_cluster,),
+    admission_changes=(stamp_taints,),
+    admission_requirements=(managed_cluster_requirements,),
     text="A member cluster of Open Cluster Management.",
 )
 class ManagedCluster(Object):
@@ -171,6 +180,7 @@ class ManagedClusterSetBindingSpec(Value):
     short=("mclsetbinding", "mclsetbindings"),
     status=True,
     admission_validators=(check_set_binding,),
+    admission_requirements=(set_binding_requirements,),
     text="Allows placements of its namespace to use a cluster set.",
 )
 class ManagedClusterSetBinding(Object):

@@ -5,6 +5,11 @@ from typing import Annotated
 
 import msgspec
 
+from trimtab.api.admission.ocm_work import (
+    check_manifest_work,
+    check_manifest_work_set,
+    manifest_work_requirements,
+)
 from trimtab.api.kind import Column, kind
 from trimtab.api.kinds.ocm_clusters import Conditions
 from trimtab.api.kinds.ocm_placement import NUMBER_OR_PERCENT
@@ -212,6 +217,8 @@ class ManifestWorkStatus(Value):
     version="v1",
     plural="manifestworks",
     status=True,
+    admission_validators=(check_manifest_work,),
+    admission_requirements=(manifest_work_requirements,),
     text="Objects to apply in one cluster; the namespace determines the cluster.",
 )
 class ManifestWork(Object):
@@ -341,6 +348,7 @@ class ManifestWorkReplicaSetStatus(Value):
         Column("ManifestWorks", '.status.conditions[?(@.type=="ManifestworkApplied")].reason'),
         Column("Applied", '.status.conditions[?(@.type=="ManifestworkApplied")].status'),
     ),
+    admission_validators=(check_manifest_work_set,),
     text="Creates a ManifestWork in every cluster that its Placements select.",
 )
 class ManifestWorkReplicaSet(Object):

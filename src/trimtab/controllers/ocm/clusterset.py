@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import (
     CLUSTER_GROUP,
     ManagedCluster,
@@ -18,6 +20,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import Effect, Trigger, View, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, set_names_of
+from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, set_members
 from trimtab.decide.ocm.selectors import EXCLUSIVE
 
@@ -43,9 +46,20 @@ def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view
     )
 
 
+def missing_builtin_sets(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+    """The missing built-in sets when the controllers start: every API server has the namespace `default`."""
+    if old is None and new is not None and new.name == "default":
+        yield from (set_key(name) for name in BUILTIN_SETS if view.get(ManagedClusterSet, "", name) is None)
+
+
+def awaits_managed_clusters(view: View) -> bool:
+    """Whether ManagedClusters are about to be created; with the first of them the sets are, and count them at once."""
+    return bool(view.all(Cluster)) and not view.all(ManagedCluster) and bool(setting(view, "managed-cluster-sync"))
+
+
 def recreate_builtin_set(key: Key, view: View) -> Iterator[Effect]:
-    """Create a built-in set that is missing while there are clusters."""
-    if key.name in BUILTIN_SETS and view.all(ManagedCluster):
+    """Create a built-in set that is missing."""
+    if key.name in BUILTIN_SETS and not awaits_managed_clusters(view):
         spec = ManagedClusterSetSpec(cluster_selector=BUILTIN_SETS[key.name])
         yield ManagedClusterSet(metadata=Meta(name=key.name), spec=spec)
 
@@ -53,7 +67,7 @@ def recreate_builtin_set(key: Key, view: View) -> Iterator[Effect]:
 @controller(
     ManagedClusterSet,
     writes=["status", "spec.clusterSelector"],
-    triggers=[Trigger(ManagedCluster, sets_of_cluster)],
+    triggers=[Trigger(ManagedCluster, sets_of_cluster), Trigger(Namespace, missing_builtin_sets)],
     on_deleted=recreate_builtin_set,
 )
 def clusterset(subject: ManagedClusterSet, view: View) -> Iterator[Effect]:

@@ -7,6 +7,7 @@ taints and labels that came from the Cluster, one on the Cluster lists the taint
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from http import HTTPStatus
 from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
@@ -26,7 +27,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.controllers.conditions import find_condition, with_condition
-from trimtab.controllers.contract import Delete, Effect, Trigger, View, controller
+from trimtab.controllers.contract import Delete, Effect, ReconcileFault, Trigger, View, controller
 from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.selectors import SET_LABEL
 
@@ -101,7 +102,7 @@ def managed_cluster_sync(cluster: Cluster, view: View) -> Iterator[Effect]:
     host = host.but(metadata=host.metadata.but(labels=labels | labels_by_owner(cluster, ocm=True)))
     if host != cluster:
         yield host  # first: the annotation on the ManagedCluster must never record what the Cluster does not have
-    wanted = render_managed_cluster(cluster, before, user_set, labels, view.now)
+    wanted = render_managed_cluster(cluster, before, user_set, labels, view)
     if wanted != managed:
         yield wanted
 
@@ -204,9 +205,9 @@ def render_managed_cluster(
     managed: ManagedCluster,
     user_set: Iterable[ManagedClusterTaint],
     labels: dict[str, str],
-    now: datetime,
+    view: View,
 ) -> ManagedCluster:
-    taints = mirrored_taints(cluster)
+    taints = [with_admitted_time(taint, managed, view.fault) for taint in mirrored_taints(cluster)]
     own = {taint_identity(taint) for taint in taints}
     return managed.but(
         metadata=managed.metadata.but(
@@ -221,8 +222,21 @@ def render_managed_cluster(
         spec=spec_of(cluster, managed.spec).but(
             taints=(*taints, *(taint for taint in user_set if taint_identity(taint) not in own))
         ),
-        status=status_of(cluster, managed.status, now),
+        status=status_of(cluster, managed.status, view.now),
     )
+
+
+def with_admitted_time(
+    taint: ManagedClusterTaint, managed: ManagedCluster, fault: ReconcileFault | None
+) -> ManagedClusterTaint:
+    """The taint with a time that an admission webhook accepts, which sets the times of new taints itself.
+
+    A taint that the ManagedCluster has keeps its time. If the last write was refused, a new one is sent without a time.
+    """
+    for there in managed.spec.taints:
+        if (taint_identity(there), there.effect) == (taint_identity(taint), taint.effect) and there.time_added:
+            return taint.but(time_added=there.time_added)
+    return taint.but(time_added=None) if fault is not None and fault.code == HTTPStatus.BAD_REQUEST else taint
 
 
 def labels_by_owner(cluster: Cluster | ManagedCluster, *, ocm: bool) -> dict[str, str]:

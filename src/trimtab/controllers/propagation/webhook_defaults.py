@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from trimtab.api.admission.ocm import stamp_unset_taints
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
@@ -33,6 +34,8 @@ def webhook_defaults(subject: Object, view: View) -> Iterator[Effect]:
     wanted = with_defaults(seen, subject)
     if isinstance(subject, Cluster):
         wanted = with_taint_times(wanted, view.now)
+    elif isinstance(subject, ManagedCluster):
+        wanted = stamp_unset_taints(wanted, view.now)
     if wanted != seen:
         yield Ensure(wanted, seen=seen)
 

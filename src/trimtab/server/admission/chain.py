@@ -1,6 +1,7 @@
 """The admission chain, which may change or refuse a write after decoding and before storage."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import orjson
@@ -45,6 +46,13 @@ AdmissionPlugin = MutatingPlugin | ValidatingPlugin
 
 
 @runtime_checkable
+class ClockedPlugin(Protocol):
+    """A plugin that is made before its server and gets the server's clock from it."""
+
+    def use_clock(self, now: Callable[[], datetime]) -> None: ...
+
+
+@runtime_checkable
 class TransactionalPlugin(Protocol):
     """A plugin whose decision depends on other stored objects: it checks again in the transaction that writes."""
 
@@ -82,7 +90,7 @@ class AdmissionChain:
         entry = self._lookup(object_key("", "namespaces", namespace))
         if entry is None:
             raise api_errors.not_found("namespaces", "", namespace)
-        if _is_terminating(entry.value):
+        if is_terminating(entry.value):
             message = f"unable to create new content in namespace {namespace} because it is being terminated"
             cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
             raise api_errors.forbidden(served.resource, served.group, name, message, [cause])
@@ -120,7 +128,7 @@ class AdmissionChain:
         return [check for check in checks if check is not None]
 
 
-def _is_terminating(namespace: bytes) -> bool:
+def is_terminating(namespace: bytes) -> bool:
     if b"Terminating" not in namespace:  # nearly every namespace, on every create
         return False
     obj: Raw = orjson.loads(namespace)

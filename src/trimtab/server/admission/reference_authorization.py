@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import orjson
 
+from trimtab.api.admission.denials import with_webhook_name
+from trimtab.api.admission.requirements import RequiredAccess, Requirement
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Cause
 from trimtab.server import api_errors
-from trimtab.server.admission.chain import Attributes
+from trimtab.server.admission.chain import Attributes, is_terminating
 from trimtab.server.auth.authorize import Action, Authorizer, denial_message
 from trimtab.server.auth.user import MASTERS
 from trimtab.server.resources import ResourceCatalogue
@@ -22,9 +24,6 @@ from trimtab.store.keys import object_key
 from trimtab.store.store import Store
 
 _ADMISSION_GROUP = "admissionregistration.k8s.io"
-_OCM_GROUP = "cluster.open-cluster-management.io"
-_OCM_REGISTRATION_GROUP = "register.open-cluster-management.io"
-_SET_LABEL = f"{_OCM_GROUP}/clusterset"
 _CONNECTION_FIELDS = ("apiEndpoint", "proxyURL", "proxyHeader", "insecureSkipTLSVerification")
 _SECRET_FIELDS = ("secretRef", "impersonatorSecretRef")
 _ANY = "*"
@@ -58,26 +57,6 @@ def _cluster_secrets(new: Raw, old: Raw) -> Iterator[Required]:
             yield Required(f"spec.{field}", Action("get", "", "secrets", "", namespace, name))
 
 
-def _managed_cluster(new: Raw, old: Raw) -> Iterator[Required]:
-    """As OCM's webhook: accepting a cluster, and moving it out of a set and into one, are rights of their own."""
-    name = new["metadata"].get("name", "")
-    if bool(_spec(new).get("hubAcceptsClient")) != bool(_spec(old).get("hubAcceptsClient")):
-        action = Action("update", _OCM_REGISTRATION_GROUP, "managedclusters", "accept", "", name)
-        yield Required("spec.hubAcceptsClient", action)
-    sets = [((obj.get("metadata") or {}).get("labels") or {}).get(_SET_LABEL, "") for obj in (new, old)]
-    if sets[0] != sets[1]:
-        for one in filter(None, sets):
-            action = Action("create", _OCM_GROUP, "managedclustersets", "join", "", one)
-            yield Required(f"metadata.labels[{_SET_LABEL}]", action)
-
-
-def _set_binding(new: Raw, old: Raw) -> Iterator[Required]:
-    """As OCM's webhook: a namespace may use a set of clusters only if the author may bind it."""
-    name = _spec(new).get("clusterSet") or ""
-    if name != _spec(old).get("clusterSet"):
-        yield Required("spec.clusterSet", Action("create", _OCM_GROUP, "managedclustersets", "bind", "", name))
-
-
 class ReferenceAuthorization:
     """The admission plugin for objects whose references are followed with rights that their authors may lack."""
 
@@ -87,22 +66,38 @@ class ReferenceAuthorization:
         self._catalogue = catalogue
         self._rules: Mapping[str, FindRequired] = {
             "clusters.cluster.karmada.io": _cluster_secrets,
-            f"managedclusters.{_OCM_GROUP}": _managed_cluster,
-            f"managedclustersetbindings.{_OCM_GROUP}": _set_binding,
             f"validatingadmissionpolicies.{_ADMISSION_GROUP}": self._policy_parameters,
             f"validatingadmissionpolicybindings.{_ADMISSION_GROUP}": self._binding_parameters,
         }
 
     def handles(self, kind: Kind, operation: str) -> bool:
-        return kind.id in self._rules and operation != "DELETE"
+        return (kind.id in self._rules or bool(kind.admission_requirements)) and operation != "DELETE"
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         user, where = attributes.caller.user, attributes.where
-        if obj is None or where.subresource or MASTERS in user.groups:
+        if obj is None or where.subresource:
             return
-        for field, action in self._rules[where.served.kind.id](obj, old or {}):
+        for requirements in where.served.kind.admission_requirements:
+            for requirement in requirements(obj, old):
+                self._check_requirement(attributes, requirement)
+        find_required = self._rules.get(where.served.kind.id)
+        if find_required is None or MASTERS in user.groups:
+            return
+        for field, action in find_required(obj, old or {}):
             if not self._authorizer.allows(user, action):
                 raise _refusal(attributes, field, denial_message(user, action))
+
+    def _check_requirement(self, attributes: Attributes, requirement: Requirement) -> None:
+        """What a webhook of OCM would check with a SubjectAccessReview, in its words."""
+        kind, user = attributes.where.served.kind, attributes.caller.user
+        if isinstance(requirement, RequiredAccess):
+            verb, group, resource, subresource, name, namespace = requirement[:6]
+            if not self._authorizer.allows(user, Action(verb, group, resource, subresource, namespace, name)):
+                raise with_webhook_name(requirement.refusal(user.name), kind.singular, kind.group)
+            return
+        entry = self._store.get(object_key("", "namespaces", requirement.name))
+        if entry is not None and is_terminating(entry.value):
+            raise with_webhook_name(requirement.refusal(), kind.singular, kind.group)
 
     def _policy_parameters(self, new: Raw, old: Raw) -> Iterator[Required]:
         """As kube-apiserver: the author of a policy can read all objects of its paramKind through its messages."""

@@ -75,17 +75,33 @@ def _owner_causes(owners: list[Raw]) -> list[Cause]:
     return causes
 
 
-def _finalizer_causes(finalizers: list[str]) -> list[Cause]:
+def _finalizer_causes(finalizers: list[str], *, custom: bool) -> list[Cause]:
+    """Custom resources may have finalizers without a domain; clients are only warned."""
     causes = []
     for name in finalizers:
         faults = qualified_name_faults(name)
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
+        if not custom and _is_unqualified(name):
             faults.append("name is neither a standard finalizer name nor is it fully qualified")
         causes += [invalid("metadata.finalizers", name, fault) for fault in faults]
     return causes
 
 
-def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
+def _is_unqualified(finalizer: str) -> bool:
+    return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+
+
+def finalizer_warnings(new: Raw, old: Raw | None = None) -> list[str]:
+    """The warnings about new finalizers of a custom resource, in the words of kube-apiserver."""
+    before = (old or {}).get("finalizers") or []
+    return [
+        f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name including a path (/) to avoid '
+        "accidental conflicts with other finalizer writers"
+        for name in new.get("finalizers") or []
+        if _is_unqualified(name) and name not in before
+    ]
+
+
+def metadata_causes(metadata: Raw, kind_id: str, *, custom: bool = False) -> list[Cause]:
     """All validation errors in the metadata of a new object."""
     causes = name_causes(metadata, kind_id)
     if labels := metadata.get("labels"):
@@ -95,11 +111,11 @@ def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
     if owners := metadata.get("ownerReferences"):
         causes += _owner_causes(owners)
     if finalizers := metadata.get("finalizers"):
-        causes += _finalizer_causes(finalizers)
+        causes += _finalizer_causes(finalizers, custom=custom)
     return causes
 
 
-def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
+def update_causes(new: Raw, old: Raw, kind_id: str, *, custom: bool = False) -> list[Cause]:
     """All validation errors in a metadata update from `old` to `new`."""
     causes: list[Cause] = []
     if (labels := new.get("labels")) and labels != old.get("labels"):
@@ -110,7 +126,7 @@ def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
         causes += _owner_causes(owners)
     before, after = old.get("finalizers") or [], new.get("finalizers") or []
     if after != before:
-        causes += _finalizer_causes(after)
+        causes += _finalizer_causes(after, custom=custom)
         added = [name for name in after if name not in before]
         if added and old.get("deletionTimestamp"):
             listed = ", ".join(quote_value(name) for name in added)

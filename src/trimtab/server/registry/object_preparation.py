@@ -6,7 +6,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause, Invalid
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
-from trimtab.server.registry.metadata import metadata_causes, update_causes
+from trimtab.server.registry.metadata import finalizer_warnings, metadata_causes, update_causes
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
 from trimtab.server.registry.strategy import prepare_create, prepare_update, set_server_fields
 from trimtab.server.request import large_objects
@@ -52,13 +52,18 @@ class ObjectPreparation:
         causes = await large_objects.run(attributes.caller.sends_large_object, self._causes_in_new, served, obj)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
+        if served.kind.custom:
+            _warn_of_finalizers(attributes, obj["metadata"])
         for validator in self._admission.validating_plugins(attributes):
             await validator.validate(attributes, obj, None)
         return obj
 
     def _causes_in_new(self, served: ServedResource, obj: Raw) -> list[Cause]:
         """Why a new object is not valid."""
-        return [*metadata_causes(obj["metadata"], served.kind.id), *self._object_schema.validate(served, obj, None)]
+        return [
+            *metadata_causes(obj["metadata"], served.kind.id, custom=served.kind.custom),
+            *self._object_schema.validate(served, obj, None),
+        ]
 
     async def new_event(self, event: Raw, attributes: Attributes, now: str) -> Raw:
         """A complete Event of this process, which needs no defaults and no managedFields."""
@@ -84,13 +89,15 @@ class ObjectPreparation:
         causes = await large_objects.run(is_large, self._causes_in_changed, served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
+        if served.kind.custom:
+            _warn_of_finalizers(attributes, new["metadata"], old["metadata"])
         for validator in self._admission.validating_plugins(attributes):
             await validator.validate(attributes, new, old)
         return new
 
     def _causes_in_changed(self, served: ServedResource, new: Raw, old: Raw, subresource: str) -> list[Cause]:
         """Why a changed object is not valid."""
-        causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
+        causes = update_causes(new["metadata"], old["metadata"], served.kind.id, custom=served.kind.custom)
         return [*causes, *self._object_schema.validate(served, new, old, subresource)]
 
     def _complete_changed(
@@ -161,6 +168,11 @@ def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool
     if number not in (int(old["resourceVersion"]), 0):
         raise api_errors.conflict(served.resource, served.group, name)
     return replaces and number != 0
+
+
+def _warn_of_finalizers(attributes: Attributes, new: Raw, old: Raw | None = None) -> None:
+    for warning in finalizer_warnings(new, old):
+        attributes.caller.warn(warning)
 
 
 def _invalid(served: ServedResource, name: str, causes: Sequence[Cause]) -> Invalid:
