@@ -58,6 +58,16 @@ def test_missing_object_is_created_with_events() -> None:
     assert [w.reason for w in effects if isinstance(w, RecordEvent)] == ["SyncSucceed", "SyncSucceed"]
 
 
+def test_namespace_is_written_before_what_a_work_lists_ahead_of_it() -> None:
+    work = work_for()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    template = work.spec.workload.but(manifests=(*work.spec.workload.manifests, namespace))
+    work = work.but(spec=work.spec.but(workload=template))
+    effects = list(execute(work, view(cluster("m1"), work)))
+    written = [w.effect.wanted["kind"] for w in effects if isinstance(w, InCluster) and isinstance(w.effect, Ensure)]
+    assert written == ["Namespace", "Deployment"]
+
+
 def test_applied_object_is_reported_with_status_and_health() -> None:
     work = work_for()
     there = object_in_member(

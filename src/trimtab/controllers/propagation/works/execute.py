@@ -138,10 +138,14 @@ def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]
         yield from report_status(work, deliveries, with_dispatching(work, now, suspended=False), view)
 
 
+WRITTEN_FIRST = ("Namespace", "CustomResourceDefinition")
+"""Kinds that other manifests of the same Work may need, whatever their order in it: the first failed write is the last."""
+
+
 def write_differences(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Write the manifests that differ, and remember what was sent to recognise the member's defaults later."""
     fresh = is_unreported_generation(work, view)
-    for item in deliveries:
+    for item in sorted(deliveries, key=lambda item: item.ref.kind not in WRITTEN_FIRST):
         if item.remember is not None:
             yield item.remember
         if item.write is not None:
