@@ -98,9 +98,14 @@ def test_two_taints_with_one_key_are_told_apart() -> None:
 
 
 def test_missing_times_are_set_where_no_webhook_did_it() -> None:
-    stamped = stamp_unset_taints(cluster(taint(timeAdded=EARLIER), taint(key="b")), NOW)
+    stamped = stamp_unset_taints(cluster(taint(timeAdded=EARLIER), taint(key="b")), None, NOW)
     assert [one["timeAdded"] for one in stamped["spec"]["taints"]] == [EARLIER, STAMP]
-    assert stamp_unset_taints(stamped, NOW) is stamped
+    assert stamp_unset_taints(stamped, None, NOW) is stamped
+
+
+def test_taint_that_an_administrator_sends_without_its_time_keeps_it() -> None:
+    stamped = stamp_unset_taints(cluster(taint(), taint(key="b")), cluster(taint(timeAdded=EARLIER)), NOW)
+    assert [one["timeAdded"] for one in stamped["spec"]["taints"]] == [EARLIER, STAMP]
 
 
 def test_accepting_a_cluster_needs_a_permission_and_a_live_namespace() -> None:

@@ -196,17 +196,21 @@ def test_denials_of_ocm_kinds_have_code_400() -> None:
 
 def test_taints_are_stamped_and_their_times_cannot_be_chosen() -> None:
     async def scenario(client: AsgiClient) -> None:
+        await grant_cluster_writer(client, "default")
         taint = {"key": "a", "effect": "NoSelect"}
         forged = {**taint, "timeAdded": "2020-01-01T00:00:00Z"}
-        created = await client("POST", CLUSTERS, managed_cluster("a", forged))
+        created = await client("POST", CLUSTERS, managed_cluster("a", forged), user=ALICE)
         (stamped,) = created.json()["spec"]["taints"]
         assert stamped["timeAdded"] != forged["timeAdded"]
-        denied = await client("PATCH", f"{CLUSTERS}/a", {"spec": {"taints": [forged]}}, content_type=MERGE)
+        forging = {"spec": {"taints": [forged]}}
+        denied = await client("PATCH", f"{CLUSTERS}/a", forging, user=ALICE, content_type=MERGE)
         assert denied.status == 400
         await asyncio.sleep(5)
         changed = {"spec": {"taints": [{**taint, "effect": "NoSelectIfNew"}]}}
-        updated = await client("PATCH", f"{CLUSTERS}/a", changed, content_type=MERGE)
+        updated = await client("PATCH", f"{CLUSTERS}/a", changed, user=ALICE, content_type=MERGE)
         assert updated.json()["spec"]["taints"][0]["timeAdded"] > stamped["timeAdded"]
+        by_administrator = await client("PATCH", f"{CLUSTERS}/a", forging, content_type=MERGE)
+        assert by_administrator.json()["spec"]["taints"] == [forged]
 
     with_asgi_client(scenario, plugins=[PeerWebhooks()])
 

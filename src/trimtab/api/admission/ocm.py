@@ -41,15 +41,15 @@ def stamp_taints(cluster: Raw, old: Raw | None, now: datetime) -> Raw:
     return cluster if taints == value_at(cluster, "spec", "taints") or not taints else _with_taints(cluster, taints)
 
 
-def stamp_unset_taints(cluster: Raw, now: datetime) -> Raw:
-    """Sets `timeAdded` where it is missing: for writes of the control plane itself, and where no webhook did it."""
-    stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def stamp_unset_taints(cluster: Raw, old: Raw | None, now: datetime) -> Raw:
+    """Sets `timeAdded` where it is missing: for writes of administrators, and where no webhook did it."""
     taints = objects_at(cluster, "spec", "taints")
     if all(taint.get("timeAdded") for taint in taints):
         return cluster
-    return _with_taints(
-        cluster, [taint if taint.get("timeAdded") else {**taint, "timeAdded": stamp} for taint in taints]
-    )
+    stored = {_taint_identity(taint): taint.get("timeAdded") for taint in objects_at(old, "spec", "taints")}
+    stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    times = [taint.get("timeAdded") or stored.get(_taint_identity(taint)) or stamp for taint in taints]
+    return _with_taints(cluster, [{**taint, "timeAdded": time} for taint, time in zip(taints, times, strict=True)])
 
 
 def _with_taints(cluster: Raw, taints: list[Raw]) -> Raw:

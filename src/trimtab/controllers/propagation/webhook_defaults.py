@@ -35,7 +35,7 @@ def webhook_defaults(subject: Object, view: View) -> Iterator[Effect]:
     if isinstance(subject, Cluster):
         wanted = with_taint_times(wanted, view.now)
     elif isinstance(subject, ManagedCluster):
-        wanted = stamp_unset_taints(wanted, view.now)
+        wanted = stamp_unset_taints(wanted, None, view.now)
     if wanted != seen:
         yield Ensure(wanted, seen=seen)
 

@@ -10,6 +10,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Cause, Forbidden
 from trimtab.server.admission.chain import Attributes
+from trimtab.server.auth.user import MASTERS
 from trimtab.server.storage.uids import random_uid
 
 PROTECTED_LABEL = "resourcetemplate.karmada.io/deletion-protected"
@@ -55,15 +56,15 @@ class PeerWebhooks:
         return obj
 
     def _with_changes(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        """What depends on the stored object and the time. The control plane itself may choose the times of taints."""
+        """What depends on the stored object and the time. Administrators may choose the times of taints."""
         kind = attributes.where.served.kind
         if not kind.admission_changes:
             return obj
         if self._now is None:
             raise RuntimeError("the plugin does not belong to a server, so it has no clock")
         now = self._now()
-        if not attributes.caller.verb:
-            return stamp_unset_taints(obj, now)
+        if MASTERS in attributes.caller.user.groups:
+            return stamp_unset_taints(obj, old, now)
         try:
             for change in kind.admission_changes:
                 obj = change(obj, old, now)
