@@ -6,11 +6,13 @@ from typing import Any
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.client.client import Client, resource_of
+from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.auth.authorize import Action
+from trimtab.server.auth.user import User
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 from trimtab.webhook.review import Review
@@ -39,6 +41,25 @@ class Cluster:
         if "status" not in obj:
             return created
         return await self.client.replace(resource, {**created, "status": obj["status"]}, subresource="status")
+
+
+class ReviewingClient:
+    """The client of a cluster that answers SubjectAccessReviews as well, which only the HTTP layer of the server does."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster.client, name)
+
+    async def create(self, resource: Resource, body: Raw) -> Raw:
+        assert (resource.kind, body["metadata"]) == ("SubjectAccessReview", {})
+        spec = body["spec"]
+        asked = spec["resourceAttributes"]
+        fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+        user = User(spec["user"], tuple(spec["groups"]))
+        allowed = self._cluster.server.authorizer.allows(user, Action(*(asked.get(field, "") for field in fields)))
+        return {**body, "status": {"allowed": allowed}}
 
 
 def run_in_cluster(scenario: Callable[[Cluster], Awaitable[None]]) -> None:

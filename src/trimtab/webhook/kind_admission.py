@@ -7,7 +7,10 @@ The functions are those that the embedded API server calls, so both decide the s
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from trimtab.api.admission.enforcement import FILLED_KINDS
+from trimtab.api.admission.denials import denial
+from trimtab.api.admission.enforcement import CHECKED_BEFORE_SCHEMA, FILLED_KINDS
+from trimtab.api.admission.ocm import stamp_unset_taints
+from trimtab.api.admission.requirements import Requirement
 from trimtab.api.admission.taint_policy import check_taint_policy
 from trimtab.api.field_errors import invalid
 from trimtab.api.kind import Kind, kinds
@@ -15,13 +18,15 @@ from trimtab.api.kinds.disruption import PriorityOrder
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.paths import object_at, value_at, with_value
 from trimtab.api.value import Raw
-from trimtab.errors import Cause, Forbidden
+from trimtab.clock import Clock, WallClock
+from trimtab.errors import ApiError, Cause
 from trimtab.interpret.lua.sandbox import check_syntax
 from trimtab.runtime.cache import Cache
 from trimtab.server.admission.peer_webhooks import PERMANENT_IDS, with_permanent_id
 from trimtab.server.admission.priority_order import contradictions, order_cause, value_cause
-from trimtab.server.api_errors import join_causes
+from trimtab.server.auth.user import MASTERS
 from trimtab.server.storage.uids import random_uid
+from trimtab.webhook.requirement_checks import RequirementChecks
 from trimtab.webhook.review import ALLOWED, Refused, Review, Verdict
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
@@ -40,8 +45,12 @@ class KindAdmission:
         allow_no_execute_taints: bool = False,
         budget_target: str = "Workloads",
         new_id: Callable[[], str] = random_uid,
+        requirements: RequirementChecks | None = None,
+        clock: Clock = WallClock(),  # noqa: B008 - it has no state
     ) -> None:
         """`budget_target`: what a DisruptionBudget selects when it does not say so; Pods in a member cluster."""
+        self._requirements = requirements
+        self._clock = clock
         self._allow_no_execute_taints = allow_no_execute_taints
         self._budget_target = budget_target
         self._new_id = new_id
@@ -52,7 +61,9 @@ class KindAdmission:
         kind = kinds.get(review.resource)
         if kind is None or review.object is None or review.subresource:
             return ALLOWED
-        obj = review.object
+        obj = self._with_changes(kind, review, review.object)
+        if kind.id in CHECKED_BEFORE_SCHEMA and not obj["metadata"].get("deletionTimestamp"):
+            self._check_valid(review, obj)
         if kind.id == BUDGETS and not value_at(obj, "spec", "target"):
             obj = with_value(obj, self._budget_target, "spec", "target")
         for fill in (*(kind.defaults if kind.id in FILLED_KINDS else ()), *kind.admission_defaults):
@@ -64,12 +75,37 @@ class KindAdmission:
     async def validate(self, review: Review) -> Verdict:
         """Refuses an object with all its errors."""
         obj = review.object
-        if obj is None or review.subresource or obj["metadata"].get("deletionTimestamp"):
+        if obj is None or review.subresource:
             return ALLOWED
+        if not obj["metadata"].get("deletionTimestamp"):
+            self._check_valid(review, obj)
+        kind = kinds.get(review.resource)
+        for find_requirements in kind.admission_requirements if kind is not None else ():
+            for requirement in find_requirements(obj, review.old):
+                await self._check_requirement(review, requirement)
+        return ALLOWED
+
+    def _check_valid(self, review: Review, obj: Raw) -> None:
         causes = list(self._causes(review.resource, obj, review.old))
         if causes:
-            raise Refused(Forbidden(join_causes(causes), causes=causes))
-        return ALLOWED
+            raise Refused(denial(review.resource.partition(".")[2], causes))
+
+    async def _check_requirement(self, review: Review, requirement: Requirement) -> None:
+        if self._requirements is None:
+            raise RuntimeError("no permissions can be checked")
+        await self._requirements.check(review, requirement)
+
+    def _with_changes(self, kind: Kind, review: Review, obj: Raw) -> Raw:
+        """What depends on the stored object and the time. Administrators may choose the times of taints."""
+        now = self._clock.now()
+        if kind.admission_changes and MASTERS in review.groups:
+            return stamp_unset_taints(obj, review.old, now)
+        try:
+            for change in kind.admission_changes:
+                obj = change(obj, review.old, now)
+        except ApiError as refusal:
+            raise Refused(refusal) from None
+        return obj
 
     def _causes(self, resource: str, obj: Raw, old: Raw | None) -> Iterator[Cause]:
         if resource == PRIORITY_CLASSES:

@@ -1,7 +1,7 @@
 """AdmissionReviews as a webhook sees them: the request it reads, and the response it writes."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,9 @@ class _GroupResource(msgspec.Struct):
 
 class _User(msgspec.Struct):
     username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -54,6 +57,9 @@ class Review(NamedTuple):
     name: str = ""
     subresource: str = ""
     user: str = ""
+    user_uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, list[str]] = {}
     object: Raw | None = None
     old: Raw | None = None
     dry_run: bool = False
@@ -96,6 +102,9 @@ def parse_review(body: bytes) -> Review:
         name=request.name,
         subresource=request.sub_resource,
         user=request.user_info.username,
+        user_uid=request.user_info.uid,
+        groups=tuple(request.user_info.groups),
+        extra=request.user_info.extra,
         object=request.object,
         old=request.old_object,
         dry_run=bool(request.dry_run),

@@ -17,6 +17,7 @@ from trimtab.webhook.certificates import CertificateFiles, CertificateRotation, 
 from trimtab.webhook.eviction_gate import EvictionGate
 from trimtab.webhook.kind_admission import KindAdmission
 from trimtab.webhook.pod_admission import PodAdmission
+from trimtab.webhook.requirement_checks import RequirementChecks
 
 
 class WebhookSettings(NamedTuple):
@@ -50,6 +51,8 @@ class WebhookService:
             self._cache,
             allow_no_execute_taints=settings.allow_no_execute_taints,
             budget_target=settings.budget_target,
+            requirements=RequirementChecks(client),
+            clock=clock,
         )
         handlers: dict[str, Handler] = {paths.DEFAULTS: kinds.mutate, paths.CHECKS: kinds.validate}
         if settings.pods:

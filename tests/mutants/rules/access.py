@@ -442,4 +442,18 @@ MUTANTS = (
         "if False:",
         OCM_TESTS,
     ),
+    Mutant(
+        "The webhook admits only those whom the API server allows what they need.",
+        "webhook/requirement_checks.py",
+        'if value_at(answer, "status", "allowed") is not True:',
+        "if False:",
+        ("webhook/test_requirement_checks.py",),
+    ),
+    Mutant(
+        "The webhook does not let a cluster be accepted while its namespace terminates.",
+        "webhook/requirement_checks.py",
+        'if value_at(namespace, "status", "phase") == "Terminating":',
+        "if False:",
+        ("webhook/test_requirement_checks.py",),
+    ),
 )

@@ -20,8 +20,8 @@ def webhook_name(singular: str, group: str) -> str:
 def denial(group: str, causes: Sequence[Cause]) -> ApiError:
     """The refusal of an invalid object: Open Cluster Management answers 400 and names no fields, Karmada 403."""
     if group.endswith(_OCM_SUFFIX):
-        return BadRequest("\n".join(dict.fromkeys(cause.message for cause in causes)), details=False)
-    return Forbidden(join_causes(causes), details=False)
+        return BadRequest("\n".join(dict.fromkeys(cause.message for cause in causes)), causes=causes)
+    return Forbidden(join_causes(causes), causes=causes)
 
 
 def with_webhook_name(refusal: ApiError, singular: str, group: str) -> ApiError:

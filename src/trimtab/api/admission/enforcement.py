@@ -60,6 +60,12 @@ ENFORCEMENT: Mapping[str, Enforcement] = {
 FILLED_KINDS = ("clusters.cluster.karmada.io",)
 """Kinds whose own defaults, beyond those of a schema, the webhook sets besides `admission_defaults`."""
 
+CHECKED_BEFORE_SCHEMA = (
+    "managedclusters.cluster.open-cluster-management.io",
+    "managedclustersetbindings.cluster.open-cluster-management.io",
+)
+"""Kinds that the webhook checks when it sets defaults: their denials have code 400, those of the schema 422."""
+
 
 def checked_kinds(kinds: Iterable[Kind]) -> list[Kind]:
     """The kinds that the webhook checks."""
@@ -68,4 +74,5 @@ def checked_kinds(kinds: Iterable[Kind]) -> list[Kind]:
 
 def filled_kinds(kinds: Iterable[Kind]) -> list[Kind]:
     """The kinds whose defaults the webhook sets."""
-    return [kind for kind in kinds if kind.id in ENFORCEMENT and (kind.admission_defaults or kind.id in FILLED_KINDS)]
+    early = (*FILLED_KINDS, *CHECKED_BEFORE_SCHEMA)
+    return [kind for kind in kinds if kind.id in ENFORCEMENT and (kind.admission_defaults or kind.id in early)]

@@ -12,6 +12,7 @@ from trimtab.errors import BadRequest, Cause
 GROUP = "cluster.open-cluster-management.io"
 REGISTER_GROUP = "register.open-cluster-management.io"
 SET_LABEL = f"{GROUP}/clusterset"
+_RECENT_SECONDS = 10.0
 
 
 def add_default_set_label(cluster: Raw) -> Raw:
@@ -25,14 +26,14 @@ def stamp_taints(cluster: Raw, old: Raw | None, now: datetime) -> Raw:
     """Sets `timeAdded` of new and changed taints: the `tolerationSeconds` of Placements count from it.
 
     Users cannot choose the time. On create what they send is replaced; on update it is refused, unless it is the stored
-    time of an unchanged taint.
+    time of an unchanged taint, or of this moment: an API server may call a webhook twice for one request.
     """
     stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     stored = {_taint_identity(taint): taint for taint in objects_at(old, "spec", "taints")}
     taints, refused = [], []
     for taint in objects_at(cluster, "spec", "taints"):
         before = stored.get(_taint_identity(taint))
-        is_stamped = old is None or (before is None and not taint.get("timeAdded"))
+        is_stamped = old is None or (before is None and (not taint.get("timeAdded") or _is_recent(taint, now)))
         if not is_stamped and _time_of(taint) != _time_of(before or {}):
             refused.append(string_at(taint, "key"))
         taints.append({**taint, "timeAdded": stamp} if is_stamped else taint)
@@ -58,6 +59,11 @@ def _with_taints(cluster: Raw, taints: list[Raw]) -> Raw:
 
 def _taint_identity(taint: Raw) -> tuple[str, str, str]:
     return string_at(taint, "key"), string_at(taint, "value"), string_at(taint, "effect")
+
+
+def _is_recent(taint: Raw, now: datetime) -> bool:
+    time = _time_of(taint)
+    return time is not None and time.tzinfo is not None and abs((now - time).total_seconds()) <= _RECENT_SECONDS
 
 
 def _time_of(taint: Raw) -> datetime | None:
