@@ -13,8 +13,8 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
 from trimtab.cli.support.processes import new_election, new_member_claims, run_process
 from trimtab.cli.support.roles import (
