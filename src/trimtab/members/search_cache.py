@@ -19,7 +19,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.errors import ApiError, InputError
 from trimtab.runtime.cache import Cache, CacheEntry, Table
-from trimtab.tasks import stop_tasks
+from trimtab.tasks import stop_tasks, wait_for_tasks
 
 DISCOVERY_RETRY_SECONDS = 5.0
 
@@ -195,7 +195,7 @@ class SearchCache:
     async def close(self) -> None:
         for name in list(self._members):
             self._drop(name)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await wait_for_tasks(self._closing, log)
 
 
 def connection_key(cluster: Cluster) -> str:
