@@ -55,3 +55,9 @@ def test_last_hold_ends_the_replacement() -> None:
 def test_nothing_happens_without_force() -> None:
     subject = binding(clusters={"m2": 2})
     assert list(forced_departure(subject, FakeView([subject, cluster("m2")]))) == []
+
+
+def test_binding_that_is_being_deleted_is_left_alone() -> None:
+    subject = binding(clusters={"m1": 1, "m2": 2})
+    subject = subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))
+    assert list(forced_departure(subject, FakeView([subject, cluster("m1"), forced_out()]))) == []

@@ -19,6 +19,13 @@ DEPARTURE, DEPARTURE_TESTS = (
 
 MUTANTS = (
     Mutant(
+        "A binding that is being deleted is not changed when its cluster is forced out.",
+        "controllers/movement/forced_departure.py",
+        "if binding.metadata.deletion_timestamp is not None:",
+        "if False:",
+        ("controllers/movement/test_forced_departure.py",),
+    ),
+    Mutant(
         "Where an approval is required, no voluntary move begins without it.",
         GATE,
         "admitted = admitted if refusal is None else Admitted((), refusal)",
