@@ -48,7 +48,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 
 def test_cluster_is_drained_uncordoned_and_rebalanced_with_history(terminal: Terminal) -> None:
-    assert terminal("history") == (0, "There are no moves.\n", "")
+    assert terminal("history") == (0, "There are no moves in namespace default; -A shows all namespaces.\n", "")
     drained = terminal("drain-cluster", "member1", "--timeout", str(LIMIT))
     assert (drained.code, drained.err) == (0, ""), drained
     assert "deployment/default/web moved (1 of 1 workloads)" in drained.out
@@ -126,7 +126,7 @@ INVALID_INPUT = {
     "workload and selector": (("rebalance", "deploy/web", "-l", "a=b"), "--selector"),
     "workload that is not propagated": (
         ("explain", "deploy/ghost"),
-        "deploy/ghost in namespace default is not propagated",
+        "there is no Deployment ghost in namespace default",
     ),
     "missing cluster to plan for": (
         ("plan", "--lose-cluster", "nobody"),
@@ -159,7 +159,11 @@ def test_rebalance_of_missing_workload_fails_with_reason(terminal: Terminal) -> 
 
 
 def test_history_of_unmoved_workload_is_empty(terminal: Terminal) -> None:
-    assert terminal("history", "deploy/ghost") == (0, "There are no moves of deploy/ghost.\n", "")
+    assert terminal("history", "deploy/ghost") == (
+        0,
+        "There are no moves of deploy/ghost in namespace default; -A shows all namespaces.\n",
+        "",
+    )
 
 
 def test_missing_kubeconfig_is_named(terminal: Terminal) -> None:

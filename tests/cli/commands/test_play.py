@@ -93,7 +93,7 @@ def test_expectation_with_until_fails_when_that_time_has_passed(tmp_path: Path, 
 def test_interval_of_zero_is_refused(tmp_path: Path) -> None:
     (tmp_path / "busy.yaml").write_text(STORY % "v" + "every: 0\n")
     outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
-    assert "`every` is 0" in str(outcome.exception)
+    assert "every: is 0; it must be greater than 0" in str(outcome.exception)
 
 
 def test_expectation_that_was_never_checked_fails_the_story(tmp_path: Path) -> None:

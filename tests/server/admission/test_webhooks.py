@@ -133,10 +133,10 @@ def test_large_patch_of_a_webhook_is_applied_and_checked_outside_of_the_event_lo
     names: list[str] = []
 
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             if threading.current_thread() is threading.main_thread():
                 names.append(name)
-            return function(*arguments)
+            return function(*arguments, **options)
 
         return call
 

@@ -63,10 +63,12 @@ def test_document_lists_paths_and_definitions() -> None:
         "info": {"title": "t", "version": "v"},
         "securityDefinitions": {"B": {"type": "apiKey", "name": "authorization", "in": "header"}},
         "security": [{"B": []}],
+        "parameters": {"pretty": {"name": "pretty", "in": "query", "type": "string"}},
     }
     document = dict(fields(encode_document(head, {"/x": encode_path({"get": operation})}, {"X": b""})))
     path = dict(fields(dict(fields(document[8]))[2]))
     assert path[1] == b"/x"
+    assert dict(fields(dict(fields(document[10]))[1]))[1] == b"pretty"
     encoded = dict(fields(dict(fields(path[2]))[2]))
     assert encoded[5] == b"getX"
     parameter = dict(fields(dict(fields(dict(fields(dict(fields(encoded[8]))[1]))[2]))[3]))

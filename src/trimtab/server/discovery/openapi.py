@@ -11,7 +11,7 @@ from trimtab.api.kinds.native import openapi as native
 from trimtab.api.kinds.native.merge_keys import FIELD_DESCRIPTIONS
 from trimtab.api.value import Raw
 from trimtab.server.discovery.openapi_paths import META, REF, ResourcePaths, schema_name
-from trimtab.server.discovery.swagger import convert_definition, convert_path
+from trimtab.server.discovery.swagger import SHARED_PARAMETERS, convert_definition, convert_path
 from trimtab.server.discovery.swagger_protobuf import encode_document, encode_path, encode_schema
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON, parse_accept
@@ -31,6 +31,7 @@ _V2_HEAD: Raw = {
         }
     },
     "security": [{"BearerToken": []}],
+    "parameters": SHARED_PARAMETERS,
 }
 _COMMON_SCHEMAS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
 _JSON_ALIASES = {"", "*/*", "application/*", JSON}

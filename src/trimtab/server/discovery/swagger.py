@@ -10,6 +10,10 @@ from trimtab.api.value import Raw
 from trimtab.server.discovery.openapi_paths import REF
 
 DEFINITIONS = "#/definitions/"
+SHARED_PARAMETERS: dict[str, Raw] = {
+    "pretty": {"name": "pretty", "in": "query", "type": "string", "uniqueItems": True},
+}
+"""Parameters of every path; the document has them once."""
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _OMITTED = frozenset({"allOf", "anyOf", "default", "not", "nullable", "oneOf"})
 
@@ -73,6 +77,13 @@ def convert_path(item: Raw) -> Raw:
 
 
 def convert_parameter(parameter: Raw) -> Raw:
+    """The parameter in v2; one that every path has is a reference."""
+    converted = inline_parameter(parameter)
+    name = converted["name"]
+    return {"$ref": f"#/parameters/{name}"} if SHARED_PARAMETERS.get(name) == converted else converted
+
+
+def inline_parameter(parameter: Raw) -> Raw:
     return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
 
 

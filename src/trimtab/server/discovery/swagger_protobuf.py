@@ -130,13 +130,20 @@ def encode_schema(schema: Raw) -> bytes:
 
 
 def _encode_parameter(parameter: Raw) -> bytes:
-    """A parameter in the wrappers of its alternatives: by value, and in the body or elsewhere."""
+    """A parameter in the wrappers of its alternatives: by value or by reference."""
+    if "$ref" in parameter:
+        return message(2, text(1, parameter["$ref"]))
+    return message(1, _encode_parameter_value(parameter))
+
+
+def _encode_parameter_value(parameter: Raw) -> bytes:
+    """A parameter in the wrappers of its alternatives: in the body or elsewhere."""
     place = parameter["in"]
     if place == "body":
         body = _encode_fields(parameter, _BODY_FIELDS) + message(5, encode_schema(parameter["schema"]))
-        return message(1, message(1, body))
+        return message(1, body)
     number, fields = (4, _PATH_FIELDS) if place == "path" else (3, _QUERY_FIELDS)
-    return message(1, message(2, message(number, _encode_fields(parameter, fields))))
+    return message(2, message(number, _encode_fields(parameter, fields)))
 
 
 def _encode_response(response: Raw) -> bytes:
@@ -164,6 +171,7 @@ def encode_document(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[
         message(1, named(name, message(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"]))))
         for name, one in head["securityDefinitions"].items()
     )
+    parameters = ((name, _encode_parameter_value(one)) for name, one in head["parameters"].items())
     requirements = [message(12, message(1, named(name, b""))) for one in head["security"] for name in one]
     return b"".join(
         [
@@ -171,6 +179,7 @@ def encode_document(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[
             message(2, info),
             message(8, b"".join(message(2, named(name, body)) for name, body in paths.items())),
             message(9, b"".join(message(1, named(name, body)) for name, body in definitions.items())),
+            message(10, b"".join(message(1, named(*shared)) for shared in parameters)),
             *requirements,
             message(13, security),
         ]

@@ -23,8 +23,9 @@ PRESSURE_TAINTS = {
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MANAGED_TAINTS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSURE_TAINTS.values()))
 LEASE_RENEWAL: Topic[str, datetime] = Topic("lease renewal")
+"""What the shell remembers: when the lease of a node last changed, on the clock for durations."""
 TAINT_START: Topic[tuple[str, str, datetime | None], datetime] = Topic("taint start")
-"""Topic of what the shell remembers: when the lease of a node last changed, on the clock for durations."""
+TAINT_MET: Topic[tuple[str, str, datetime | None], datetime] = Topic("taint met")
 SILENT_MESSAGE = "Kubelet stopped posting node status."
 NEVER_POSTED_MESSAGE = "Kubelet never posted node status."
 START_UP_GRACE = timedelta(seconds=60)
@@ -158,10 +159,11 @@ def _evict_untolerated(node: Node, view: View) -> Iterator[Effect]:
     for pod in view.by_index(PODS_BY_NODE, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
-        started = pod.status.start_time
-        # a pod that is bound to a tainted node meets the taint when it starts
-        age = max(timedelta(), view.now - started) if started is not None else timedelta()
-        met = [(taint, max(since, view.steady_now - age)) for taint, since in taints]
+        met = []
+        for taint, since in taints:
+            met_at, memory = _taint_met(pod, taint, since, view)
+            met.append((taint, met_at))
+            yield from memory
         wait = _seconds_until_eviction(pod, met, view.steady_now)
         if wait is None:
             continue
@@ -181,6 +183,21 @@ def _taint_start(node: Node, taint: Taint, view: View) -> tuple[datetime, tuple[
     age = view.now - taint.time_added if taint.time_added is not None else timedelta()
     start = view.steady_now - max(timedelta(), age)
     return start, (RememberInProcess(TAINT_START, key, start),)
+
+
+def _taint_met(pod: Pod, taint: Taint, since: datetime, view: View) -> tuple[datetime, tuple[Effect, ...]]:
+    """When the pod met the taint, on the clock for durations; its start time counts only when the two are first seen.
+
+    A pod that is bound to a tainted node meets the taint when it starts.
+    """
+    key = (pod.metadata.uid, taint.key, taint.time_added)
+    known = view.recall(TAINT_MET, key)
+    if known is not None:
+        return known, ()
+    started = pod.status.start_time
+    age = max(timedelta(), view.now - started) if started is not None else timedelta()
+    met_at = max(since, view.steady_now - age)
+    return met_at, () if started is None else (RememberInProcess(TAINT_MET, key, met_at),)
 
 
 def _seconds_until_eviction(pod: Pod, taints: list[tuple[Taint, datetime]], now: datetime) -> float | None:
