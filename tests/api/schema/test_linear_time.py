@@ -12,7 +12,7 @@ from trimtab.api.duration import parse_duration
 from trimtab.api.names import label_value_faults, qualified_name_faults, subdomain_faults
 from trimtab.api.quantity import InvalidQuantity, int_value, milli_value, parse_quantity
 from trimtab.api.schema.formats import FORMATS
-from trimtab.api.schema.go_regexp import go_matcher
+from trimtab.api.schema.go_regexp import go_matcher, reset_match_steps
 from trimtab.api.selectors import InvalidSelector, parse_selector
 from watchdog import cpu_watchdog
 
@@ -29,6 +29,7 @@ PATTERNS = [
 
 @pytest.fixture(autouse=True)
 def _stop_runaway_parsing() -> Iterator[None]:
+    reset_match_steps()  # searches of other tests share the limit
     with cpu_watchdog():
         yield
 
