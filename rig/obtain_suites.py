@@ -79,9 +79,17 @@ SUITES = {
 }
 
 
+def downloaded_module(go: str, suite: Suite) -> Path:
+    """The directory with the source of the peer's module; `go list` names none before the download."""
+    for line in command_output([go, "mod", "download", suite.root], suite.module):
+        log_line(f"  {line}")
+    *_, directory = command_output([go, "list", "-m", "-f", "{{.Dir}}", suite.root], suite.module)
+    return Path(directory)
+
+
 def shorten_polling(go: str, suite: Suite, scratch: Path) -> Path:
     """A go.mod for a copy of the peer's module that polls more often and gives up earlier than on a real fleet."""
-    (directory,) = command_output([go, "list", "-m", "-f", "{{.Dir}}", suite.root], suite.module)
+    directory = downloaded_module(go, suite)
     copy = suite.directory.parent / "source"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(directory, copy, copy_function=shutil.copyfile)
