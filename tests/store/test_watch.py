@@ -136,6 +136,16 @@ async def test_idle_watch_does_not_expire_because_of_writes_elsewhere(prefix: st
     assert [e.key for e in await waiting] == ["/registry//secrets/default/a"]
 
 
+async def test_slow_watch_learns_that_the_deletion_of_the_last_object_was_dropped(store: Store) -> None:
+    await store.create(pod("a"), b"")
+    slow = store.watch(PODS)
+    await store.delete(pod("a"))
+    store.compact(store.revision)
+    with pytest.raises(errors.Expired):
+        await slow.next(0)
+    await store.close()  # in the loop in which its last write ends
+
+
 async def test_timed_out_and_cancelled_watches_are_removed_from_the_waiters(store: Store) -> None:
     for prefix in (PODS, "/registry/"):
         await store.watch(prefix).next(0)

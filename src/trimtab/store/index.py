@@ -277,6 +277,8 @@ class MemoryIndex:
             name = resource_prefix_of(prefix)
             resource = self._resources.get(name)
             if resource is None:
+                if revision < self.compacted:  # its last events may have been dropped with the resource
+                    raise too_old_error(revision, self.compacted)
                 return ()
             # Nothing was dropped from this resource since then, so a slow watch of it misses nothing.
             if revision < resource.trimmed:

@@ -15,6 +15,13 @@ MUTANTS = (
         INDEX_TESTS,
     ),
     Mutant(
+        "A slow watch does not miss the deletion of the last object of its resource.",
+        "store/index.py",
+        "if revision < self.compacted:  # its last events may have been dropped with the resource",
+        "if False:",
+        ("store/test_watch.py",),
+    ),
+    Mutant(
         "A watch of everything does not resume before the compacted revision.",
         INDEX,
         "        if revision < self.compacted:\n            raise too_old_error(revision, self.compacted)\n        if (",
