@@ -7,6 +7,7 @@ import msgspec
 
 from trimtab.api.kind import to_wire
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, Taint
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze
 from trimtab.api.kinds.policy import (
     ClusterPropagationPolicy,
     Placement,
@@ -159,3 +160,11 @@ def wire_form(thing: Any) -> Raw:
 def works_by_cluster(effects: list[Any]) -> dict[str, Work]:
     """The Works among the effects, by cluster."""
     return {well_known.cluster_of(effect.namespace): effect for effect in effects if isinstance(effect, Work)}
+
+
+def frozen() -> DisruptionPolicy:
+    """The settings of a control plane whose moves are frozen."""
+    return DisruptionPolicy(
+        metadata=Meta(name="default", resource_version="1"),
+        spec=DisruptionPolicySpec(freeze=Freeze(reason="rehearsal")),
+    )

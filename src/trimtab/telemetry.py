@@ -138,6 +138,7 @@ _TABLE = (
         ("le",),
     ),
     Metric("trimtab_moves", "Entries of the move log.", ("outcome",)),
+    Metric("trimtab_moves_frozen", "1 while all moves are frozen, else 0."),
     Metric("trimtab_moves_ended_total", "Moves that ended.", ("cause", "outcome")),
     Metric("trimtab_move_duration_seconds", "Histogram of the time that a move took.", ("cause", "le")),
     Metric(

@@ -219,3 +219,19 @@ def test_eviction_of_another_pod_of_that_name_is_a_conflict() -> None:
         assert (await status_of(cluster))["disruptionsAllowed"] == 1
 
     run(budget(), scenario=scenario)
+
+
+def test_nothing_is_evicted_or_charged_while_moves_are_frozen() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        with pytest.raises(Refused) as refused:
+            await gate.admit(eviction())
+        fault = refused.value.fault
+        assert fault.code == 429
+        assert "all moves are frozen (rehearsal)" in fault.message
+        assert "disruptedPods" not in await status_of(cluster)
+        assert (gate.charged, gate.refused) == (0, 1)
+        await cluster.client.patch(POLICIES, "", "default", {"spec": {"freeze": None}})
+        assert await gate.admit(eviction()) is ALLOWED
+
+    policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+    run(budget(), {**policy, "spec": {"freeze": {"reason": "rehearsal"}}}, scenario=scenario)

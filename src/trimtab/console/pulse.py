@@ -5,6 +5,7 @@ from trimtab.console.facts import MOVING, NOWHERE, SHORT, STUCK, WAITING, Facts
 from trimtab.console.page import PageContext
 from trimtab.console.permissions import sees
 from trimtab.controllers.movement.taint_eviction import is_storm
+from trimtab.decide.freeze import format_freeze, freeze_of
 
 
 class Pulse(Facts):
@@ -24,6 +25,8 @@ class Pulse(Facts):
     """quiet, slow or stop."""
     dark_share: float = 0.0
     hidden: int = 0
+    freeze: str = ""
+    """Why nothing may move; empty when moves are not frozen."""
 
 
 PULSE_TOPICS = ("clusters", "workloads", "moves", "budgets", "policy")
@@ -52,6 +55,7 @@ def pulse_of(context: PageContext) -> Pulse:
         storm=storm_state(thresholds_of(context), len(clusters) - ready, len(clusters)),
         dark_share=1 - ready / len(clusters) if clusters else 0.0,
         hidden=visibility.hidden,
+        freeze=format_freeze(freeze) if (freeze := freeze_of(context.model.policy)) is not None else "",
     )
 
 

@@ -9,6 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.approval import APPROVAL_REQUIRED
+from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.movement.gate import AT_ONCE, VOLUNTARY_CAUSES, GateResult, apply_gate, mode_of, options_for
 from trimtab.controllers.movement.move_reasons import mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.taint_eviction import (
@@ -92,6 +93,9 @@ def outcome_of_eviction(case: Case, decision: BindingDecision, situation: Situat
         note=case.note,
         lost_replicas=lost,
     )
+    if (frozen := current_freeze(situation.view)) is not None:
+        refusal = PlannedRefusal(code=frozen.code, message=frozen.message)
+        row = row.but(start=LATER, starts_at=None, refusal=refusal)
     return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)))
 
 
@@ -127,7 +131,8 @@ def outcome_of_decision(case: Case, decision: BindingDecision, situation: Situat
         note=case.note or ("the decision would be the same" if action == UNCHANGED else ""),
     )
     planned = transfers_between(case.before, after)
-    if not planned or not view.profile.replacement_first:
+    frozen = current_freeze(view) is not None and case.intent.cause != "Scale"
+    if not planned or not (view.profile.replacement_first or frozen):
         return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)))
     cause = case.intent.cause
     options = options_for(case.binding, view)

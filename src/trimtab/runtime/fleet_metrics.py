@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.quantity import approximate_float
 from trimtab.api.value import Object, QuantityText
@@ -76,6 +76,8 @@ class FleetMetrics:
             yield Sample("trimtab_cluster_ready", ready, {"member_cluster": cluster.name})
             if (owned := find_condition(cluster.status.conditions, OWNED)) is not None:
                 yield Sample("trimtab_member_owned", owned.status == "True", {"member_cluster": cluster.name})
+        frozen = any(policy.spec.freeze is not None for policy in self._cached_objects(DisruptionPolicy))
+        yield Sample("trimtab_moves_frozen", frozen)
         moves = self._cached_objects(Move)
         for outcome, count in sorted(Counter(move.status.outcome for move in moves).items()):
             yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})

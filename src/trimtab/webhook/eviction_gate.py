@@ -46,6 +46,7 @@ from trimtab.server.subresources.eviction import (
     annotation_causes,
     disruption_cause_from,
     fault_from_refusal,
+    refuse_while_frozen,
 )
 from trimtab.webhook.review import ALLOWED, Refused, Review, Verdict
 
@@ -93,6 +94,7 @@ class EvictionGate:
         options: Raw = body.get("deleteOptions") or {}
         required: Raw = options.get("preconditions") or {}
         policy = await self._find_policy()
+        self._refuse_while_frozen(policy)
         by = component_quota.component_of(policy, review.user) if policy is not None else ""
         eviction = _Eviction(
             pod,
@@ -115,6 +117,13 @@ class EvictionGate:
         raise Refused(
             TooManyRequests("Cannot evict pod as its disruption budgets change at the moment.", retry_after=1)
         )
+
+    def _refuse_while_frozen(self, policy: DisruptionPolicy | None) -> None:
+        try:
+            refuse_while_frozen(policy)
+        except TooManyRequests as fault:
+            self.refused += 1
+            raise Refused(with_short_retry(fault)) from fault
 
     async def _find_policy(self) -> DisruptionPolicy | None:
         try:

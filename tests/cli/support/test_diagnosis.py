@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze, Move
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.cli.support.diagnosis import Facts, Finding, Right, diagnose
 
@@ -23,11 +23,12 @@ def token(expiry: datetime) -> str:
     return f"head.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.signature"
 
 
-def cluster(ready: str) -> Cluster:
+def cluster(ready: str, owned: str = "") -> Cluster:
+    conditions = [{"type": "Ready", "status": ready, "reason": "Probed", "message": "answer"}]
     raw = {
         "metadata": {"name": "member1"},
         "spec": {"syncMode": "Push", "secretRef": {"namespace": "karmada-cluster", "name": "member1"}},
-        "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "Probed", "message": "answer"}]},
+        "status": {"conditions": conditions + ([{"type": "Owned", "status": owned}] if owned else [])},
     }
     return decode(Cluster, raw)
 
@@ -105,3 +106,12 @@ def test_missing_leader_and_empty_fleet_are_warnings() -> None:
 def test_unreadable_secret_is_named() -> None:
     (finding,) = unhealthy(HEALTHY._replace(cluster_tokens={}))
     assert "the Secret of cluster member1 is missing" in finding.message
+
+
+def test_freeze_and_members_that_nobody_serves_are_reported() -> None:
+    frozen = DisruptionPolicy(spec=DisruptionPolicySpec(freeze=Freeze(reason="rehearsal")))
+    unowned = cluster("True", owned="False")
+    findings = {finding.check: finding for finding in diagnose(HEALTHY._replace(policy=frozen, clusters=(unowned,)))}
+    assert findings["freeze"].level == "warning"
+    assert "(rehearsal)" in findings["freeze"].message
+    assert findings["owner"].message == "no process serves member1: nothing is applied there"

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import NOON, binding, deployment, placement, status_item
+from builders import NOON, binding, deployment, frozen, placement, status_item
 from views import FakeView
 
 from static_fleet import StaticFleet, serving_cluster
@@ -324,3 +324,22 @@ def test_a_block_of_a_cluster_that_left_the_fleet_is_forgotten() -> None:
     found = binding_after(reconcile(web(status_item("m1"), active_eviction_history=(gone, kept))))
     assert found is not None
     assert found.spec.active_eviction_history == (kept,)
+
+
+@pytest.mark.parametrize("profile", [TRIMTAB, UPSTREAM])
+def test_nothing_is_evicted_while_moves_are_frozen(profile: Profile) -> None:
+    clusters = [serving_cluster("m1"), serving_cluster("m2")]
+    interpreter = Interpreter.of(executor=run_script, profile=profile.name)
+    view = FakeView(
+        [*clusters, frozen()],
+        fleet=StaticFleet(clusters),
+        interpreter=interpreter,
+        raws=[deployment()],
+        profile=profile,
+        now=NOON + 600 * SECOND,
+    )
+    effects = list(failover(web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,)), view))
+    after = binding_after(effects)
+    assert after is None or not after.spec.graceful_eviction_tasks
+    assert not any(isinstance(effect, Move) for effect in effects)
+    assert any(isinstance(effect, RequeueAfter) for effect in effects)

@@ -1,10 +1,11 @@
 """A cluster that is forced out is taken out of placement, eviction tasks and moves in progress."""
 
-from builders import NOON, binding, cluster
+from builders import NOON, binding, cluster, frozen
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, ResourceBinding, StateBeforeMove, TargetCluster
+from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.forced_departure import forced_departure
 
 
@@ -61,3 +62,9 @@ def test_binding_that_is_being_deleted_is_left_alone() -> None:
     subject = binding(clusters={"m1": 1, "m2": 2})
     subject = subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))
     assert list(forced_departure(subject, FakeView([subject, cluster("m1"), forced_out()]))) == []
+
+
+def test_cluster_keeps_its_copies_while_moves_are_frozen() -> None:
+    subject = binding(clusters={"m1": 1, "m2": 2})
+    (effect,) = forced_departure(subject, FakeView([subject, cluster("m1"), forced_out(), frozen()]))
+    assert isinstance(effect, RequeueAfter)

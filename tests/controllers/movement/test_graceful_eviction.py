@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, cluster, placement, status_item
+from builders import NOON, binding, cluster, frozen, placement, status_item
 from views import FakeView
 
 from trimtab.api.kind import key_of
@@ -124,3 +124,11 @@ def test_a_cluster_that_changes_wakes_only_bindings_that_leave_it() -> None:
     assert list(bindings_leaving_cluster(old, new, view)) == [key_of(subject)]
     assert list(bindings_leaving_cluster(new, new, view)) == []
     assert list(bindings_leaving_cluster(None, new, view)) == []
+
+
+def test_old_copy_stays_while_moves_are_frozen_unless_a_person_releases_it() -> None:
+    healthy = (status_item("m1"), status_item("m2"))
+    assert tasks_after(leaving(*healthy), frozen(), now=AFTER) == 1
+    assert tasks_after(leaving(*healthy, suppress_deletion=False), frozen()) == 0
+    recovered = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+    assert tasks_after(recovered, cluster("m1"), cluster("m2"), frozen()) == 1

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import msgspec
-from builders import NOON, binding, status_item
+from builders import NOON, binding, frozen, status_item
 from views import FakeView
 
 from trimtab.api.kinds.native.pod import Pod
@@ -104,3 +104,9 @@ def test_only_pods_without_a_node_are_unschedulable() -> None:
     pod = msgspec.convert(raw, Pod, strict=False)
     assert unschedulable_pods([pod]) == (UnschedulablePod("demo", "web", "abc", LONG_AGO),)
     assert unschedulable_pods([pod.but(spec=pod.spec.but(node_name="n1"))]) == ()
+
+
+def test_nothing_is_removed_while_moves_are_frozen() -> None:
+    snapshot = FakeView([frozen()])
+    snapshot.memory[PROBE, "m1"] = Probe(NOON, online=True, healthy=True, unschedulable_pods=(unschedulable(),))
+    assert list(unschedulable_replicas(placed(), snapshot)) == []

@@ -1,12 +1,13 @@
 from datetime import timedelta
 from typing import Any
 
+from builders import frozen
 from views import NOON, FakeView
 
 from trimtab.api.kinds.cluster import Cluster, ClusterStatus
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
-from trimtab.api.profile import UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Delete
@@ -87,3 +88,10 @@ def test_upstream_profile_ignores_budgets() -> None:
 def test_only_the_own_annotation_is_removed_from_a_selected_work() -> None:
     kept = without_leaving_since(serving_work("c1", **{LEAVING_SINCE_ANNOTATION: NOON.isoformat(), "team": "a"}))
     assert kept.metadata.annotations == {"team": "a"}
+
+
+def test_no_work_is_removed_while_moves_are_frozen() -> None:
+    for profile in (TRIMTAB, UPSTREAM):
+        removals = plan([serving_work("c1")], frozen(), profile=profile)
+        assert (removals.effects, removals.remaining) == ((), 1)
+        assert removals.seconds_until_retry(NOON) == BLOCKED_SECONDS

@@ -17,7 +17,37 @@ DEPARTURE, DEPARTURE_TESTS = (
     ("controllers/movement/test_cluster_departure.py",),
 )
 
+FREEZE_TESTS = ("controllers/movement/test_freeze.py",)
+
 MUTANTS = (
+    Mutant(
+        "While moves are frozen, the gate admits nothing.",
+        GATE,
+        "if cause != SCALE and (frozen := current_freeze(view)) is not None:",
+        "if (frozen := None) is not None:",
+        FREEZE_TESTS,
+    ),
+    Mutant(
+        "While moves are frozen, no taint evicts.",
+        TAINTS,
+        "if (frozen := current_freeze(view)) is not None:",
+        "if (frozen := None) is not None:",
+        FREEZE_TESTS,
+    ),
+    Mutant(
+        "While moves are frozen, no replica of a move in progress is removed.",
+        HOLD,
+        "if current_freeze(view) is not None:",
+        "if False:",
+        FREEZE_TESTS,
+    ),
+    Mutant(
+        "While moves are frozen, no pod is evicted.",
+        "server/subresources/eviction.py",
+        "if (frozen := freeze_refusal(policy)) is not None:",
+        "if (frozen := None) is not None:",
+        ("server/subresources/test_eviction.py", "webhook/test_eviction_gate.py"),
+    ),
     Mutant(
         "A binding that is being deleted is not changed when its cluster is forced out.",
         "controllers/movement/forced_departure.py",

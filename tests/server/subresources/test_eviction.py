@@ -552,3 +552,23 @@ def test_validating_admission_may_refuse_an_eviction() -> None:
         assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-0"))["metadata"]
 
     with_asgi_client(scenario, check_all_budgets=True, garbage_collection=False, plugins=(KeepsPods(),))
+
+
+@pytest.mark.parametrize("all_budgets", [True, False])
+def test_no_pod_is_evicted_while_moves_are_frozen(all_budgets: bool) -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"freeze": {"reason": "rehearsal"}}})).status == 201
+        await pod(wire, "web-0")
+        refused = await evict(wire, "web-0")
+        assert refused.status == 429
+        assert refused.json()["details"]["causes"] == [
+            {
+                "reason": "Freeze",
+                "message": "all moves are frozen (rehearsal); `trimtab thaw` releases them",
+            }
+        ]
+        await merge(wire, f"{POLICY}/default", {"spec": {"freeze": None}})
+        assert (await evict(wire, "web-0")).status == 201
+
+    with_asgi_client(scenario, check_all_budgets=all_budgets, garbage_collection=False)

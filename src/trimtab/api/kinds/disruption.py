@@ -291,6 +291,14 @@ class EvictionRate(Value):
     ] = 10
 
 
+class Freeze(Value):
+    """Who stopped all moves, when and why."""
+
+    since: Annotated[datetime | None, Field("When the moves were frozen.")] = None
+    by: Annotated[str, Field("Who froze them.")] = ""
+    reason: Annotated[str, Field("Why, for people.", max_length=1024)] = ""
+
+
 class DisruptionPolicySpec(Value):
     default_budgets: Annotated[tuple[DefaultBudget, ...], Field("Budgets of pods that no budget selects.")] = ()
     floors: Annotated[tuple[BudgetFloor, ...], Field("The minimum that every budget must allow.")] = ()
@@ -331,6 +339,10 @@ class DisruptionPolicySpec(Value):
         str,
         Field("Whether voluntary moves of workloads wait until a person approves them.", enum=("Required",)),
     ] = ""
+    freeze: Annotated[
+        Freeze | None,
+        Field("While it is set, no move begins and none goes on, whatever its cause; `trimtab freeze` sets it."),
+    ] = None
 
 
 class ComponentQuotaUse(Value):

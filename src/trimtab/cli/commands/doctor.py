@@ -11,7 +11,7 @@ import click
 from cryptography import x509
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Object
 from trimtab.cli.commands.crds import custom_kinds
@@ -19,6 +19,7 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, Resource
+from trimtab.client.freeze import WHO_AM_I, find_disruption_policy
 from trimtab.client.kubeconfig import load
 from trimtab.client.lookups import list_typed
 from trimtab.errors import ApiError
@@ -27,7 +28,6 @@ from trimtab.runtime.leader_election import LEASES
 from trimtab.tables import format_table
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
-WHO_AM_I = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
 T = TypeVar("T", bound=Object)
 
 
@@ -82,6 +82,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         bindings=tuple(bindings),
         moves=tuple(await _list(client, Move)),
         cluster_tokens=await read_tokens(client, clusters),
+        policy=await read_policy(client),
     )
 
 
@@ -91,6 +92,13 @@ async def _list(client: Client, type_: type[T]) -> list[T]:
         return await list_typed(client, type_, if_served=True)
     except ApiError:
         return []
+
+
+async def read_policy(client: Client) -> DisruptionPolicy | None:
+    try:
+        return await find_disruption_policy(client)
+    except ApiError:
+        return None
 
 
 async def server_time(client: Client) -> datetime | None:

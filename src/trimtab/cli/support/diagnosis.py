@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Raw
 from trimtab.client.service_account_tokens import read_claims
+from trimtab.controllers.clusters.ownership import OWNED
+from trimtab.controllers.conditions import find_condition
+from trimtab.decide.freeze import format_freeze, freeze_of
 
 Level = Literal["ok", "warning", "problem"]
 OLDEST_MINOR = 30
@@ -62,6 +65,7 @@ class Facts(NamedTuple):
     cluster_tokens: Mapping[str, str] = {}
     """The token of each cluster that has a Secret."""
     client_certificate_expiry: datetime | None = None
+    policy: DisruptionPolicy | None = None
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -73,7 +77,9 @@ def diagnose(facts: Facts) -> list[Finding]:
         check_kinds,
         check_rights,
         check_leader,
+        check_freeze,
         check_clusters,
+        check_owners,
         check_credentials,
         check_bindings,
         check_moves,
@@ -191,6 +197,27 @@ def check_clusters(facts: Facts) -> Iterator[Finding]:
         yield Finding("warning", "cluster", "no cluster is joined", "run `trimtab join NAME --kubeconfig FILE`")
     elif not unready:
         yield Finding("ok", "cluster", f"all {len(facts.clusters)} clusters are ready")
+
+
+def check_owners(facts: Facts) -> Iterator[Finding]:
+    """Members that no process serves; the condition is there only where several processes share the members."""
+    unowned = [
+        cluster.name
+        for cluster in facts.clusters
+        if (owned := find_condition(cluster.status.conditions, OWNED)) is not None and owned.status != "True"
+    ]
+    if unowned:
+        yield Finding(
+            "problem",
+            "owner",
+            f"no process serves {_some(unowned)}: nothing is applied there",
+            "start more processes with the role push, and look at the logs of those that run",
+        )
+
+
+def check_freeze(facts: Facts) -> Iterator[Finding]:
+    if (freeze := freeze_of(facts.policy)) is not None:
+        yield Finding("warning", "freeze", format_freeze(freeze), "find out why, then run `trimtab thaw`")
 
 
 def check_credentials(facts: Facts) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior
 from trimtab.api.kinds.work import (
     ActiveEviction,
@@ -19,8 +20,9 @@ from trimtab.api.kinds.work import (
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
-from trimtab.controllers.contract import Effect, RequeueAfter, View, controller
+from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.move_reasons import reason_of_failover
 from trimtab.controllers.movement.placement_preview import preview_placement
 from trimtab.controllers.movement.taint_eviction import (
@@ -69,6 +71,7 @@ def concerns_failover(old: Binding | None, new: Binding) -> bool:
         "Move",
     ],
     predicate=concerns_failover,
+    triggers=[Trigger(DisruptionPolicy, moving_bindings)],
 )
 def failover(binding: Binding, view: View) -> Iterator[Effect]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None
@@ -93,7 +96,10 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
             after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
             yield from evict_with_target(binding, after, timers._replace(waits=waits), rules, view)
             return
-        for cluster in clusters_to_evict(binding, timers, view):
+        due = clusters_to_evict(binding, timers, view)
+        if due and current_freeze(view) is not None:
+            due, waits = [], [*waits, RETRY_SECONDS]
+        for cluster in due:
             if missing_state_message(binding, cluster, rules.state_preservation):
                 waits.append(RETRY_SECONDS)
                 continue
@@ -232,7 +238,9 @@ def evict_with_target(
     """Evict only if there is somewhere to go; otherwise the workload stays and its Stalled condition says why."""
     waits = list(timers.waits)
     due = clusters_to_evict(binding, timers, view)
-    if due and (suspected := seconds_until_rollout_deadline(after, rules, view)):
+    if due and (frozen := current_freeze(view)) is not None:
+        refused = [(", ".join(due), frozen.message)]
+    elif due and (suspected := seconds_until_rollout_deadline(after, rules, view)):
         refused = [(", ".join(due), BAD_ROLLOUT)]
         waits.append(suspected)
     else:

@@ -8,12 +8,14 @@ from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_forced_out
-from trimtab.controllers.contract import Effect, RecordEvent, Trigger, View, controller
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.cluster_departure import CLUSTER_USES, SOURCE, USES, clusters_in_use
+from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.movement.gate import AT_ONCE
 from trimtab.decide.gate import Transfer
 
+FROZEN_RETRY_SECONDS = 15.0
 MESSAGE = "forced: the cluster left the fleet with its copies"
 
 
@@ -45,9 +47,12 @@ def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
     after = binding
-    for name in sorted(clusters_in_use(binding)):
-        if not is_forced_out(view.get(Cluster, "", name), view.profile):
-            continue
+    used = sorted(clusters_in_use(binding))
+    forced_out = [name for name in used if is_forced_out(view.get(Cluster, "", name), view.profile)]
+    if forced_out and current_freeze(view) is not None:
+        yield RequeueAfter(FROZEN_RETRY_SECONDS)
+        return
+    for name in forced_out:
         after = state.drop_cluster(after, name)
         shares = binding_moves.current_placement(binding)
         if name in shares:

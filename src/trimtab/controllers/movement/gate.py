@@ -32,7 +32,7 @@ Why it is done this way. The order of writes makes a crash safe at every point. 
 that never began, or a hold without a new placement; their controllers remove all three after a timeout. A crash can waste
 budget but never exceed it. All state is in API objects, so a restarted control plane continues where the last one
 stopped. Involuntary causes (taint evictions and application failover) do not pass this gate: their replicas are already
-lost or about to be, and waiting for a budget would only delay the repair.
+lost or about to be, and waiting for a budget would only delay the repair. A freeze stops them as well (`movement/freeze.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +48,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.approval import missing_approval
+from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_move
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
@@ -69,6 +70,8 @@ VOLUNTARY_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChan
 """Voluntary causes: their moves need the consent of the budgets."""
 REPLACEMENT_FIRST_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain")
 """Causes that start the replacement first by default; the author of a policy edit chooses the moment himself."""
+SCALE = "Scale"
+"""The cause of a decision about another number of replicas; it is no move."""
 REPLACEMENT_FIRST, AT_ONCE = "ReplacementFirst", "AtOnce"
 SOURCE = "trimtab-mover"
 MOVE_BLOCKED = "MoveBlocked"
@@ -101,6 +104,8 @@ def apply_gate(
     """The part of this decision that may begin now."""
     before, after = binding_moves.placement_before_moves(binding), dict(decision.clusters)
     planned = transfers_between(before, after)
+    if cause != SCALE and (frozen := current_freeze(view)) is not None:
+        return frozen_result(binding, cause, frozen)
     running = {hold.cluster for hold in binding.status.holds}
     requested = [transfer for transfer in planned if transfer.source not in running]
     budgets = binding_moves.budgets_of(binding, view, cause) if cause in VOLUNTARY_CAUSES and requested else []
@@ -142,6 +147,12 @@ def apply_gate(
         admitted.refusal,
         next((reason.cause for reason in reasons.values()), cause),
     )
+
+
+def frozen_result(binding: Binding, cause: str, refusal: GateRefusal) -> GateResult:
+    """Nothing begins, and what has begun stays as it is."""
+    status = binding.status
+    return GateResult((), (), binding.spec.clusters, status.holds, status.replacement, refusal, cause)
 
 
 def mode_of(

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
@@ -13,6 +14,7 @@ from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, purge_guard, state
+from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, no_execute_taints
 from trimtab.controllers.propagation.dispatch import binding_of_changed_work, works_of
 from trimtab.controllers.settings import setting
@@ -44,14 +46,19 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
         "status.conditions[PurgeUnconfirmed]",
     ],
     predicate=concerns_evictions,
-    triggers=[Trigger(Cluster, bindings_leaving_cluster), Trigger(Work, binding_of_changed_work)],
+    triggers=[
+        Trigger(Cluster, bindings_leaving_cluster),
+        Trigger(Work, binding_of_changed_work),
+        Trigger(DisruptionPolicy, moving_bindings),
+    ],
 )
 def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     tasks = binding.spec.graceful_eviction_tasks
     unconfirmed = is_condition_true(binding.status.conditions, purge_guard.UNCONFIRMED)
     if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
         return
-    for task in tasks:
+    frozen = bool(tasks) and current_freeze(view) is not None
+    for task in () if frozen else tasks:
         if view.profile.recovery_cancels_eviction and is_cancelled(task, binding, view):
             yield state.cancel(binding, task, binding_moves.ready_replicas_by_cluster(binding, view))
             text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
@@ -62,7 +69,7 @@ def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     for task in tasks:
         if task.creation_timestamp is None:
             kept.append(task.but(creation_timestamp=view.now.replace(microsecond=0)))
-        elif is_finished(task, binding, view):
+        elif is_finished(task, binding, view) and not (frozen and task.suppress_deletion is None):
             dropped.append(task.from_cluster)
         else:
             kept.append(task)

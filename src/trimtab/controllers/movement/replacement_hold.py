@@ -5,12 +5,14 @@ from datetime import timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.work import Binding, StateBeforeMove
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.work_rendering import is_workload
 
@@ -45,7 +47,7 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "Move.status",
     ],
     predicate=concerns_holds,
-    triggers=[Trigger(Cluster, bindings_with_holds)],
+    triggers=[Trigger(Cluster, bindings_with_holds), Trigger(DisruptionPolicy, moving_bindings)],
 )
 def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
     holds, replacement = binding.status.holds, binding.status.replacement
@@ -60,6 +62,8 @@ def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
             yield state.abandon(binding)
         else:
             yield RequeueAfter((ORPHANED_HOLD_TIMEOUT - age).total_seconds())
+        return
+    if current_freeze(view) is not None:
         return
     due = min((hold.until for hold in holds if hold.until is not None), default=view.now)
     if is_replacement_ready(binding, replacement, view):

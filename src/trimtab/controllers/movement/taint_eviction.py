@@ -35,6 +35,7 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.move_reasons import MoveReason, mode_of_eviction, reason_of_taints
 from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 from trimtab.controllers.settings import setting
@@ -101,6 +102,7 @@ def affected_binding(old: Binding | None, new: Binding | None, view: View) -> It
         Trigger(ResourceBinding, affected_binding),
         Trigger(ClusterResourceBinding, affected_binding),
         Trigger(Cluster, bindings_in_tainted_cluster),
+        Trigger(DisruptionPolicy, moving_bindings),
     ],
 )
 def taint_eviction(binding: Binding, view: View) -> Iterator[Effect]:
@@ -142,6 +144,10 @@ class EvictionAttempt(NamedTuple):
 
 def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAttempt:
     """Evict, unless a storm stops evictions, the workload has nowhere to go, or its slot is later."""
+    if (frozen := current_freeze(view)) is not None:
+        reports = view.profile.evict_only_with_target
+        skipped = skip_eviction(binding, cluster.name, frozen.message, view) if reports else ()
+        return EvictionAttempt(tuple(skipped), RETRY_SECONDS)
     rate_factor = eviction_rate_factor(cluster, view)
     before = tuple(storm_effects(cluster, rate_factor, view)) if rate_factor < 1 else ()
     if rate_factor == 0:

@@ -13,6 +13,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import PROBE
 from trimtab.controllers.contract import Effect, RecordEvent, Ref, RememberInProcess, Topic, View, controller, never
 from trimtab.controllers.movement import state
+from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.settings import setting
 
 SOURCE = "karmada-descheduler"
@@ -52,7 +53,7 @@ def unschedulable_pods(pods: Iterable[Pod]) -> tuple[UnschedulablePod, ...]:
 
 @controller(ResourceBinding, writes=["spec.clusters"], predicate=never)  # woken by probes that find such pods
 def unschedulable_replicas(binding: ResourceBinding, view: View) -> Iterator[Effect]:
-    if not is_descheduled(binding, view) or not is_interval_over(binding, view):
+    if not is_descheduled(binding, view) or not is_interval_over(binding, view) or current_freeze(view) is not None:
         return
     reduced = tuple(without_unschedulable(binding, target, view) for target in binding.spec.clusters)
     if reduced == binding.spec.clusters:

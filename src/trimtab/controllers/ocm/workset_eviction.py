@@ -14,6 +14,7 @@ from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Delete, Effect, View
 from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_unselected
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.settings import setting
@@ -47,6 +48,8 @@ def plan_removals(
 ) -> WorkRemovals:
     """`pending`: selected clusters that do not serve yet; `slots`: how many works may be removed at once."""
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
+    if leaving and (frozen := current_freeze(view)) is not None:
+        return WorkRemovals((), frozen, len(leaving))
     if not view.profile.works_removed_within_budgets:
         return WorkRemovals(tuple(map(Delete, leaving)))
     last = last_copies(subject, leaving, view)

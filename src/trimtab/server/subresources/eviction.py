@@ -17,6 +17,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.clock import Clock, timestamp
+from trimtab.decide.freeze import freeze_refusal
 from trimtab.decide.pods import avoid_list
 from trimtab.decide.pods.budgets import component_quota
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE
@@ -56,7 +57,7 @@ _PREFIX, _SCHEDULED_PREFIX = "trimtab.dev/", "scheduled:"
 DEFAULT_REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """The default reason of each component."""
 _UNSAFE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
-BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
+BUDGET, COMPONENT, FREEZE = "DisruptionBudget", "ComponentQuota", "Freeze"
 
 
 class _PodMetadata(msgspec.Struct, rename="camel"):
@@ -244,6 +245,8 @@ class _PodEviction:
     def evict(self, now: datetime) -> Iterator[ApiError]:
         """Check the budgets, then stage all changes; raises when the pod may not be evicted."""
         options = self._order.options
+        if not self.ignores_budgets:
+            refuse_while_frozen(self._staged.get_typed(DisruptionPolicy, _POLICY))
         guarding = {(type(guard.budget).__name__, guard.budget.name): guard for guard in self._guarding_budgets(now)}
         verdict = evaluate_eviction(
             self._pod,
@@ -482,6 +485,12 @@ def _avoidance_from(annotations: Raw, now: datetime) -> avoid_list.AvoidEntry | 
         until_pod_scheduled=until,
         seconds=int(life.total_seconds()),
     )
+
+
+def refuse_while_frozen(policy: DisruptionPolicy | None) -> None:
+    """Refuse an eviction while all moves are frozen."""
+    if (frozen := freeze_refusal(policy)) is not None:
+        raise TooManyRequests("Cannot evict pod.", causes=[Cause(FREEZE, frozen.message)])
 
 
 def fault_from_refusal(refusal: EvictionRefusal, name: str) -> ApiError:

@@ -27,6 +27,8 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.feature_gates import feature_gates
+from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
+from trimtab.controllers.movement.gate import SCALE
 from trimtab.controllers.movement.move_start import BLOCKED_SECONDS, removes_replicas, seconds_until_move, start_move
 from trimtab.controllers.placement_requests import affinity_groups_of
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
@@ -89,6 +91,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
         Trigger(PlacementDecision, bindings_of_placement_decision),
         Trigger(DisruptionBudget, bindings_blocked_by),
         Trigger(DisruptionPolicy, bindings_that_wait_for_approval),
+        Trigger(DisruptionPolicy, moving_bindings),
         Trigger(FederatedResourceQuota, bindings_refused_by),
     ],
     batch=BATCH_SIZE,
@@ -156,6 +159,9 @@ def effects_of_decision(
 ) -> Iterator[Effect]:
     """The effects of a decision: the changed binding and its events, or a move, or a report that it is stalled."""
     yield RememberInProcess(DECISION, well_known.ref_of(binding), decision)
+    if is_stopped_by_freeze(binding, decision, intent, view):
+        yield from start_move(binding, decision, intent, view, busy)
+        return
     if view.profile.replacement_first:
         if decision.ok and removes_replicas(binding, decision):
             yield from start_move(binding, decision, intent, view, busy)
@@ -183,3 +189,13 @@ def effects_of_decision(
         yield RequeueAfter(
             0.0
         )  # upstream reconciles after its own write, and schedules these again with a second event
+
+
+def is_stopped_by_freeze(binding: Binding, decision: BindingDecision, intent: SchedulingIntent, view: View) -> bool:
+    """Whether the decision takes replicas away while moves are frozen; the gate then refuses it in every profile."""
+    return (
+        (decision.ok or decision.should_clear)
+        and intent.cause != SCALE
+        and removes_replicas(binding, decision)
+        and current_freeze(view) is not None
+    )
