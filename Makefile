@@ -4,6 +4,15 @@ SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# uv, where it is installed, sets .venv up within seconds: pip needs most of its time to read the pages of the index.
+UV := $(shell command -v uv 2>/dev/null)
+ifeq ($(UV),)
+VENV := $(PYTHON) -m venv .venv
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+else
+VENV := $(UV) venv --quiet --clear --python $(PYTHON) .venv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+endif
 READY := .venv/ready
 
 DOCS := .venv-docs
@@ -18,17 +27,17 @@ setup: $(INSTALLED) ## create .venv with the locked dependencies and Trimtab
 $(INSTALLED): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Trimtab needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "1/3 creating .venv"
-	@$(PYTHON) -m venv .venv
+	@$(VENV)
 	@echo "2/3 installing $$(grep -c == requirements/run.txt) packages"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	@$(INSTALL) --no-deps --require-hashes -r requirements/run.txt
 	@echo "3/3 installing Trimtab"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(INSTALLED)
 	@echo "The command is .venv/bin/trimtab. To call it by name: export PATH=\"$(CURDIR)/.venv/bin:\$$PATH\""
 
 $(READY): $(INSTALLED) requirements/dev.txt
 	@echo "installing $$(grep -c == requirements/dev.txt) packages for development (once; about a minute)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-deps --require-hashes -r requirements/dev.txt
 	@touch $(READY)
 
 up: $(INSTALLED) ## run the control plane in the foreground (data in .trimtab; ARGS="--port 7443" for flags)
