@@ -19,6 +19,7 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import WallClock
 from trimtab.console.application import Console
+from trimtab.console.code_flow import CodeFlow
 from trimtab.console.page import Services, StoryBook
 from trimtab.console.permissions import LocalAuthority, UserClients
 from trimtab.controllers.selection import IsEnabled
@@ -28,6 +29,7 @@ from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.admission.requesters import Requesters
+from trimtab.server.auth.oidc_issuer import OidcIssuer
 from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.mount import Mount
@@ -66,11 +68,12 @@ class LocalFleet:
         console_mode: str = CONSOLE_ON,
         allow_no_execute_taints: bool = False,
         notify: WebhookTarget | None = None,
+        oidc: OidcIssuer | None = None,
         is_enabled: IsEnabled = lambda _: True,
     ) -> None:
         """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members.
 
-        `is_enabled` selects the controllers.
+        `oidc` is the issuer at which users sign in, `is_enabled` selects the controllers.
         """
         self.daemon = Daemon(
             data_dir,
@@ -108,7 +111,11 @@ class LocalFleet:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)
         self._plan = plan
         self._serves_console = console_mode != CONSOLE_OFF
-        self.console = new_console(self.daemon, self.fleet, stories, is_read_only=console_mode == CONSOLE_READ_ONLY)
+        self._oidc = oidc
+        self.daemon.api.authenticator.id_tokens = oidc.id_tokens if oidc is not None else None
+        self.console = new_console(
+            self.daemon, self.fleet, stories, oidc, is_read_only=console_mode == CONSOLE_READ_ONLY
+        )
         self._agents = PullAgents(self.fleet)
 
     @property
@@ -124,6 +131,8 @@ class LocalFleet:
 
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
+        if self._oidc is not None:
+            self._oidc.start()
         world = self.fleet.world
         servers = {f"/members/{member.name}": member.server.app for member in world}
         console = {"/console": self.console} if self._serves_console else {}
@@ -258,7 +267,12 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
 
 
 def new_console(
-    daemon: Daemon, fleet: EmbeddedFleet, stories: StoryBook | None, *, is_read_only: bool = False
+    daemon: Daemon,
+    fleet: EmbeddedFleet,
+    stories: StoryBook | None,
+    oidc: OidcIssuer | None = None,
+    *,
+    is_read_only: bool = False,
 ) -> Console:
     """The console of a fleet in this process; forms are sent to the API over its own listener, as any client does."""
 
@@ -277,6 +291,11 @@ def new_console(
         is_read_only=is_read_only,
     )
     authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, UserClients(credentials))
+    now = WallClock().now
     return Console(
-        authority, WallClock().now, services=services, session_file=daemon.directory / "pki" / "console-sessions.json"
+        authority,
+        now,
+        services=services,
+        session_file=daemon.directory / "pki" / "console-sessions.json",
+        code_flow=CodeFlow(oidc, now) if oidc is not None else None,
     )

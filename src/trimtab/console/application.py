@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from trimtab.api.kinds.work import Binding
+from trimtab.console import code_flow as code_flows
 from trimtab.console import messages
 from trimtab.console import pages as page_modules
 from trimtab.console.actions import ActionError, PlanChanged, find_action
+from trimtab.console.code_flow import CodeFlow
 from trimtab.console.feed import Feed
 from trimtab.console.load_history import LoadHistory
 from trimtab.console.messages import ConsoleRequest, ConsoleResponse
@@ -31,6 +33,7 @@ from trimtab.errors import ApiError, Forbidden, InputError, NotFound, Unauthoriz
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
 from trimtab.server.auth.authorize import Action
+from trimtab.server.auth.oidc_issuer import IssuerUnavailable
 from trimtab.tasks import LoggedFailure, stop_tasks
 
 SECONDS_BETWEEN_FAILED_LOGINS = 0.5
@@ -61,13 +64,17 @@ class Console:
         *,
         services: Services = Services(),  # noqa: B008 - a frozen value
         session_file: Path | None = None,
+        code_flow: CodeFlow | None = None,
     ) -> None:
+        """`code_flow` lets users sign in at an OpenID Connect issuer."""
         discover(page_modules)
         self.model = FleetModel(self._labels_of)
         self.loads = LoadHistory(now)
         self.placements = PlacementHistory(now)
         self.services = services._replace(loads=self.loads.loads, placements=self.placements.placements)
         self.sessions = Sessions(now, session_file)
+        self._code_flow = code_flow
+        self._renewals: dict[str, asyncio.Task[None]] = {}
         self._authority = authority
         self._now = now
         self._rights = Rights(authority, now)
@@ -120,6 +127,8 @@ class Console:
         await self.hub.close()
         if self.services.stories is not None:
             await self.services.stories.close()
+        if self._code_flow is not None:
+            await self._code_flow.issuer.close()
         await self._authority.close()
 
     def end_streams(self) -> None:
@@ -193,11 +202,20 @@ class Console:
     def _ask_to_sign_in(self, request: ConsoleRequest) -> ConsoleResponse:
         if request.wants_json or request.segments[:1] == ("events",):
             return messages.json({"code": 401, "message": "sign in first"}, 401)
-        target = "/console/" + "/".join(request.segments) if request.method == "GET" else "/console/"
-        return self._login_page(target, 401)
+        target = "/console/"
+        if request.method == "GET":
+            query = {name: value for name, value in request.query.items() if name != "wait"}
+            target += "/".join(quote(part, safe="") for part in request.segments)
+            target += f"?{urlencode(query)}" if query else ""
+        return self._login_page(local_target(target), 401)
 
     def _login_page(self, target: str, code: int, message: str = "") -> ConsoleResponse:
-        return messages.html(self._renderer.template("login.html", {"target": target, "message": message}), code)
+        values = {
+            "target": target,
+            "message": message,
+            "issuer": self._code_flow.name if self._code_flow is not None else "",
+        }
+        return messages.html(self._renderer.template("login.html", values), code)
 
     async def _route(self, request: ConsoleRequest) -> ConsoleResponse:
         first = request.segments[0] if request.segments else ""
@@ -221,7 +239,33 @@ class Console:
         session = self.sessions.find(request.cookie) if request.cookie else None
         if session is None:
             raise SignInRequired
+        if session.refresh_token and code_flows.ends_soon(session.token, self._now()):
+            await self._renew(request.cookie, session)
         return session
+
+    async def _renew(self, session_id: str, session: Session) -> None:
+        """Exchange the tokens of a session that end soon; requests of one browser share the exchange."""
+        task = self._renewals.get(session.digest)
+        if task is None:
+            task = asyncio.ensure_future(self._exchange_tokens(session_id, session))
+            self._renewals[session.digest] = task
+            task.add_done_callback(lambda _: self._renewals.pop(session.digest, None))
+        await asyncio.shield(task)
+
+    async def _exchange_tokens(self, session_id: str, session: Session) -> None:
+        try:
+            if self._code_flow is None:
+                raise Unauthorized("there is no issuer any more")
+            tokens = await self._code_flow.renew(session.refresh_token)
+            if await self._authority.identify(tokens.id_token) != session.user:
+                raise Unauthorized("the token is of another user")
+        except IssuerUnavailable:
+            raise
+        except ApiError:
+            self.sessions.close(session)
+            raise SignInRequired from None
+        self.sessions.renew(session_id, session, tokens.id_token, tokens.refresh_token)
+        self._rights.forget(session)
 
     async def _bearer_session(self, token: str) -> Session:
         user = await self._authority.identify(token)
@@ -237,6 +281,10 @@ class Console:
             return await self._login_with_token(request)
         if len(request.segments) == 1:
             return self._login_page("/console/", 200)
+        if self._code_flow is not None and request.segments[1:] == ("oidc",):
+            return await self._begin_code_flow(self._code_flow, request)
+        if self._code_flow is not None and request.segments[1:] == ("callback",):
+            return await self._finish_code_flow(self._code_flow, request)
         session_id = self.sessions.follow_link(request.segments[1])
         if session_id is None:
             await asyncio.sleep(SECONDS_BETWEEN_FAILED_LOGINS)
@@ -255,6 +303,27 @@ class Console:
             return self._login_page(target, 403, "The API server does not accept this token.")
         await self._start_feed()
         return self._signed_in(self.sessions.open(user, token), target)
+
+    async def _begin_code_flow(self, flow: CodeFlow, request: ConsoleRequest) -> ConsoleResponse:
+        host = request.headers.get("host", "")
+        begun = await flow.begin(host, local_target(request.query.get("target", "")))
+        seconds = int(code_flows.LIFETIME.total_seconds())
+        # Lax: the browser comes back from the site of the issuer, where a strict cookie would not be sent.
+        cookie = f"{code_flows.COOKIE}={begun.cookie}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={seconds}"
+        return messages.see_other(begun.location, (("set-cookie", cookie),))
+
+    async def _finish_code_flow(self, flow: CodeFlow, request: ConsoleRequest) -> ConsoleResponse:
+        try:
+            tokens, target = await flow.finish(request.query, request.cookie_of(code_flows.COOKIE))
+        except ApiError as fault:
+            await asyncio.sleep(SECONDS_BETWEEN_FAILED_LOGINS)
+            return self._login_page("/console/", fault.code, str(fault))
+        user = await self._authority.identify(tokens.id_token)
+        if user is None:
+            text = "The issuer has signed you in, but the API server does not accept its token."
+            return self._login_page(target, 403, text)
+        await self._start_feed()
+        return self._signed_in(self.sessions.open(user, tokens.id_token, tokens.refresh_token), target)
 
     def _signed_in(self, session_id: str, target: str) -> ConsoleResponse:
         """A page that leads on: a redirect from another site would arrive without the new, strict cookie."""

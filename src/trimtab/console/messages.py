@@ -42,12 +42,16 @@ class ConsoleRequest(NamedTuple):
     @property
     def cookie(self) -> str:
         """The session id; empty without one."""
+        return self.cookie_of(COOKIE)
+
+    def cookie_of(self, name: str) -> str:
+        """The value of a cookie; empty without one."""
         cookies: SimpleCookie = SimpleCookie()
         try:
             cookies.load(self.headers.get("cookie", ""))
         except CookieError:
             return ""
-        return cookies[COOKIE].value if COOKIE in cookies else ""
+        return cookies[name].value if name in cookies else ""
 
     @property
     def bearer(self) -> str:
@@ -102,9 +106,9 @@ def without_internals(value: Any) -> Any:
     return [without_internals(one) for one in value] if isinstance(value, list) else value
 
 
-def see_other(location: str) -> ConsoleResponse:
+def see_other(location: str, headers: tuple[tuple[str, str], ...] = ()) -> ConsoleResponse:
     """Send the browser to a page after a form."""
-    return ConsoleResponse(303, b"", "", (("location", location),))
+    return ConsoleResponse(303, b"", "", (("location", location), *headers))
 
 
 def headers_of(response: ConsoleResponse, body: bytes, *, compressed: bool) -> list[tuple[bytes, bytes]]:

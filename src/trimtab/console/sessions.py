@@ -39,6 +39,8 @@ class Session(msgspec.Struct):
     used: datetime
     csrf: str
     digest: str
+    refresh_token: str = ""
+    """What an issuer of OpenID Connect gives new tokens for; empty: the session ends with its token."""
     is_bearer: bool = False
     """Whether the request itself has the token: no cookie, so no form of another site can have sent it."""
 
@@ -61,15 +63,18 @@ def _key(session_id: str, use: bytes) -> bytes:
     return hmac.new(session_id.encode(), use, hashlib.sha256).digest()
 
 
-def _seal(session_id: str, token: str) -> str:
+def _seal(session_id: str, token: str, refresh_token: str) -> str:
     nonce = secrets.token_bytes(12)
-    sealed = AESGCM(_key(session_id, b"token")).encrypt(nonce, token.encode(), None)
+    sealed = AESGCM(_key(session_id, b"token")).encrypt(nonce, f"{token}\n{refresh_token}".encode(), None)
     return base64.b64encode(nonce + sealed).decode()
 
 
-def _unseal(session_id: str, sealed: str) -> str:
+def _unseal(session_id: str, sealed: str) -> tuple[str, str]:
+    """The bearer token and the refresh token."""
     content = base64.b64decode(sealed)
-    return AESGCM(_key(session_id, b"token")).decrypt(content[:12], content[12:], None).decode()
+    text = AESGCM(_key(session_id, b"token")).decrypt(content[:12], content[12:], None).decode()
+    token, _, refresh_token = text.partition("\n")
+    return token, refresh_token
 
 
 class Sessions:
@@ -105,17 +110,25 @@ class Sessions:
         now = self._now()
         return Session(user, token, now, now, "", _digest(f"bearer {token}"), is_bearer=True)
 
-    def open(self, user: str, token: str) -> str:
+    def open(self, user: str, token: str, refresh_token: str = "") -> str:
         """A new session; returns the id for the cookie."""
         self._drop_ended()
         while len(self._sessions) >= MAX_SESSIONS:
             self.close(min(self._sessions.values(), key=lambda session: session.used))
         session_id, now = secrets.token_urlsafe(32), self._now()
-        session = Session(user, token, now, now, _key(session_id, b"csrf").hex(), _digest(session_id))
+        session = Session(user, token, now, now, _key(session_id, b"csrf").hex(), _digest(session_id), refresh_token)
         self._sessions[session.digest] = session
-        self._stored[session.digest] = _StoredSession(session.digest, user, _seal(session_id, token), now, now)
+        sealed = _seal(session_id, token, refresh_token)
+        self._stored[session.digest] = _StoredSession(session.digest, user, sealed, now, now)
         self._save()
         return session_id
+
+    def renew(self, session_id: str, session: Session, token: str, refresh_token: str) -> None:
+        """Give a session the tokens that follow its old ones."""
+        session.token, session.refresh_token = token, refresh_token
+        if session.digest in self._stored:
+            self._stored[session.digest].sealed_token = _seal(session_id, token, refresh_token)
+            self._save()
 
     def find(self, session_id: str) -> Session | None:
         """The session of a cookie, if it has not ended; counts as use."""
@@ -143,10 +156,11 @@ class Sessions:
         if stored is None:
             return None
         try:
-            token = _unseal(session_id, stored.sealed_token)
+            token, refresh_token = _unseal(session_id, stored.sealed_token)
         except (InvalidTag, ValueError):
             return None
-        session = Session(stored.user, token, stored.created, stored.used, _key(session_id, b"csrf").hex(), digest)
+        csrf = _key(session_id, b"csrf").hex()
+        session = Session(stored.user, token, stored.created, stored.used, csrf, digest, refresh_token)
         self._sessions[digest] = session
         return session
 

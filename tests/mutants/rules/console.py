@@ -6,7 +6,59 @@ SESSIONS, SESSION_TESTS = "console/sessions.py", ("console/test_sessions.py",)
 APPLICATION, APPLICATION_TESTS = "console/application.py", ("console/test_application.py",)
 APPLY, APPLY_TESTS = "cli/commands/apply_plan.py", ("cli/commands/test_apply_plan.py",)
 
+ID_TOKENS, ID_TOKEN_TESTS = "server/auth/id_tokens.py", ("server/auth/test_id_tokens.py",)
+CODE_FLOW, CODE_FLOW_TESTS = "console/code_flow.py", ("console/test_code_flow.py",)
+
 MUTANTS = (
+    Mutant(
+        "A sign-in at an issuer is bound to the browser that began it.",
+        CODE_FLOW,
+        " or not hmac.compare_digest(pending.browser, _digest(cookie))",
+        "",
+        CODE_FLOW_TESTS,
+    ),
+    Mutant(
+        "A sign-in at an issuer works once.",
+        CODE_FLOW,
+        'self._pending.pop(_digest(query.get("state", "")), None)',
+        'self._pending.get(_digest(query.get("state", "")))',
+        CODE_FLOW_TESTS,
+    ),
+    Mutant(
+        "An ID token belongs to one sign-in.",
+        ID_TOKENS,
+        "if nonce is not None and body.get",
+        "if False and body.get",
+        ID_TOKEN_TESTS,
+    ),
+    Mutant(
+        "An ID token is signed by the issuer.",
+        ID_TOKENS,
+        'if not is_signed(str(header.get("alg")), key, signed, signature):',
+        "if False:",
+        ID_TOKEN_TESTS,
+    ),
+    Mutant(
+        "An ID token is for this client.",
+        ID_TOKENS,
+        "        self._check_audience(body)\n",
+        "",
+        ID_TOKEN_TESTS,
+    ),
+    Mutant(
+        "An ID token is valid now.",
+        ID_TOKENS,
+        "        self._check_times(body)\n",
+        "",
+        ID_TOKEN_TESTS,
+    ),
+    Mutant(
+        "A token gives no group of Kubernetes.",
+        ID_TOKENS,
+        " if not one.startswith(RESERVED)",
+        "",
+        ID_TOKEN_TESTS,
+    ),
     Mutant(
         "A login link works once.",
         SESSIONS,

@@ -1,17 +1,20 @@
 """`trimtab console`: the web console of a control plane on a real Kubernetes."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.oidc import oidc_client_options, oidc_issuer
 from trimtab.cli.support.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.console.application import Console
+from trimtab.console.code_flow import CodeFlow
 from trimtab.console.page import Services
 from trimtab.console.permissions import RemoteAuthority, UserClients
 from trimtab.runtime.cache import Cache
@@ -38,6 +41,7 @@ from trimtab.telemetry import configure_logging
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @click.option("--read-only", is_flag=True, help="Offer no actions, whatever the rights of a user.")
 @click.option("--no-login-link", is_flag=True, help="Print no link that signs in with the rights of the kubeconfig.")
+@oidc_client_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -52,16 +56,20 @@ def command(
     no_login_link: bool,
     log_format: str,
     verbose: int,
+    **sign_in: Any,
 ) -> None:
     """Serve the web console for the API server of a kubeconfig.
 
-    The kubeconfig needs to list and watch what the pages show. Users sign in with their own bearer tokens; they see
-    and do what the API server allows them. The link that is printed signs in once, with the rights of the kubeconfig.
+    The kubeconfig needs to list and watch what the pages show. Users sign in with their own bearer tokens, or at the
+    OpenID Connect issuer that the API server accepts as well; they see and do what the API server allows them. The
+    link that is printed signs in once, with the rights of the kubeconfig.
     """
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     load_declarations()
     directory = data_dir.absolute()
     services = Services(profile=PROFILES[profile], settings=parse_settings(settings), is_read_only=read_only)
+
+    issuer = oidc_issuer(**sign_in)
 
     async def serve() -> None:
         credentials = load(kubeconfig or None, context)
@@ -69,8 +77,15 @@ def command(
         cache = Cache(client)
         authority = RemoteAuthority(UserClients(lambda: credentials))
         make_private(directory)
+        now = WallClock().now
+        if issuer is not None:
+            issuer.start()
         console = Console(
-            authority, WallClock().now, services=services, session_file=directory / "console-sessions.json"
+            authority,
+            now,
+            services=services,
+            session_file=directory / "console-sessions.json",
+            code_flow=CodeFlow(issuer, now) if issuer is not None else None,
         )
         console.attach(cache)
         pages = ProbePages({"/healthz": lambda: (200, "ok\n")})

@@ -5,13 +5,14 @@ import contextlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.notifications import notification_options, webhook_target
+from trimtab.cli.support.oidc import oidc_issuer, oidc_options
 
 if TYPE_CHECKING:
     from trimtab.dryrun.fleet_state import FleetState
@@ -101,6 +102,7 @@ spec:
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
 @notification_options
+@oidc_options
 @flow_control_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -127,7 +129,7 @@ def command(
     notify_secret_file: Path | None,
     log_format: str,
     verbose: int,
-    **limits: int,
+    **further: Any,
 ) -> None:
     """Serve the Kubernetes API, run the controllers, and simulate a fleet of member clusters.
 
@@ -147,6 +149,7 @@ def command(
         if plan is not None:
             raise click.UsageError("--from cannot be combined with --fleet, --clusters, --nodes and --no-fleet")
         saved, plan = read_saved_fleet(snapshot, data_dir)
+    sign_in = {name: further.pop(name) for name in list(further) if name.startswith("oidc_")}
     controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
     fleet = LocalFleet(
         data_dir,
@@ -155,13 +158,14 @@ def command(
         plan,
         profile,
         controller_settings,
-        flow_limits(**limits),
+        flow_limits(**further),
         contexts=contexts,
         pull=pull,
         system_workloads=system_workloads,
         console_mode=console_mode,
         allow_no_execute_taints=allow_no_execute_taint_policy,
         notify=webhook_target(notify_url, notify_secret_file),
+        oidc=oidc_issuer(**sign_in),
         is_enabled=enabled_controllers(selected_controllers),
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )

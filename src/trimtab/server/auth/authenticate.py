@@ -1,4 +1,4 @@
-"""Authenticates requests: client certificates, static and service account tokens, or anonymous."""
+"""Authenticates requests: client certificates, static, service account and ID tokens, or anonymous."""
 
 import base64
 import binascii
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -16,6 +16,9 @@ from trimtab.errors import Unauthorized
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from trimtab.store.keys import object_key
 from trimtab.store.records import StoredEntry
+
+if TYPE_CHECKING:
+    from trimtab.server.auth.id_tokens import IdTokens  # imports cryptography, which is slow
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _REFUSED = "invalid bearer token"
@@ -163,6 +166,8 @@ class Authenticator:
         self._static_tokens = {hashlib.sha256(token.encode()).digest(): user for token, user in static_tokens.items()}
         self._now = now
         self._allows_anonymous = allows_anonymous
+        self.id_tokens: IdTokens | None = None
+        """Accepts the tokens of an OpenID Connect issuer as well."""
 
     def add_static_token(self, token: str, user: User) -> None:
         self._static_tokens[hashlib.sha256(token.encode()).digest()] = user
@@ -172,7 +177,15 @@ class Authenticator:
         known = self._static_tokens.get(hashlib.sha256(token.encode()).digest())
         if known is not None:
             return VerifiedToken(known, (ISSUER,)) if ISSUER in audiences else _REFUSED
+        if self.id_tokens is not None and self.id_tokens.is_of_issuer(token):
+            return self._verify_id_token(self.id_tokens, token) if ISSUER in audiences else _REFUSED
         return self.tokens.verify(token, self._now(), audiences)
+
+    def _verify_id_token(self, id_tokens: "IdTokens", token: str) -> VerifiedToken | str:
+        try:
+            return VerifiedToken(id_tokens.user(token), (ISSUER,))
+        except ValueError as fault:
+            return f"[{_REFUSED}, oidc: {fault}]"
 
     def authenticate(self, authorization: str, certificate_user: User | None) -> User:
         """The user of a request; an invalid token is rejected even where anonymous requests are allowed."""
