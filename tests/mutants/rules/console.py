@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "The file of sessions has no bearer token.",
         SESSIONS,
-        "_StoredSession(session.digest, user, _seal(session_id, token), now, now)",
-        "_StoredSession(session.digest, user, token, now, now)",
+        "        sealed = _seal(session_id, token, refresh_token)\n",
+        "        sealed = token\n",
         SESSION_TESTS,
     ),
     Mutant(
