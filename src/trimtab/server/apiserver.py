@@ -33,6 +33,7 @@ from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
 from trimtab.server.admission.reference_authorization import ReferenceAuthorization
 from trimtab.server.admission.runtime_class import RuntimeClassAdmission
+from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
@@ -149,7 +150,11 @@ class ApiServer:
         conditions = condition_evaluator(*CONDITION_VARIABLES)
         self.object_schema = ObjectSchema(rule_evaluator(), _server_rules(conditions.compile_error))
         self.authorizer = Authorizer(store)
-        self.webhooks = WebhookAdmission(store, WebhookChanges(self.object_schema).accept, conditions)
+        self.service_calls = ServiceCalls(store, settings.runtime)
+        self.webhooks = WebhookAdmission(
+            store, WebhookChanges(self.object_schema).accept, conditions, self.service_calls
+        )
+        self.policies = AdmissionPolicies(store, self.catalogue)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = self._resource_store(settings)
         self.tokens = tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
@@ -169,9 +174,11 @@ class ApiServer:
             tokens,
             several_budgets=settings.check_all_budgets,
             runtime=settings.runtime,
+            calls=self.service_calls,
+            connection_checks=(self.webhooks, self.policies),
         )
         self.handler = self._request_handler()
-        self.crds = CrdController(self.resource_store, self.object_schema)
+        self.crds = CrdController(self.resource_store, self.object_schema, self.service_calls)
         self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
         self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control)
@@ -237,7 +244,7 @@ class ApiServer:
         for plugin in further:
             if isinstance(plugin, ClockedPlugin):
                 plugin.use_clock(settings.clock.now)
-        return [*plugins, *further, self.webhooks, AdmissionPolicies(self.store, self.catalogue)]
+        return [*plugins, *further, self.webhooks, self.policies]
 
     def _request_handler(self) -> RequestHandler:
         return RequestHandler(

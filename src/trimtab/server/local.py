@@ -24,6 +24,7 @@ from trimtab.server.request.negotiation import JSON
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import decode_event, unpack
+from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
 from trimtab.store.records import StoreEvent
 
 _PATCH_MEDIA_TYPES = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
@@ -62,10 +63,13 @@ class LocalClient:
         return not self._server.webhooks.is_configured
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return self._resource_store.get(self._object_path(resource, namespace, name)).raw()
+        return (await self._resource_store.read(self._object_path(resource, namespace, name))).raw()
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        batch = self._resource_store.list(self._object_path(resource, namespace), ListOptions(labels, fields))
+        where = self._object_path(resource, namespace)
+        batch = self._resource_store.list(where, ListOptions(labels, fields))
+        if where.served.converter is not None:
+            batch = batch._replace(entries=await entries_in_version(where.served, batch.entries))
         return Listing(list(batch.raw_items()), str(batch.revision))
 
     async def watch(
@@ -74,7 +78,10 @@ class LocalClient:
         where = self._object_path(resource, namespace)
         choice = parse_selectors(where.served, labels, fields)
         event_batches = self._resource_store.store.watch(where.served.collection_prefix(where.namespace), int(revision))
-        async for events in event_batches:
+        async for batch in event_batches:
+            events = batch
+            if where.served.converter is not None:
+                events = [await event_in_version(where.served, event) for event in batch]
             changes = [
                 change for event in events if (change := _change_for_watcher(event, where.served, choice)) is not None
             ]
@@ -203,7 +210,7 @@ def _resource_of(served: ServedResource) -> Resource:
 def _written_object(outcome: WriteOutcome) -> Raw:
     """The object after a write; reuses the decoded form that watchers share."""
     found = outcome.stored
-    if found.event is None or found.event.entry is None:
+    if found.event is None or found.event.entry is None or found.served.converter is not None:
         return found.raw()
     return decode_event(found.event, found.served)
 

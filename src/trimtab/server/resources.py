@@ -1,9 +1,9 @@
 """The resources that this server serves: every resource in every version, declared in code or by a CRD."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -18,6 +18,17 @@ CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", 
 _NO_COLLECTION_DELETE = {"namespaces"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 ConvertObject = Callable[[Raw], Raw]
+
+
+class VersionConverter(Protocol):
+    """Converts the stored objects of a kind whose versions differ."""
+
+    @property
+    def storage_version(self) -> str:
+        """The apiVersion in which objects are stored."""
+
+    async def convert(self, values: Sequence[bytes], api_version: str) -> list[bytes]:
+        """Stored bytes, each in some version, in this one."""
 
 
 class Subresource(NamedTuple):
@@ -71,6 +82,7 @@ class ServedResource:
         from_stored: ConvertObject | None = None,
         to_stored: ConvertObject | None = None,
         deprecation_warning: str = "",
+        converter: VersionConverter | None = None,
     ) -> None:
         self.kind = kind
         self.version = version
@@ -82,6 +94,8 @@ class ServedResource:
         self.to_stored = to_stored
         self.deprecation_warning = deprecation_warning
         """What every response of this version warns about; empty unless the version is deprecated."""
+        self.converter = converter
+        """Converts objects between versions by a webhook; `from_stored` then gets them in this version."""
         self._schema = schema
         storage = stored_as or kind.id
         plural, _, group = storage.partition(".")

@@ -39,6 +39,7 @@ from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
 from trimtab.server.admission.object_quotas import ObjectQuotaCheck
 from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.admission.service_accounts import ServiceAccountAdmission
+from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.authenticate import ISSUER, TokenClaims
 from trimtab.server.auth.certificates import write_secret
@@ -312,8 +313,8 @@ class SimulatedMember(MemberApi):
     ) -> int:
         return await self.kubelets.run_command(pod, container, command, text, write)
 
-    def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
-        return self.kubelets.respond(pod, port, path)
+    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+        return self.kubelets.respond(pod, port, path, body)
 
     def _metrics_objects(self, id_: str) -> Iterable[Raw]:
         """The objects of `metrics.k8s.io`; none before the cluster has started."""

@@ -81,6 +81,8 @@ def admission_review(attributes: Attributes, obj: Raw | None, old: Raw | None, v
     where = attributes.where
     served, namespace, name, subresource = where.served, where.namespace, where.name, where.subresource
     kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
+    if attributes.operation == "CONNECT" and obj is not None:  # the object is the options of the connection
+        kind = {"group": "", "version": "v1", "kind": obj["kind"]}
     resource = {"group": served.group, "version": served.version, "resource": served.resource}
     request: Raw = {
         "uid": random_uid(),

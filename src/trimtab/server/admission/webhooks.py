@@ -23,7 +23,8 @@ from trimtab.server.admission.admission_reviews import (
 )
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.match_conditions import ConditionEvaluator, should_call
-from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
+from trimtab.server.admission.service_calls import ServiceCalls
+from trimtab.server.admission.webhook_calls import CallFailed
 from trimtab.server.request import large_objects
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.keys import object_key, resource_prefix
@@ -84,8 +85,11 @@ def selector_matches(selector: Raw | None, labels: Raw) -> bool:
 class WebhookAdmission:
     """An admission plugin that calls every matching webhook."""
 
-    def __init__(self, store: Store, accept_changes: AcceptChanges, conditions: ConditionEvaluator) -> None:
+    def __init__(
+        self, store: Store, accept_changes: AcceptChanges, conditions: ConditionEvaluator, calls: ServiceCalls
+    ) -> None:
         self._store = store
+        self._calls = calls
         self._accept_changes = accept_changes
         self._conditions = conditions
 
@@ -174,7 +178,9 @@ class WebhookAdmission:
         try:
             version = review_version(hook.spec.get("admissionReviewVersions") or ())
             review = admission_review(attributes, obj, old, version)
-            answer = read_answer(await self._call(hook, encode_review(review)), review, mutating=mutating)
+            seconds = hook.spec.get("timeoutSeconds") or 10
+            content = await self._calls.post(hook.spec.get("clientConfig") or {}, encode_review(review), seconds)
+            answer = read_answer(content, review, mutating=mutating)
         except CallFailed as error:
             if hook.spec.get("failurePolicy", "Fail") == "Ignore":
                 return None
@@ -184,29 +190,6 @@ class WebhookAdmission:
         if not answer.allowed:
             raise denial(hook.name, answer.status)
         return answer
-
-    async def _call(self, hook: RegisteredWebhook, review: bytes) -> bytes:
-        seconds = hook.spec.get("timeoutSeconds") or 10
-        client_config = hook.spec.get("clientConfig") or {}
-        url = self._url(client_config)
-        try:
-            async with asyncio.timeout(seconds):  # for the whole answer: a slow one must not hold the write
-                return await post_review(
-                    f"{url}{'&' if '?' in url else '?'}timeout={seconds}s", review, tls_context(client_config)
-                )
-        except TimeoutError:
-            raise CallFailed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
-
-    def _url(self, client: Raw) -> str:
-        if client.get("url"):
-            return str(client["url"])
-        service = client.get("service") or {}
-        entry = self._store.get(object_key("", "services", service.get("namespace") or "", service.get("name") or ""))
-        if entry is None:
-            raise CallFailed(f'failed to call webhook: service "{service.get("name")}" not found')
-        spec = orjson.loads(entry.value).get("spec") or {}
-        host = spec.get("externalName") or spec.get("clusterIP") or ""
-        return f"https://{host}:{service.get('port', 443)}{service.get('path') or '/'}"
 
 
 def _apply_patch(hook: RegisteredWebhook, obj: Raw, answer: Answer) -> Raw:

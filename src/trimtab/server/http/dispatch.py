@@ -231,7 +231,7 @@ class RequestHandler:
         if verb != "watch":
             check_response_format(request, served, single=verb not in {"list", "deletecollection"})
         if verb == "get":
-            found = resource_store.get(where, request.query.get("resourceVersion", ""))
+            found = await resource_store.read(where, request.query.get("resourceVersion", ""))
             return object_response(request, found, 200, self._now())
         if verb == "list":
             found_list = await resource_store.select(where, parse_list_options(request.query))

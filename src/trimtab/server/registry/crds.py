@@ -13,12 +13,14 @@ from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
 from trimtab.errors import ApiError, Cause, NotFound, StorageFailed
+from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.auth.user import Caller
+from trimtab.server.registry.conversion_webhook import ConversionWebhook
 from trimtab.server.registry.deletion import CRD_FINALIZER
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
+from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource, VersionConverter
 from trimtab.server.storage.object_codec import unpack
 from trimtab.store.keys import key_below, resource_prefix
 
@@ -71,8 +73,8 @@ def _kind_of_version(spec: Raw, version: Raw) -> Kind:
     )
 
 
-def resources_of_crd(spec: Raw, generation: int = 1) -> list[ServedResource]:
-    """Every served version of a custom kind.
+def resources_of_crd(spec: Raw, generation: int = 1, converter: VersionConverter | None = None) -> list[ServedResource]:
+    """Every served version of a custom kind; with a converter if the versions differ.
 
     Objects may be stored without the defaults of a schema that has changed, or that another version has. They get
     them when they are read.
@@ -82,14 +84,17 @@ def resources_of_crd(spec: Raw, generation: int = 1) -> list[ServedResource]:
     for version in spec["versions"]:
         if version.get("served"):
             schema = version["schema"]["openAPIV3Schema"]
+            defaulter = compile_defaulter(schema) if defaults_on_read else None
             fields = [field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()]
             found.append(
                 ServedResource(
                     _kind_of_version(spec, version),
                     version["name"],
-                    schema=partial(_return_schema, schema),
+                    schema=partial(_unchanged, schema),
                     selectable=fields,
-                    from_stored=compile_defaulter(schema) if defaults_on_read else None,
+                    from_stored=defaulter or (_unchanged if converter else None),
+                    to_stored=_unchanged if converter else None,
+                    converter=converter,
                     deprecation_warning=_deprecation_warning(spec, version),
                 )
             )
@@ -103,15 +108,16 @@ def _deprecation_warning(spec: Raw, version: Raw) -> str:
     return own or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
 
 
-def _return_schema(schema: Raw) -> Raw:
-    return schema
+def _unchanged(raw: Raw) -> Raw:
+    return raw
 
 
 class CrdController:
     """Keeps the catalogue in sync with the CRDs in the store."""
 
-    def __init__(self, resource_store: ResourceStore, object_schema: ObjectSchema) -> None:
+    def __init__(self, resource_store: ResourceStore, object_schema: ObjectSchema, calls: ServiceCalls) -> None:
         self._resource_store = resource_store
+        self._calls = calls
         self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._object_schema = object_schema
         self._generations: dict[str, int] = {}
@@ -135,9 +141,14 @@ class CrdController:
         if self._is_declared(name, spec) or self._generations.get(name) == obj["metadata"].get("generation"):
             return
         self._stop_serving(name, spec)
-        for served in resources_of_crd(spec, obj["metadata"].get("generation", 1)):
+        for served in resources_of_crd(spec, obj["metadata"].get("generation", 1), self._converter_of(obj)):
             self._catalogue.add(served)
         self._generations[name] = obj["metadata"].get("generation", 0)
+
+    def _converter_of(self, obj: Raw) -> VersionConverter | None:
+        if (obj["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return None
+        return ConversionWebhook(obj["spec"], (obj.get("status") or {}).get("storedVersions") or (), self._calls)
 
     def _is_declared(self, name: str, spec: Raw) -> bool:
         """Whether this server serves the kind from its declaration; a member serves none of the control plane's kinds."""

@@ -7,6 +7,7 @@ from msgspec import Struct
 from trimtab.api.value import Raw
 from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import RecentWrites, StoredObject, event_memo, pack
+from trimtab.server.storage.version_conversion import with_version
 from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
@@ -59,9 +60,15 @@ class ObjectCommits:
             callback()
 
 
+def packed(served: ServedResource, obj: Raw) -> bytes:
+    """The stored form of an object; it names its version where a webhook converts between versions."""
+    value = pack(served.to_stored(obj) if served.to_stored else obj)
+    return value if served.converter is None else with_version(value, served.api_version)
+
+
 def put_new(served: ServedResource, key: str, obj: Raw) -> PutKey:
     """The write of an object that must not exist yet."""
-    return PutKey(key, pack(served.to_stored(obj) if served.to_stored else obj), ABSENT, event_memo(served, obj))
+    return PutKey(key, packed(served, obj), ABSENT, event_memo(served, obj))
 
 
 def created_outcome(served: ServedResource, put: PutKey, event: StoreEvent) -> WriteOutcome:

@@ -11,11 +11,12 @@ from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import DeletionPlan, plan_deletion
-from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome
+from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, packed
 from trimtab.server.registry.object_reader import ObjectReader
 from trimtab.server.request.options import DeleteOptions, ListOptions
 from trimtab.server.resources import ObjectPath, ServedResource
-from trimtab.server.storage.object_codec import ObjectList, StoredObject, pack, unpack
+from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
+from trimtab.server.storage.version_conversion import entries_in_version, put_in_storage_version
 from trimtab.store.records import StoredEntry
 from trimtab.store.txn import DeleteKey, Proposal, PutKey, RevisionMismatch
 
@@ -52,7 +53,7 @@ class ObjectDeletion:
         """Delete, or start to delete; returns the last state of the object and a Status."""
         served, name = where.served, where.name
         for _ in range(_MAX_ATTEMPTS):
-            entry = self._reader.entry(where)
+            (entry,) = await entries_in_version(served, [self._reader.entry(where)])
             old = unpack(served, entry.value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
@@ -72,14 +73,14 @@ class ObjectDeletion:
         status = _deletion_status(served, plan.obj["metadata"])
         if plan.unchanged:
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision)), status
-        obj = served.to_stored(plan.obj) if served.to_stored else plan.obj
-        value = pack(obj)
+        value = packed(served, plan.obj)
         if options.dry_run:
             return WriteOutcome(StoredObject(served, value, entry.mod_revision), deleted=plan.removed), status
         if plan.removed:
             written = await self._commits.commit(served, DeleteKey(entry.key, entry.mod_revision), *beside)
         else:
-            written = await self._commits.commit(served, PutKey(entry.key, value, entry.mod_revision), *beside)
+            put = await put_in_storage_version(served, PutKey(entry.key, value, entry.mod_revision))
+            written = await self._commits.commit(served, put, *beside)
         return WriteOutcome(StoredObject(served, value, written.events[-1].revision), deleted=plan.removed), status
 
     async def delete_collection(
@@ -87,6 +88,7 @@ class ObjectDeletion:
     ) -> ObjectList:
         served = where.served
         batch = self._reader.list(where, list_options)
+        batch = batch._replace(entries=await entries_in_version(served, batch.entries))
         for start in range(0, len(batch.entries), _PARALLEL_DELETES):  # so that many share one commit
             chunk = batch.entries[start : start + _PARALLEL_DELETES]
             await asyncio.gather(*(self._delete_if_exists(served, entry.key, options, caller) for entry in chunk))

@@ -18,7 +18,7 @@ from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.batch_creation import BatchCreation
-from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, created_outcome, put_new
+from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, created_outcome, packed, put_new
 from trimtab.server.registry.object_deletion import DeletionWrites, ObjectDeletion, no_further_writes
 from trimtab.server.registry.object_preparation import ObjectPreparation, check_identity, metadata_with_path
 from trimtab.server.registry.object_reader import ComputedObjects, ObjectReader
@@ -27,8 +27,14 @@ from trimtab.server.request import large_objects
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
 from trimtab.server.storage.key_locks import KeyLocks
-from trimtab.server.storage.object_codec import ObjectList, StoredObject, event_memo, pack
+from trimtab.server.storage.object_codec import ObjectList, StoredObject, event_memo
 from trimtab.server.storage.uids import random_uid
+from trimtab.server.storage.version_conversion import (
+    entries_in_version,
+    object_in_version,
+    put_in_storage_version,
+    version_of,
+)
 from trimtab.store.records import StoredEntry
 from trimtab.store.store import Store
 from trimtab.store.txn import DeleteKey, Proposal, PutKey, RevisionMismatch
@@ -82,12 +88,18 @@ class ResourceStore:
     def get(self, where: ObjectPath, version: str = "") -> StoredObject:
         return self._reader.get(where, version)
 
+    async def read(self, where: ObjectPath, version: str = "") -> StoredObject:
+        """`get` in the version of the path, also where a webhook converts to it."""
+        return await object_in_version(self.get(where, version))
+
     def list(self, where: ObjectPath, options: ListOptions) -> ObjectList:
         return self._reader.list(where, options)
 
     async def select(self, where: ObjectPath, options: ListOptions) -> ObjectList:
         """`list` for requests of others: a selection that takes long runs in a thread."""
         plan = self._reader.plan_list(where, options)
+        if where.served.converter is not None:
+            plan = plan._replace(entries=await entries_in_version(where.served, plan.entries))
         return plan.finish(await large_objects.run(plan.is_expensive(), plan.matching_entries))
 
     async def create(
@@ -107,6 +119,7 @@ class ResourceStore:
             new = await self._preparation.new_object(desired, options, attributes, self._timestamp())
             key = served.key(where.namespace, metadata["name"])
             put = await large_objects.run(caller.sends_large_object, put_new, served, key, new)
+            stored = await put_in_storage_version(served, put)
             if options.dry_run:
                 if self.store.get(put.key) is None:
                     if preview := self.dry_run_previews.get(served.kind.id):
@@ -115,7 +128,7 @@ class ResourceStore:
             else:
                 try:
                     written = await self._commits.commit(
-                        served, put, *self.admission.transaction_checks(attributes, new)
+                        served, stored, *self.admission.transaction_checks(attributes, new)
                     )
                     return created_outcome(served, put, written.events[-1])
                 except RevisionMismatch:
@@ -188,7 +201,7 @@ class ResourceStore:
         extra_writes: Sequence[Proposal],
     ) -> WriteOutcome:
         served, name = where.served, where.name
-        entry = self.entry(where)
+        entry = await self._entry_to_change(where)
         old = self._commits.decode(served, entry)
         is_large = caller.sends_large_object or large_objects.is_large(entry.value)
         wanted = await large_objects.run(is_large, change, old)
@@ -200,6 +213,17 @@ class ResourceStore:
             if requires_version:
                 raise api_errors.conflict(served.resource, served.group, name) from None
             raise
+
+    async def _entry_to_change(self, where: ObjectPath) -> StoredEntry:
+        entry = self.entry(where)
+        return (await entries_in_version(where.served, [entry]))[0] if where.served.converter else entry
+
+    def _is_outdated(self, served: ServedResource, entry: StoredEntry) -> bool:
+        """Whether the object is stored in another version than its kind is now, so that any write replaces it."""
+        if served.converter is None:
+            return False
+        stored = self.store.get(entry.key)
+        return stored is not None and version_of(stored.value) != served.converter.storage_version
 
     async def _write_changed(
         self,
@@ -217,7 +241,7 @@ class ResourceStore:
             old, desired, options, attributes, self._timestamp(), is_large=is_large
         )
         value, is_changed = await large_objects.run(is_large, _pack_changed, served, entry, old, new)
-        if not is_changed:
+        if not is_changed and not self._is_outdated(served, entry):
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision))
         removed = _completes_deletion(served, new)
         if options.dry_run:
@@ -225,9 +249,8 @@ class ResourceStore:
         if removed:
             written = await self._commits.commit(served, DeleteKey(entry.key, entry.mod_revision), *extra_writes)
         else:
-            written = await self._commits.commit(
-                served, PutKey(entry.key, value, entry.mod_revision, event_memo(served, new)), *extra_writes
-            )
+            put = PutKey(entry.key, value, entry.mod_revision, event_memo(served, new))
+            written = await self._commits.commit(served, await put_in_storage_version(served, put), *extra_writes)
         return WriteOutcome(
             StoredObject(served, value, written.events[-1].revision, written.events[-1]), deleted=removed
         )
@@ -259,7 +282,7 @@ def _completes_deletion(served: ServedResource, new: Raw) -> bool:
 
 def _pack_changed(served: ServedResource, entry: StoredEntry, old: Raw, new: Raw) -> tuple[bytes, bool]:
     """The stored form of a changed object, and whether it differs from the stored one."""
-    value = pack(served.to_stored(new) if served.to_stored else new)
+    value = packed(served, new)
     # the same members in another order have the same length
     return value, len(value) != len(entry.value) or (value != entry.value and not _is_unchanged(new, old))
 

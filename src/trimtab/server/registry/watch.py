@@ -14,6 +14,7 @@ from trimtab.server.request.options import ListOptions, validate_watch_options
 from trimtab.server.request.parts import PART_BYTES, Pacer
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import encode_object
+from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
 from trimtab.store.records import EntryPage, StoreEvent
 from trimtab.store.store import Store
 
@@ -101,7 +102,7 @@ class ResourceWatch:
         self._bookmark_sent = False
         self._options = options = validate_watch_options(options)
         self._store = store
-        served = where.served
+        self._served = served = where.served
         self._prefix = served.collection_prefix(where.namespace)
         self._selector = parse_selectors(served, options.labels, options.fields)
         self._format = watch_format
@@ -134,6 +135,8 @@ class ResourceWatch:
         if self._sends_initial_events():
             page = self._store.list(self._prefix)
             revision = page.revision
+            if self._served.converter is not None:
+                page = page._replace(entries=await entries_in_version(self._served, page.entries))
             for part in self._initial_lines(page):
                 yield part
                 await asyncio.sleep(0)
@@ -154,6 +157,8 @@ class ResourceWatch:
             deadlines = [time for time in (bookmark_at, ends) if time is not None]
             wait = max(0.0, min(deadlines) - loop.time()) if deadlines else None
             events = await watch.next(wait)
+            if self._served.converter is not None:
+                events = [await event_in_version(self._served, event) for event in events]
             if joined := b"".join(
                 [_encode_event(event, self._selector, self._format, self._encode_line) for event in events]
             ):

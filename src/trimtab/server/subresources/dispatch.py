@@ -1,6 +1,6 @@
 """Subresources: status, scale, eviction, binding, token, log and others."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +8,8 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
+from trimtab.server.admission.chain import Attributes, SelectivePlugin, ValidatingPlugin
+from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
 from trimtab.server.printers.responses import check_response_format, object_response, raw_response
 from trimtab.server.registry.patch_requests import Patcher
@@ -23,12 +25,14 @@ from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
 from trimtab.server.subresources.exec import exec_response
 from trimtab.server.subresources.pod_runtime import PodRuntime, select_lines
-from trimtab.server.subresources.proxy import ProxySubresource
+from trimtab.server.subresources.proxy import ProxySubresource, split_port
 from trimtab.server.subresources.scale import ScaleSubresource
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
 _BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 """Resources of the kinds to which a token can be bound."""
+_ADMITTED = {"attach", "exec", "portforward", "proxy"}
+"""Subresources that webhooks and policies may refuse with the operation CONNECT."""
 _CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 """Subresources that respond with a stream or a text, whatever the client accepts."""
 SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response | UpgradeResponse]]
@@ -50,6 +54,8 @@ class Subresources:
         tokens: ServiceAccountTokens,
         *,
         several_budgets: bool,
+        calls: ServiceCalls,
+        connection_checks: Sequence[ValidatingPlugin] = (),
         runtime: PodRuntime | None = None,
     ) -> None:
         self._resource_store = resource_store
@@ -57,7 +63,8 @@ class Subresources:
         self._patcher = patcher
         self._tokens = tokens
         self._runtime = runtime
-        self._proxy = ProxySubresource(resource_store, runtime)
+        self._connection_checks = connection_checks
+        self._proxy = ProxySubresource(resource_store, calls, runtime)
         self._scale = ScaleSubresource(resource_store, patcher)
         self.evictions = EvictionSubresource(resource_store, several_budgets=several_budgets)
         self._bindings = BindingSubresource(resource_store, checks_generation=several_budgets)
@@ -74,6 +81,8 @@ class Subresources:
 
     async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response | UpgradeResponse:
         name = where.subresource.partition("/")[0]
+        if name in _ADMITTED:
+            await self._admit_connection(request, where, name)
         if name not in _CONNECTED:
             check_response_format(request, where.served, single=True)
         if name == "scale":
@@ -81,6 +90,14 @@ class Subresources:
         if handler := self._handlers.get(name):
             return await handler(request, where)
         return await self._handle_object(request, where, verb)
+
+    async def _admit_connection(self, request: Request, where: ObjectPath, name: str) -> None:
+        target = ObjectPath(where.served, where.namespace, split_port(where.name)[0], name)
+        attributes = Attributes("CONNECT", target, request.caller)
+        for check in self._connection_checks:
+            if not isinstance(check, SelectivePlugin) or check.handles(where.served.kind, "CONNECT"):
+                options = connection_options(request, where.served.subresources[name].kind, where.subresource)
+                await check.validate(attributes, options, None)
 
     async def bind(self, request: Request, namespace: str) -> Response:
         """The older way to bind a pod: POST of a Binding that names the pod."""
@@ -95,7 +112,7 @@ class Subresources:
         """A subresource that is read and written as the whole object: status, finalize, approval."""
         now = self._resource_store.clock.now()
         if verb == "get":
-            return object_response(request, self._resource_store.get(where), 200, now)
+            return object_response(request, await self._resource_store.read(where), 200, now)
         if verb == "patch":
             outcome = await self._patcher.patch(request, where)
             return object_response(request, outcome.stored, 200, now)
@@ -217,6 +234,21 @@ class Subresources:
         if self._runtime is not None:
             raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
         raise api_errors.not_found("pods", "", node)
+
+
+def connection_options(request: Request, kind: str, subresource: str) -> Raw:
+    """What a client asks of a connection, as the object that admission sees."""
+    options: Raw = {"kind": kind, "apiVersion": "v1"}
+    if path := subresource.partition("/")[2]:
+        options["path"] = path
+    for name in ("stdin", "stdout", "stderr", "tty"):
+        if name in request.query:
+            options[name] = is_true(request.query[name])
+    if container := request.query.get("container"):
+        options["container"] = container
+    if request.commands:
+        options["command"] = list(request.commands)
+    return options
 
 
 def _token_audiences(requested: Any) -> list[str]:

@@ -8,6 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest
 from trimtab.server import api_errors
+from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.request.routes import is_true
 
 
@@ -27,8 +28,8 @@ class PodRuntime(Protocol):
     ) -> int:
         """Run a command with this input in a running container; returns its exit code."""
 
-    def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
-        """Status and body of the answer to an HTTP request; None when nothing listens there."""
+    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+        """The answer to an HTTP request; None when nothing listens there."""
 
 
 def select_lines(lines: Sequence[LogLine], query: dict[str, str], now: datetime) -> str:

@@ -7,21 +7,22 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.errors import Unavailable
 from trimtab.server import api_errors
+from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.resources import ObjectPath
 from trimtab.server.subresources.pod_runtime import PodRuntime
-from trimtab.store.keys import key_below, resource_prefix
+from trimtab.store.keys import resource_prefix
 
 _PODS = resource_prefix("", "pods")
-_ENDPOINTS = resource_prefix("", "endpoints")
 _PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 class ProxySubresource:
     """Without a runtime nothing can be reached."""
 
-    def __init__(self, resource_store: ResourceStore, runtime: PodRuntime | None) -> None:
+    def __init__(self, resource_store: ResourceStore, calls: ServiceCalls, runtime: PodRuntime | None) -> None:
+        self._calls = calls
         self._resource_store = resource_store
         self._store = resource_store.store
         self._runtime = runtime
@@ -35,22 +36,17 @@ class ProxySubresource:
         if kind == "nodes":
             return self._node_response(found, path)
         pod = found if kind == "pods" else self._pod_of_service(target)
-        answer = self._runtime.respond(pod, port, unquote(path)) if self._runtime is not None and pod else None
+        answer = (
+            self._runtime.respond(pod, port, unquote(path), request.body) if self._runtime is not None and pod else None
+        )
         if answer is None:
             subject = "service" if kind == "services" else "pod"
             raise Unavailable(f'no endpoints available for {subject} "{name}"')
-        status, body = answer
-        return Response(status, body.encode(), _PLAIN_TEXT)
+        return Response(answer.status, answer.body.encode(), _PLAIN_TEXT)
 
     def _pod_of_service(self, where: ObjectPath) -> Raw | None:
-        entry = self._store.get(key_below(_ENDPOINTS, where.name, where.namespace))
-        for subset in (orjson.loads(entry.value).get("subsets") or ()) if entry is not None else ():
-            for address in subset.get("addresses") or ():
-                reference = address.get("targetRef") or {}
-                pod = self._store.get(key_below(_PODS, str(reference.get("name")), where.namespace))
-                if pod is not None:
-                    return orjson.loads(pod.value)  # type: ignore[no-any-return]
-        return None
+        pods = (address.pod for address in self._calls.endpoints(where.namespace, where.name))
+        return next((pod for pod in pods if pod is not None), None)
 
     def _node_response(self, node: Raw, path: str) -> Response:
         """The pages of a kubelet that clients commonly read."""

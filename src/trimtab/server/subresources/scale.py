@@ -65,7 +65,7 @@ class ScaleSubresource:
     async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response:
         if verb == "get":
             return raw_response(
-                200, self.scale_object(where, self._resource_store.get(where).raw()), _response_form(request)
+                200, self.scale_object(where, (await self._resource_store.read(where)).raw()), _response_form(request)
             )
         options = parse_write_options(
             "UpdateOptions" if verb == "update" else "PatchOptions", request.query, apply=self._is_apply(request, verb)

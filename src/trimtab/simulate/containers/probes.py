@@ -36,8 +36,8 @@ def check_once(probe: Raw, container: Raw, launch: Launch | None, context: Conta
     if launch.server is None:
         return False  # the program listens on no port
     if (request := probe.get("httpGet")) is not None:
-        status, _ = launch.server.respond((request.get("path") or "/").partition("?")[0])
-        return 200 <= status < 400
+        answer = launch.server.respond((request.get("path") or "/").partition("?")[0], b"")
+        return 200 <= answer.status < 400
     return True
 
 

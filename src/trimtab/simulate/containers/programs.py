@@ -13,9 +13,11 @@ from typing import NamedTuple, TypeAlias
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Raw
+from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.shell import SHELLS, UTILITIES, Run, Shell, check_is_simulated, script_of
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
+from trimtab.simulate.containers.webhook_programs import WEBHOOK_SERVERS, WebhookOptions
 
 FOREVER_SECONDS = 1e9
 _REFERENCE = re.compile(r"\$\$|\$\((\w[\w.-]*)\)")
@@ -64,9 +66,9 @@ Program: TypeAlias = Callable[[Callable[[str], None]], Run]
 
 
 class Server(NamedTuple):
-    """A program that answers HTTP requests: (path without query) -> (status, body)."""
+    """A program that answers HTTP requests: (path without query, body) -> answer."""
 
-    respond: Callable[[str], tuple[int, str]]
+    respond: Callable[[str, bytes], ServerAnswer]
 
 
 class Launch(NamedTuple):
@@ -162,16 +164,16 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
     if context.files.read(f"{root}/index.html") is None:
         context.files.write(f"{root}/index.html", _INDEX_PAGE)
 
-    def respond(path: str) -> tuple[int, str]:
+    def respond(path: str, _: bytes) -> ServerAnswer:
         page = context.files.read(root + (path if path.strip("/") else "/index.html"))
-        return (404, "not found\n") if page is None else (200, page)
+        return ServerAnswer(404, "not found\n") if page is None else ServerAnswer(200, page)
 
     return Launch(_run_forever, Server(respond))
 
 
 # agnhost
 
-_SERVERS = ("netexec", "serve-hostname", "test-webserver", "nettest", "guestbook", "webhook", "porter", "liveness")
+_SERVERS = ("netexec", "serve-hostname", "test-webserver", "nettest", "guestbook", "porter", "liveness")
 LOGGED_METHODS = ("GET", "POST", "PUT")
 LOGGED_NAMESPACES = ("kube-system", "default", "ns")
 
@@ -181,7 +183,9 @@ def _agnhost_launch(arguments: Sequence[str], context: ContainerContext) -> Laun
     if name == "pause":
         return Launch(_run_forever)
     if name in _SERVERS:
-        return Launch(_run_forever, Server(lambda path: _answer(name, path, context)))
+        return Launch(_run_forever, Server(lambda path, _: _answer(name, path, context)))
+    if name in WEBHOOK_SERVERS:
+        return _webhook_launch(name, flags, context)
     if name == "logs-generator":
         return Launch(lambda write: _generate_logs(flags, context.rng, write))
     if name == "mounttest":
@@ -191,12 +195,31 @@ def _agnhost_launch(arguments: Sequence[str], context: ContainerContext) -> Laun
     return None
 
 
-def _answer(command: str, path: str, context: ContainerContext) -> tuple[int, str]:
+def _answer(command: str, path: str, context: ContainerContext) -> ServerAnswer:
     if command == "serve-hostname" or path.rstrip("/") == "/hostname":
-        return 200, context.pod_name
+        return ServerAnswer(200, context.pod_name)
     if path.strip("/") in ("", "healthz", "readyz", "livez") or command != "netexec":
-        return 200, "ok\n"
-    return (200, "") if path.startswith("/echo") else (404, "not found\n")
+        return ServerAnswer(200, "ok\n")
+    return ServerAnswer(200, "") if path.startswith("/echo") else ServerAnswer(404, "not found\n")
+
+
+def _webhook_launch(name: str, flags: Sequence[str], context: ContainerContext) -> Launch:
+    """A server with TLS whose certificate is in the files that the flags name; without them it cannot start."""
+    certificate, key = (context.files.read(_flag(flags, f"tls-{file}-file")) for file in ("cert", "private-key"))
+    if not certificate or not key:
+        return Launch(_fail_to_load_certificate)
+    review, options = WEBHOOK_SERVERS[name], WebhookOptions(_flag(flags, "sidecar-image"))
+
+    def respond(path: str, body: bytes) -> ServerAnswer:
+        return review(path.rstrip("/"), body, options)._replace(certificate=certificate, key=key)
+
+    return Launch(_run_forever, Server(respond))
+
+
+def _fail_to_load_certificate(write: Callable[[str], None]) -> Run:
+    write("cannot load the certificate of the server\n")
+    yield 0.0
+    return 255
 
 
 def _flag(flags: Sequence[str], *names: str) -> str:

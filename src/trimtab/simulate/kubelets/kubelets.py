@@ -11,6 +11,7 @@ from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.errors import ApiError, BadRequest, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.subresources.pod_runtime import LogLine
 from trimtab.simulate.containers.commands import run_command
 from trimtab.simulate.containers.environment import MissingConfig
@@ -205,13 +206,13 @@ class Kubelets:
             raise BadRequest(f'container "{container}" is not running')
         return await run_command(command, text, context, write)
 
-    def respond(self, pod: Raw, port: str, path: str) -> tuple[int, str] | None:
+    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
         """The answer of a container to an HTTP request; None when nothing listens there."""
         lifecycle = self._pods.find_lifecycle(pod)
         for container in lifecycle.containers if lifecycle is not None else ():
             server = container.launch.server if container.launch is not None else None
             if container.running_since is not None and server is not None:
-                return server.respond(path)
+                return server.respond(path, body)
         return None
 
     # container behaviour
