@@ -221,3 +221,16 @@ def test_pattern_that_cannot_be_decided_does_not_match() -> None:
     text = "".join(random.Random(1).choices("ab", k=50_000))
     (cause,) = StructuralSchema(schema).check({"a": text})
     assert "takes too many steps" in cause.message
+
+
+def test_causes_name_the_key_of_a_map_in_brackets() -> None:
+    rule = {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'a'"}]}
+    names = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    properties = {
+        "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": rule}}},
+        "sets": {"type": "object", "additionalProperties": names},
+    }
+    schema = StructuralSchema({"type": "object", "properties": properties})
+    value = {"map": {"one": {"x": "b"}}, "sets": {"two": ["c", "c"]}}
+    found = texts(schema.check(value, None, lambda *_: False))
+    assert [text.partition(": ")[0] for text in found] == ["sets[two][1]", "map[one].x"]

@@ -203,3 +203,26 @@ def test_request_without_credentials_is_refused_where_anonymous_users_are_not_al
     with pytest.raises(Unauthorized):
         strict.authenticate("", None)
     assert strict.authenticate("", User("alice", ())).name == "alice"
+
+
+def test_token_of_a_pod_has_an_id_and_names_the_node_of_the_pod() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        node = (await client("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})).json()["metadata"]
+        await client("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
+        spec = {"nodeName": "n1", "serviceAccountName": "bot", "containers": [{"name": "a", "image": "a"}]}
+        pods = "/api/v1/namespaces/default/pods"
+        pod = (await client("POST", pods, {"metadata": {"name": "one"}, "spec": spec})).json()["metadata"]
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "one"}
+        tokens = [await request_token(client, boundObjectRef=reference) for _ in range(2)]
+        extra, other = [(await review(client, token))["user"]["extra"] for token in tokens]
+        (token_id,) = extra.pop("authentication.kubernetes.io/credential-id")
+        assert token_id.startswith("JTI=")
+        assert [token_id] != other["authentication.kubernetes.io/credential-id"]
+        assert extra == {
+            "authentication.kubernetes.io/node-name": ["n1"],
+            "authentication.kubernetes.io/node-uid": [node["uid"]],
+            "authentication.kubernetes.io/pod-name": ["one"],
+            "authentication.kubernetes.io/pod-uid": [pod["uid"]],
+        }
+
+    with_asgi_client(scenario)

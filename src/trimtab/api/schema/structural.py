@@ -176,7 +176,7 @@ def _compile_tree_check(schema: Raw, visit: Callable[[Raw], NodeCheck | None]) -
             for key, item in value.items():
                 inner = known.get(key, rest)
                 if inner is not None:
-                    inner(item, _member_path(path, key), causes)
+                    inner(item, _member_path(path, key) if key in known else f"{path}[{key}]", causes)
         elif items is not None and isinstance(value, list):
             for i, item in enumerate(value):
                 items(item, f"{path}[{i}]", causes)
@@ -196,7 +196,7 @@ def _child_values(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any
             if key in properties:
                 yield properties[key], item, _member_path(path, key), key
             elif isinstance(rest, dict):
-                yield rest, item, _member_path(path, key), key
+                yield rest, item, f"{path}[{key}]", key
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for i, item in enumerate(value):
             yield schema["items"], item, f"{path}[{i}]", i

@@ -7,6 +7,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 import orjson
 
@@ -50,6 +51,8 @@ class TokenClaims(NamedTuple):
     expires_at: int
     bound_object: Raw | None = None
     """Kind, name and uid of the object that must exist for the token to be valid."""
+    node: Raw | None = None
+    """Name and uid of the node of a bound pod."""
 
 
 class ServiceAccountTokens:
@@ -58,6 +61,7 @@ class ServiceAccountTokens:
     def __init__(self, key: bytes, get_entry: GetEntry) -> None:
         self._key = key
         self._get_entry = get_entry
+        self._issued = 0
 
     def _signature(self, text: str) -> str:
         return _base64_encode(hmac.new(self._key, text.encode(), hashlib.sha256).digest())
@@ -70,11 +74,14 @@ class ServiceAccountTokens:
                 "name": claims.bound_object["name"],
                 "uid": claims.bound_object["uid"],
             }
+        if claims.node:
+            claims_body["node"] = claims.node
         body = {
             "aud": list(claims.audiences),
             "exp": claims.expires_at,
             "iat": claims.issued_at,
             "iss": ISSUER,
+            "jti": self._new_id(claims),
             "kubernetes.io": claims_body,
             "nbf": claims.issued_at,
             "sub": f"system:serviceaccount:{claims.namespace}:{claims.name}",
@@ -82,6 +89,12 @@ class ServiceAccountTokens:
         head = _base64_encode(orjson.dumps({"alg": "HS256", "typ": "JWT"}))
         text = f"{head}.{_base64_encode(orjson.dumps(body))}"
         return f"{text}.{self._signature(text)}"
+
+    def _new_id(self, claims: TokenClaims) -> str:
+        """An id that no other token has; derived from the key, so that runs with the same key are repeatable."""
+        self._issued += 1
+        text = f"jti {self._issued} {claims.uid} {claims.issued_at}"
+        return str(UUID(bytes=hmac.digest(self._key, text.encode(), "sha256")[:16], version=4))
 
     def verify(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> "VerifiedToken | str":
         """The user of a token whose signature, lifetime, audience and bound objects are valid; else why it is not."""
@@ -102,7 +115,7 @@ class ServiceAccountTokens:
             return f"[{_REFUSED}, token audiences {body['aud']} is invalid for the target audiences {list(audiences)}]"
         if not self._bound_objects_exist(claims, now):
             return f"[{_REFUSED}, service account token has been invalidated]"
-        return VerifiedToken(_token_user(body["sub"], claims), accepted)
+        return VerifiedToken(_token_user(body["sub"], claims, body.get("jti") or ""), accepted)
 
     def _bound_objects_exist(self, claims: Raw, now: datetime) -> bool:
         namespace = claims["namespace"]
@@ -131,13 +144,19 @@ class VerifiedToken(NamedTuple):
     audiences: tuple[str, ...]
 
 
-def _token_user(name: str, claims: Raw) -> User:
+def _token_user(name: str, claims: Raw, token_id: str) -> User:
     namespace, account = claims["namespace"], claims["serviceaccount"]
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     extra: list[tuple[str, tuple[str, ...]]] = []
+    if token_id:  # tokens of earlier releases have none
+        extra.append(("authentication.kubernetes.io/credential-id", (f"JTI={token_id}",)))
     for kind in ("pod", "node", "secret"):
         if bound_object := claims.get(kind):
-            extra += [(f"authentication.kubernetes.io/{kind}-{key}", (bound_object[key],)) for key in ("name", "uid")]
+            extra += [
+                (f"authentication.kubernetes.io/{kind}-{key}", (bound_object[key],))
+                for key in ("name", "uid")
+                if key in bound_object
+            ]
     return User(name, groups, account["uid"], tuple(extra))
 
 

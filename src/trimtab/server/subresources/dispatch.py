@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
-from trimtab.errors import BadRequest, Cause
+from trimtab.errors import BadRequest, Cause, NotFound
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes, SelectivePlugin, ValidatingPlugin
 from trimtab.server.admission.service_calls import ServiceCalls
@@ -157,6 +157,7 @@ class Subresources:
             issued,
             issued + seconds,
             self._bound_object_reference(where, bound) if isinstance(bound, dict) else None,
+            self._node_reference(where.namespace, bound) if isinstance(bound, dict) else None,
         )
         expires = timestamp(now + timedelta(seconds=seconds))
         metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
@@ -193,6 +194,20 @@ class Subresources:
             )
             raise api_errors.conflict(resource, "", name, message)
         return {"kind": kind, "name": name, "uid": found["metadata"]["uid"]}
+
+    def _node_reference(self, namespace: str, bound: Raw) -> Raw | None:
+        """Name and uid of the node of a bound pod; without a uid when there is no such node."""
+        pods, nodes = (self._catalogue.find_preferred("", name) for name in ("pods", "nodes"))
+        if bound.get("kind") != "Pod" or pods is None or nodes is None:
+            return None
+        pod = self._resource_store.get(ObjectPath(pods, namespace, str(bound.get("name") or ""))).raw()
+        name = pod["spec"].get("nodeName")
+        if not name:
+            return None
+        try:
+            return {"name": name, "uid": self._resource_store.get(ObjectPath(nodes, "", name)).raw()["metadata"]["uid"]}
+        except NotFound:
+            return {"name": name}
 
     async def _read_log(self, request: Request, where: ObjectPath) -> Response:
         pod = self._resource_store.get(where).raw()

@@ -199,7 +199,8 @@ def review_conversion(path: str, body: bytes, options: WebhookOptions) -> Server
     if document is None:
         return ServerAnswer(404 if path != "/crdconvert" else 400, "not a ConversionReview\n")
     request = document["request"]
-    wanted, converted = request.get("desiredAPIVersion"), []
+    wanted = request.get("desiredAPIVersion")
+    converted: list[Raw] = []
     result: Raw = {"status": "Success"}
     for obj in request.get("objects") or ():
         new = _converted(obj, str(wanted))
