@@ -297,5 +297,6 @@ def new_console(
         now,
         services=services,
         session_file=daemon.directory / "pki" / "console-sessions.json",
+        history_file=daemon.directory / "decisions.jsonl",
         code_flow=CodeFlow(oidc, now) if oidc is not None else None,
     )

@@ -15,6 +15,7 @@ from trimtab.console import messages
 from trimtab.console import pages as page_modules
 from trimtab.console.actions import ActionError, PlanChanged, find_action
 from trimtab.console.code_flow import CodeFlow
+from trimtab.console.decision_history import DecisionHistory
 from trimtab.console.feed import Feed
 from trimtab.console.load_history import LoadHistory
 from trimtab.console.messages import ConsoleRequest, ConsoleResponse
@@ -22,7 +23,6 @@ from trimtab.console.model import FleetModel
 from trimtab.console.page import Page, PageContext, Services, find_page
 from trimtab.console.pages.stories import STORY_PATH
 from trimtab.console.permissions import Authority, Rights
-from trimtab.console.placement_history import PlacementHistory
 from trimtab.console.plans import Planner
 from trimtab.console.pulse import pulse_of
 from trimtab.console.rendering import STATIC, Renderer, build_id, static_file
@@ -64,14 +64,15 @@ class Console:
         *,
         services: Services = Services(),  # noqa: B008 - a frozen value
         session_file: Path | None = None,
+        history_file: Path | None = None,
         code_flow: CodeFlow | None = None,
     ) -> None:
-        """`code_flow` lets users sign in at an OpenID Connect issuer."""
+        """`history_file` keeps the decisions over restarts; `code_flow` signs in at an OpenID Connect issuer."""
         discover(page_modules)
         self.model = FleetModel(self._labels_of)
         self.loads = LoadHistory(now)
-        self.placements = PlacementHistory(now)
-        self.services = services._replace(loads=self.loads.loads, placements=self.placements.placements)
+        self.decisions = DecisionHistory(now, history_file)
+        self.services = services._replace(loads=self.loads.loads, decisions=self.decisions.decisions)
         self.sessions = Sessions(now, session_file)
         self._code_flow = code_flow
         self._renewals: dict[str, asyncio.Task[None]] = {}
@@ -93,12 +94,12 @@ class Console:
         self.model.count_change("stories")
 
     def attach(self, cache: Cache) -> None:
-        """Use this cache from the first request on; before, only loads and placements that change are noted."""
+        """Use this cache from the first request on; before, only loads and decisions that change are noted."""
         if cache is self._cache:
             return
         self._cache = cache
         self.loads.follow(cache)
-        self.placements.follow(cache)
+        self.decisions.follow(cache)
 
     async def start(self) -> None:
         """Read everything now instead of at the first request."""
@@ -125,6 +126,7 @@ class Console:
     async def close(self) -> None:
         await stop_tasks(self._streams, log)
         await self.hub.close()
+        self.decisions.close()
         if self.services.stories is not None:
             await self.services.stories.close()
         if self._code_flow is not None:

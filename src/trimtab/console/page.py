@@ -8,6 +8,7 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Raw
+from trimtab.console.decision_history import PastDecision
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
 from trimtab.controllers.settings import SETTINGS, default_of
@@ -75,8 +76,8 @@ class Services(NamedTuple):
     """Take a simulated member down, or bring it back."""
     loads: Callable[[str], list[float | None]] = lambda _: []
     """The load of a cluster in each minute of the last hour."""
-    placements: Callable[[str, str], list[tuple[datetime, dict[str, int]]]] = lambda _, __: []
-    """The placements that a binding has had, the oldest first."""
+    decisions: Callable[[str, str], list[PastDecision]] = lambda _, __: []
+    """The decisions about a binding, the oldest first."""
     simulated: Callable[[], frozenset[str]] = frozenset
     """The members that are simulated."""
     failed: Callable[[], frozenset[str]] = frozenset

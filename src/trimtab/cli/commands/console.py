@@ -35,7 +35,7 @@ from trimtab.telemetry import configure_logging
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".trimtab-console"),
     show_default=True,
-    help="Directory for the certificate and the sessions.",
+    help="Directory for the certificate, the sessions and the history of decisions.",
 )
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
@@ -85,6 +85,7 @@ def command(
             now,
             services=services,
             session_file=directory / "console-sessions.json",
+            history_file=directory / "decisions.jsonl",
             code_flow=CodeFlow(issuer, now) if issuer is not None else None,
         )
         console.attach(cache)

@@ -1,8 +1,8 @@
 """Workload: where it is, how it came there, why there and not elsewhere, and what happens next."""
 
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from trimtab.api.kind import kind_of, to_wire
@@ -11,19 +11,20 @@ from trimtab.api.value import Raw
 from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
-from trimtab.console.facts import CLUSTER_WIDE, WAITING, BudgetFacts, WorkloadFacts
+from trimtab.console.decision_history import PastDecision
+from trimtab.console.facts import CLUSTER_WIDE, WAITING, BudgetFacts, MoveFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.delivery import APPLIED, FAILED, PENDING, Delivery, Step
-from trimtab.console.pictures.history import stages_of
+from trimtab.console.pictures.history import moves_at, stages_of, title_of
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, day_time, path_to, plural, workload_path
+from trimtab.console.text import cause_text, day_time, iso, path_to, plural, workload_path
 from trimtab.console.why import WhyMatrix, explanation_of, help_for, why_matrix
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
 from trimtab.controllers.movement.approval import text_of
-from trimtab.errors import NotFound
+from trimtab.errors import InputError, NotFound
 from trimtab.server.auth.authorize import Action
 
 ROUTINE = {"SyncSucceed", "SyncWorkSucceed", "AggregateStatusSucceed", "ApplyPolicySucceed"}
@@ -97,16 +98,57 @@ RESULT = re.compile(r"Result: \{(.*)\}")
 PLACED_EVENT = "ScheduleBindingSucceed"
 
 
-def decisions_of(context: PageContext, workload: WorkloadFacts) -> list[tuple[datetime, dict[str, int]]]:
-    """The placements that were decided, the oldest first: as this process saw them, and before that as events say."""
-    seen = context.services.placements(*workload.binding)
+def decisions_of(context: PageContext, workload: WorkloadFacts) -> list[PastDecision]:
+    """What was decided, the oldest first: as the history has it, and before that as events say."""
+    noted = context.services.decisions(*workload.binding)
     if not sees(context.visibility.events, workload.namespace):
-        return seen
+        return noted
     kind = "ResourceBinding" if workload.namespace else "ClusterResourceBinding"
     events = context.model.events.get((kind, *workload.binding), {}).values()
-    found = [(event.at, placement_in(event.message)) for event in events if event.reason == PLACED_EVENT]
-    earlier = [(at, placement) for at, placement in found if placement and (not seen or at < seen[0][0])]
-    return sorted(earlier, key=lambda one: one[0]) + seen
+    found = [PastDecision(event.at, placement_in(event.message)) for event in events if event.reason == PLACED_EVENT]
+    earlier = [one for one in found if one.placement and (not noted or one.at < noted[0].at)]
+    return sorted(earlier, key=lambda one: one.at) + noted
+
+
+def decision_rows(
+    decisions: list[PastDecision], moves: Sequence[MoveFacts], chosen: PastDecision | None
+) -> list[dict[str, Any]]:
+    """The decisions as rows, the latest first, each with what it changed and who or what caused it."""
+    rows = []
+    for number, one in enumerate(decisions):
+        before = decisions[number - 1].placement if number else {}
+        begun = moves_at(one.at, moves)
+        rows.append(
+            {
+                "at": one.at,
+                "link": iso(one.at),
+                "title": title_of(one.placement, before if number else None, begun[0].cause if begun else ""),
+                "placement": sorted(one.placement.items()),
+                "before": before,
+                "message": one.message,
+                "fit": f"{one.feasible} of {one.clusters}" if one.clusters else "",
+                "by": next((move.by for move in begun if move.by), ""),
+                "is_chosen": one is chosen,
+                "is_last": number == len(decisions) - 1,
+            }
+        )
+    return rows[::-1]
+
+
+def decision_at(context: PageContext, decisions: list[PastDecision]) -> PastDecision | None:
+    """The decision that held at the time in the address; None without a time."""
+    text = context.query.get("at", "")
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"at={text} is not a time such as {iso(context.now)}") from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    known = [one for one in decisions if iso(one.at) <= iso(at)]  # addresses have milliseconds
+    if not known:
+        raise NotFound(f"no decision about this workload is known that was made before {day_time(at, context.now)}")
+    return known[-1]
 
 
 def placement_in(message: str) -> dict[str, int]:
@@ -212,6 +254,7 @@ def actions_of(context: PageContext) -> Mapping[str, Action]:
         "delivery": ("workload:*",),
         "history": ("workload:*", "events"),
         "rules": ("workload:*", "budgets"),
+        "decisions": ("workload:*", "events"),
         "why": ("workload:*",),
         "timeline": ("workload:*", "events"),
     },
@@ -223,15 +266,16 @@ def workload(context: PageContext) -> View:
     binding = context.model.bindings[facts.key]
     explanation, is_remembered = explanation_of(context, binding)
     why = why_matrix(explanation, is_remembered=is_remembered)
+    decisions = decisions_of(context, facts)
+    chosen = decision_at(context, decisions)
+    placed = [(one.at, one.placement) for one in decisions if one.placement]
     moves = context.model.moves_in(facts.key) if sees(context.visibility.moves, facts.namespace) else []
     current = {name: cell.target for name, cell in facts.cells.items() if cell.target}
     return {
         "workload": facts,
         "why": why,
         "help": help_for(facts, why),
-        "stages": stages_of(current, moves, pending_placement(facts, why), decisions_of(context, facts))
-        if current and facts.counted
-        else [],
+        "stages": stages_of(current, moves, pending_placement(facts, why), placed) if current and facts.counted else [],
         "steps": steps_of(facts, binding, context.now),
         "deliveries": deliveries_of(facts, binding),
         "runs": {name: cell.runs() for name, cell in facts.cells.items()},
@@ -241,6 +285,8 @@ def workload(context: PageContext) -> View:
         "rules": rules_of(binding),
         "budgets": budgets_of(context, facts),
         "moves": move_rows(moves[:40], context, wide=False),
+        "decisions": decision_rows(decisions, moves, chosen),
+        "past": chosen if chosen is not None and chosen is not decisions[-1] else None,
         "timeline": timeline_of(context, facts, binding),
         "approval": approval_of(binding),
         "blocked_in": [entry.cluster_name for entry in binding.spec.active_eviction_history],

@@ -72,26 +72,32 @@ def stages_of_decisions(
     for at, placement in distinct[-MAX_STAGES:]:
         before = stages[-1].placement if stages else {}
         cause = cause_at(at, moves)
-        grown = sum(placement.values()) - sum(before.values())
-        title = (
-            cause_text(cause)
-            if cause
-            else "placed"
-            if not stages
-            else "scaled up"
-            if grown > 0
-            else "scaled down"
-            if grown < 0
-            else "moved"
-        )
+        title = title_of(placement, before if stages else None, cause)
         links = links_between(before, placement, cause) if stages else ()
         stages.append(Stage(title=title, at=at, placement=dict(placement), links=links))
     return stages
 
 
+def title_of(placement: Mapping[str, int], before: Mapping[str, int] | None, cause: str) -> str:
+    """What a decision did, in a word; `before` is None for the first one."""
+    if cause:
+        return cause_text(cause)
+    if not placement:
+        return "no cluster fitted"
+    if not before:
+        return "placed"
+    grown = sum(placement.values()) - sum(before.values())
+    return "scaled up" if grown > 0 else "scaled down" if grown < 0 else "moved"
+
+
+def moves_at(at: datetime, moves: Sequence[MoveFacts]) -> list[MoveFacts]:
+    """The moves that a decision began."""
+    return [move for move in moves if move.started is not None and abs(move.started - at) <= SAME_DECISION]
+
+
 def cause_at(at: datetime, moves: Sequence[MoveFacts]) -> str:
     """The cause of the moves that a decision began; empty when it began none."""
-    near = [move for move in moves if move.started is not None and abs(move.started - at) <= SAME_DECISION]
+    near = moves_at(at, moves)
     return near[0].cause if near else ""
 
 
