@@ -24,6 +24,7 @@ from trimtab.decide.gate import (
     apply_transfers,
     budget_state,
     charge_budget,
+    disruptions_within,
     time_in_refusal,
     transfers_between,
     windows_at,
@@ -236,3 +237,17 @@ def test_replicas_that_one_move_takes_are_not_given_to_the_next() -> None:
     wanted = [Transfer("a", 1, (("z", 1),)), Transfer("b", 2, (("z", 2),))]
     admitted = admit(wanted, [state], NOON, replacement_first=False)
     assert [(transfer.source, transfer.replicas) for transfer in admitted.transfers] == [("a", 1), ("b", 1)]
+
+
+def test_a_charge_keeps_the_earlier_disruptions_of_its_period() -> None:
+    limited = budget(disruptions_ago(HOUR / 2), rate=DisruptionRate(disruptions=2, period="1h"))
+    charged = charge_budget(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
+    assert charged.status.rate is not None
+    assert [entry.at for entry in charged.status.rate.recent] == [NOON - HOUR / 2, NOON]
+    assert charged.status.rate.in_window == 2
+    assert budget_state(charged, Availability(), NOON).rate == 0
+
+
+def test_a_disruption_counts_until_its_period_is_over() -> None:
+    recent = (RecentDisruption(at=NOON - HOUR), RecentDisruption(at=NOON - HOUR + timedelta(microseconds=1)))
+    assert disruptions_within(recent, HOUR, NOON) == recent[1:]

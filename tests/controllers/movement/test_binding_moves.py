@@ -124,3 +124,9 @@ def test_a_move_that_was_cancelled_before_it_began_begins_again() -> None:
     again = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 1), cause, late)
     (reopened,) = binding_moves.log_start(again, FakeView([cancelled]))
     assert (reopened.status.outcome, reopened.status.started, reopened.spec.replicas) == ("", late, 1)
+
+
+def test_an_object_that_is_not_applied_has_no_ready_replicas() -> None:
+    stale = status_item("m1", status={"readyReplicas": 3}, applied=False)
+    subject = binding(clusters={"m1": 3}, status_aggregated_status=(stale,))
+    assert binding_moves.ready_replicas_in(subject, "m1", FakeView([cluster("m1")])) == 0

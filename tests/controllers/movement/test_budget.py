@@ -1,6 +1,6 @@
 """Status of budgets over workloads."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from builders import NOON, binding, cluster, deployment, status_item
@@ -103,7 +103,8 @@ def test_a_granted_move_counts_until_it_is_finished() -> None:
     assert (status.in_flight, status.allowed_now) == ((), 2)
 
 
-def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
+def in_flight_after(started: datetime) -> tuple[int, int]:
+    """Moves in flight and moves allowed, when the log has an outcome for a move that started at this time."""
     in_flight = DisruptionBudgetStatus(
         in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
     )
@@ -111,13 +112,35 @@ def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
     ended = Move(
         metadata=Meta(name="e", namespace="demo"),
         spec=MoveSpec(object=about, cause="Rebalance", from_="m1", replicas=1),
-        status=MoveStatus(started=NOON, outcome="Done"),
+        status=MoveStatus(started=started, outcome="Done"),
     )
     fleet = (cluster("m1"), cluster("m2"), ended)
     status, _ = reconcile(
         workload_budget(in_flight, max_unavailable=2), web({"m1": 2, "m2": 2}), *fleet, now=NOON + SECOND
     )
-    assert (status.in_flight, status.allowed_now) == ((), 2)
+    return len(status.in_flight), status.allowed_now
+
+
+def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
+    assert in_flight_after(NOON) == (0, 2)
+
+
+def test_the_outcome_of_an_earlier_move_out_of_the_same_cluster_ends_no_later_one() -> None:
+    assert in_flight_after(NOON - SECOND) == (1, 1)
+
+
+def test_a_move_is_in_flight_as_long_as_replicas_are_held_for_it() -> None:
+    in_flight = DisruptionBudgetStatus(
+        in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
+    )
+    before = StateBeforeMove(before=(TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=2)))
+    held = web(
+        {"m1": 2, "m2": 2},
+        status_holds=(HeldReplicas(cluster="m1", replicas=1, since=NOON, until=NOON + 600 * SECOND),),
+        status_replacement=before,
+    )
+    status, _ = reconcile(workload_budget(in_flight, max_concurrent=1), held, now=NOON + 60 * SECOND)
+    assert (len(status.in_flight), status.allowed_now) == (1, 0)
 
 
 def test_a_used_up_rate_reports_when_the_next_move_is_allowed() -> None:

@@ -132,3 +132,15 @@ def test_old_copy_stays_while_moves_are_frozen_unless_a_person_releases_it() -> 
     assert tasks_after(leaving(*healthy, suppress_deletion=False), frozen()) == 0
     recovered = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
     assert tasks_after(recovered, cluster("m1"), cluster("m2"), frozen()) == 1
+
+
+def test_a_workload_that_failed_in_a_ready_cluster_does_not_stay_there() -> None:
+    subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer="application-failover")
+    assert tasks_after(subject, cluster("m1"), cluster("m2")) == 1
+
+
+def test_a_cluster_that_leaves_the_fleet_does_not_keep_what_was_evicted_from_it() -> None:
+    subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+    going = cluster("m1")
+    going = going.but(metadata=going.metadata.but(deletion_timestamp=NOON))
+    assert tasks_after(subject, going, cluster("m2")) == 1

@@ -277,3 +277,15 @@ def test_taints_that_a_user_sets_are_not_slowed_down_by_a_storm() -> None:
     view = FakeView(down)
     assert eviction_rate_factor(serving_cluster("m0", NOT_READY_TAINT), view) == 0.0
     assert eviction_rate_factor(serving_cluster("m0", NOT_READY_TAINT, "mine:NoExecute"), view) == 1.0
+
+
+def test_an_eviction_in_an_earlier_slot_does_not_give_later_slots_away_again() -> None:
+    clusters = [serving_cluster("m1", "x:NoExecute"), serving_cluster("m2")]
+    subject = binding(clusters={"m1": 2})
+    view = FakeView(clusters, fleet=StaticFleet(clusters), settings={"eviction-rate": 2})
+    view.memory[EVICTION_SLOT, well_known.ref_of(subject)] = NOON
+    view.memory[LAST_EVICTION_SLOT, None] = NOON + SECOND
+    effects = list(taint_eviction(subject, view))
+    assert evicted_binding(effects) is not None
+    last = [e.value for e in effects if isinstance(e, RememberInProcess) and e.topic == LAST_EVICTION_SLOT]
+    assert last == [NOON + SECOND]

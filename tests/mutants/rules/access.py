@@ -456,4 +456,18 @@ MUTANTS = (
         "if False:",
         ("webhook/test_requirement_checks.py",),
     ),
+    Mutant(
+        "A node reads no subresources of what its pods use.",
+        "server/auth/authorize.py",
+        "if not node or action.group or action.subresource:",
+        "if not node or action.group:",
+        ("server/auth/test_node_authorizer.py",),
+    ),
+    Mutant(
+        "A node reads only objects of the core group that its pods use.",
+        "server/auth/authorize.py",
+        "if not node or action.group or action.subresource:",
+        "if not node or action.subresource:",
+        ("server/auth/test_node_authorizer.py",),
+    ),
 )

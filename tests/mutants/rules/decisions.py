@@ -223,4 +223,18 @@ MUTANTS = (
         "return True",
         ("end_to_end/test_search.py",),
     ),
+    Mutant(
+        "A charge keeps the earlier disruptions of its period.",
+        "decide/gate.py",
+        "entry.at is not None and at - rate.period < entry.at]",
+        "entry.at is not None and at < entry.at]",
+        ("decide/test_gate.py",),
+    ),
+    Mutant(
+        "A disruption counts until its period is over.",
+        "decide/gate.py",
+        "now - period < entry.at)",
+        "now - period / 2 < entry.at)",
+        ("decide/test_gate.py",),
+    ),
 )

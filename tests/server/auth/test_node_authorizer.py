@@ -1,10 +1,16 @@
 """What the kubelet of a node may read."""
 
+import asyncio
+
+import orjson
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.node_authorizer import used_objects
 from trimtab.server.auth.user import User
+from trimtab.store.keys import object_key
+from trimtab.store.store import Store
 
 NODE = User("system:node:one", ("system:nodes", "system:authenticated"))
 SPACE = "/api/v1/namespaces/default"
@@ -67,3 +73,17 @@ def test_every_way_to_use_an_object_counts() -> None:
         ("persistentvolumeclaims", "claim"),
         ("configmaps", "ca"),
     }
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [
+        (Action("get", "", "secrets", "", "default", "mine"), True),
+        (Action("get", "", "secrets", "status", "default", "mine"), False),
+        (Action("get", "example.com", "secrets", "", "default", "mine"), False),
+    ],
+)
+def test_node_reads_neither_subresources_nor_resources_of_other_groups(action: Action, allowed: bool) -> None:
+    store = Store()
+    asyncio.run(store.create(object_key("", "pods", "default", "a"), orjson.dumps(pod("a", "one", "mine"))))
+    assert Authorizer(store).allows(NODE, action) is allowed
