@@ -133,7 +133,7 @@ def _is_node_loss(pod: Pod) -> bool:
     )
 
 
-@example_settings(14)
+@example_settings(5, thorough=14)
 @given(st.lists(app, min_size=3, max_size=5), disturbance_scripts)
 def test_concurrent_drains_preemption_rescheduler_and_evictors_never_overspend_budgets(
     apps: list[BudgetedApp], script: list[Any]
@@ -267,7 +267,7 @@ guarded_apps = st.builds(
 )
 
 
-@example_settings(10)
+@example_settings(5, thorough=10)
 @given(st.lists(guarded_apps, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 5))
 @example(apps=[BudgetedApp(3, "100m", 0, 0, None)], surge=True, lone=False, parallel=2)
 def test_drained_node_is_empty_or_names_the_blocking_budgets(
@@ -300,7 +300,7 @@ def test_drained_node_is_empty_or_names_the_blocking_budgets(
     run_in_member(story)
 
 
-@example_settings(4)
+@example_settings(2, thorough=4)
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.sampled_from(["500m", "1", "2"]), st.integers(0, 3), st.integers(0, 2)),

@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+from properties.hypothesis_settings import example_settings
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
 from trimtab.api.kinds.work import ActiveEviction, ResourceBinding
@@ -34,9 +35,7 @@ load()
 NAMES = [f"m{number}" for number in range(9)]
 names = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
 profiles = st.sampled_from([TRIMTAB, UPSTREAM])
-cases = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
-)
+cases = example_settings(40, thorough=80, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 @st.composite

@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 from views import NOON
 
+from properties.hypothesis_settings import example_settings
 from trimtab import plugins
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
@@ -170,7 +171,7 @@ def observable_result(result: OcmDecision, snapshot: PlacementSnapshot) -> Any:
     return ranked, result.groups, result.group_error, result.status, result.result.recheck_at, result.result.unscheduled
 
 
-QUICK = settings(max_examples=80, deadline=None)
+QUICK = example_settings(40, thorough=80)
 
 
 @QUICK

@@ -299,7 +299,7 @@ class EvictionCluster:
 CLOCK_SET_BACK = [("evict", [0]), ("set back", 30), ("evict", [1]), ("until", (0, -0.001)), ("evict", [2])]
 
 
-@example_settings(100)
+@example_settings(30, thorough=100)
 @given(scripts, budget_rules, windows)
 @example(CLOCK_SET_BACK, [BudgetRules(min_healthy=0, window=RateWindow(2, 60))], RateWindow(3, 60))
 @example(CLOCK_SET_BACK, [BudgetRules(is_disruption_budget=True, window=RateWindow(2, 60))], RateWindow(3, 60))

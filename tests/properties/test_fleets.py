@@ -10,11 +10,12 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
 
 from properties.fleet_observer import FleetObserver, replicas_by_cluster
+from properties.hypothesis_settings import example_settings
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
@@ -37,7 +38,7 @@ FAILOVER = {
 FLEET_SETTINGS = {"evacuate-after-seconds": 60}
 MAX_MISSING = {0: 0, 1: 1, "25%": 2}
 """Replicas of both apps together that a budget with this maxUnavailable allows to be missing."""
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+FEW = example_settings(3, thorough=6, suppress_health_check=list(HealthCheck))
 
 
 def groups(scheduling: Raw, failback: Raw | None = None) -> Raw:

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from builders import NOON, cluster, deployment
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from views import FakeMemory, FakeView
 
+from properties.hypothesis_settings import example_settings
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ClusterStatus, ResourceSummary, Taint
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionRate, Move
 from trimtab.api.kinds.policy import ClusterAffinity, Placement, ReplicaSchedulingStrategy
@@ -291,7 +292,7 @@ BUDGETS = st.builds(
     st.sampled_from([0, 1, 2]),
     st.sampled_from([None, 1]),
 )
-FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = example_settings(10, thorough=30, suppress_health_check=list(HealthCheck))
 
 
 def assert_safe(model: ModelFleet, *, at_once: bool) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
 
@@ -157,7 +157,7 @@ def expected_placements(plan: Plan, before: dict[str, dict[str, int]]) -> dict[s
     return after
 
 
-@settings(example_settings(6), suppress_health_check=list(HealthCheck))
+@example_settings(3, thorough=6, suppress_health_check=list(HealthCheck))
 @given(fleet_cases())
 @example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", "restart"))
 @example(FleetCase((3, 2), "Dynamic", ("m1", "m2", "m3"), "", BUDGETS[4], "drain", "m1"))

@@ -5,9 +5,10 @@ import random
 from collections import Counter
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
+from properties.hypothesis_settings import example_settings
 from trimtab.api.value import Raw
 from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
@@ -23,9 +24,7 @@ BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "Resource
 WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
 HEARTBEATS = "/registry/coordination.k8s.io/leases/"
 EVENTS = "/registry/core/events/"
-FEW = settings(
-    max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=True
-)
+FEW = example_settings(3, thorough=5, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 
 
 def deployment(name: str, replicas: int) -> Raw:

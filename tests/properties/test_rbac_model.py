@@ -304,7 +304,7 @@ def grants(rules: st.SearchStrategy[dict]) -> st.SearchStrategy[list[list[dict]]
     return st.lists(st.lists(rules, max_size=1), min_size=len(USERS), max_size=len(USERS))
 
 
-@example_settings(30)
+@example_settings(12, thorough=30)
 @given(
     prepared_roles(rules_without_special),
     grants(resource_rules),
@@ -316,7 +316,7 @@ def test_no_allowed_write_gives_a_right_that_nobody_held(
     with_asgi_client(lambda client: run_model(client, prepared, granted, sequence), garbage_collection=False)
 
 
-@example_settings(10)
+@example_settings(5, thorough=10)
 @given(prepared_roles(any_rules), grants(any_rules), st.lists(writes(any_rules), min_size=10, max_size=20))
 def test_users_with_escalate_or_bind_are_the_only_exception(
     prepared: list[Prepared], granted: list[list[dict]], sequence: list[Write]

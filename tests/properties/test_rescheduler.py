@@ -37,7 +37,7 @@ disturbances = st.lists(
 thresholds = st.sampled_from([5.0, 60.0])
 
 
-@example_settings(4)
+@example_settings(2, thorough=4)
 @given(apps, disturbances, thresholds)
 @example([(2, "300m", True), (1, "300m", False)], [("flip", 1), ("flip", 0), ("forget", 0), ("flip", 1)], 60.0)
 def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(

@@ -137,26 +137,38 @@ def test_all_budgets_must_agree_and_none_is_charged_otherwise() -> None:
     run(budget("a"), budget("b", allowed=0), scenario=scenario)
 
 
-def test_charge_is_given_back_when_a_later_budget_cannot_be_written() -> None:
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (Conflict("always"), Refused),
+        (TimeoutError("the API server does not answer"), TimeoutError),
+        (asyncio.CancelledError(), asyncio.CancelledError),
+    ],
+    ids=["conflict", "timeout", "cancelled"],
+)
+def test_charge_is_given_back_when_a_later_budget_cannot_be_written(
+    failure: BaseException, raised: type[BaseException]
+) -> None:
     async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
         before = await status_of(cluster, "a")
         replace = cluster.client.replace
 
         async def fail_for_b(resource: Any, obj: Raw, **more: Any) -> Raw:
             if obj["metadata"]["name"] == "b":
-                raise Conflict("always")
+                raise failure
             return await replace(resource, obj, **more)
 
         cluster.client.replace = fail_for_b  # type: ignore[method-assign]
-        with pytest.raises(Refused, match="change at the moment"):
+        with pytest.raises(raised):
             await gate.admit(eviction())
         assert await status_of(cluster, "a") == before
 
     run(budget("a"), budget("b"), scenario=scenario)
 
 
-def test_rate_of_a_pod_disruption_budget_is_recorded_and_obeyed() -> None:
-    pdb = {
+def rated_pdb() -> Raw:
+    """A PodDisruptionBudget that allows one eviction an hour."""
+    return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"namespace": "default", "name": "pdb", "annotations": {RATE_ANNOTATION: "1/1h"}},
@@ -170,6 +182,8 @@ def test_rate_of_a_pod_disruption_budget_is_recorded_and_obeyed() -> None:
         },
     }
 
+
+def test_rate_of_a_pod_disruption_budget_is_recorded_and_obeyed() -> None:
     async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
         await gate.admit(eviction("web-1"))
         found = await cluster.client.get(POD_BUDGETS, "default", "pdb")
@@ -177,7 +191,33 @@ def test_rate_of_a_pod_disruption_budget_is_recorded_and_obeyed() -> None:
         with pytest.raises(Refused, match="is used up"):
             await gate.admit(eviction("web-2"))
 
-    run(pdb, scenario=scenario)
+    run(rated_pdb(), scenario=scenario)
+
+
+def test_simultaneous_evictions_do_not_share_the_rate_of_a_pod_disruption_budget() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        list_objects = cluster.client.list
+
+        async def list_slowly(resource: Any, namespace: str = "") -> Any:
+            found = await list_objects(resource, namespace)
+            await asyncio.sleep(1)  # the others read the same version meanwhile
+            return found
+
+        cluster.client.list = list_slowly  # type: ignore[method-assign]
+        answers = await asyncio.gather(*(gate.admit(eviction(f"web-{n}")) for n in (1, 2)), return_exceptions=True)
+        assert sum(answer is ALLOWED for answer in answers) == 1
+
+    run(rated_pdb(), scenario=scenario)
+
+
+def test_a_terminating_pod_is_not_counted_as_healthy() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        await cluster.client.delete(PODS, "default", "web-3")
+        assert (await cluster.client.get(PODS, "default", "web-3"))["metadata"]["deletionTimestamp"]
+        with pytest.raises(Refused, match="needs 2 healthy pods and has 2 currently"):
+            await gate.admit(eviction("web-1"))
+
+    run(budget(), scenario=scenario)
 
 
 def test_component_has_a_quota() -> None:

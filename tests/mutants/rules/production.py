@@ -141,4 +141,32 @@ MUTANTS = (
         "return lease.spec.holder_identity, seconds",
         ("controllers/clusters/test_ownership.py",),
     ),
+    Mutant(
+        "The rate of a PodDisruptionBudget is written for the version that was read.",
+        "webhook/eviction_gate.py",
+        '            "resourceVersion": budget.metadata.resource_version,\n',
+        "",
+        ("webhook/test_eviction_gate.py",),
+    ),
+    Mutant(
+        "The webhook does not count a terminating pod as healthy.",
+        "webhook/eviction_gate.py",
+        "        and pod.metadata.deletion_timestamp is None\n        and pod.name",
+        "        and pod.name",
+        ("webhook/test_eviction_gate.py",),
+    ),
+    Mutant(
+        "Charges are given back however the eviction fails.",
+        "webhook/eviction_gate.py",
+        "        except BaseException:\n            await self._give_back",
+        "        except Conflict:\n            await self._give_back",
+        ("webhook/test_eviction_gate.py",),
+    ),
+    Mutant(
+        "Charges are given back only to the version that was written.",
+        "webhook/eviction_gate.py",
+        "before.metadata.but(resource_version=after.metadata.resource_version)",
+        'before.metadata.but(resource_version="")',
+        ("webhook/test_eviction_gate.py",),
+    ),
 )
