@@ -16,9 +16,9 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Object, Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import NotFound
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

@@ -1,4 +1,4 @@
-"""The parts of a control plane that the application assembles itself: credentials, debug pages, metrics."""
+"""The parts of a control plane that the application assembles itself: which members it judges, its metrics, the path of a rule."""
 
 import asyncio
 import sys
@@ -7,41 +7,18 @@ from types import FrameType
 import pytest
 
 from trimtab.api.kinds.cluster import Taint
-from trimtab.app import ControlPlane, debug_action, endpoint_of, scripts_of
+from trimtab.app import ControlPlane
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers import well_known
+from trimtab.embedded_fleet import endpoint_of
 from trimtab.plugins.filters import taint_toleration
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.server.request.messages import Request
 from trimtab.store.store import Store
 
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
-
-
-def test_scripts_are_found_in_every_rule_of_a_customization() -> None:
-    rules = {"a": {"luaScript": "one"}, "b": {"luaScript": ""}, "c": None, "d": {"luaScript": "two"}}
-    assert scripts_of({"spec": {"customizations": rules}}) == ["one", "two"]
-    assert scripts_of({}) == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "verb"),
-    [
-        ("GET", "/debug/placements/team/p", "get"),
-        ("POST", "/debug/placements/team/p", "create"),
-        ("PUT", "/debug/placements/team/p", None),
-        ("GET", "/debug/placements/team", None),
-        ("GET", "/debug/bindings/team/p", None),
-    ],
-)
-def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: str, path: str, verb: str | None) -> None:
-    action = debug_action(Request(method, path, {}, {}))
-    assert (action.verb if action is not None else None) == verb
-    if action is not None:
-        assert (action.resource, action.namespace, action.name) == ("placements", "team", "p")
 
 
 def test_metrics_report_whether_each_cluster_is_ready() -> None:

@@ -13,7 +13,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
-from trimtab.app import ControlPlane, EmbeddedFleet, endpoint_of
+from trimtab.app import ControlPlane
 from trimtab.client.client import resource_of
 from trimtab.client.kubeconfig import Credentials
 from trimtab.client.webhook import WebhookTarget
@@ -23,6 +23,7 @@ from trimtab.console.code_flow import CodeFlow
 from trimtab.console.page import Services, StoryBook
 from trimtab.console.permissions import LocalAuthority, UserClients
 from trimtab.controllers.selection import IsEnabled
+from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
 from trimtab.errors import InputError, NotFound
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
@@ -282,8 +283,8 @@ def new_console(
     services = Services(
         profile=fleet.profile,
         settings=fleet.settings,
-        last_decision=fleet.last_decision,
-        placement_outcomes=fleet.placement_outcomes,
+        last_decision=fleet.debug_pages.last_decision,
+        placement_outcomes=fleet.debug_pages.placement_outcomes,
         stories=stories,
         simulated=fleet.simulated_members,
         failed=fleet.failed_members,

@@ -38,9 +38,9 @@ from compat.flow_compare import (  # noqa: E402 - the tests directory has to be 
 
 from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
 from trimtab.api.selectors import LabelSelector  # noqa: E402
-from trimtab.app import EmbeddedFleet  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
+from trimtab.embedded_fleet import EmbeddedFleet  # noqa: E402
 from trimtab.errors import ApiError  # noqa: E402
 from trimtab.interpret.names import work_name  # noqa: E402
 from trimtab.server.admission.peer_webhooks import PeerWebhooks  # noqa: E402

@@ -9,9 +9,9 @@ import pytest
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.interpret.webhook_rules import WebhookQuestion
 from trimtab.members.interpreter_webhooks import InterpreterWebhooks

@@ -10,9 +10,9 @@ import pytest
 from trimtab.api import kinds
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, Forbidden
 from trimtab.registry import discover
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

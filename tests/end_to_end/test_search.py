@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import ApiError, BadRequest, Expired, MethodNotAllowed, NotFound
 from trimtab.members.cache_revisions import SOURCE_ANNOTATION, decode_revisions
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

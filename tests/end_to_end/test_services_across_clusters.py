@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.members.agent import Heartbeat
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, pull_last_members, uniform_fleet

@@ -6,9 +6,9 @@ from typing import Any
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from kube.fleet import CLUSTERS, CachedClient, ControllersProcess, RealFleet, RealMember, wait_until
 
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.decide.pods.fit.requests import pod_resources_of
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import NotFound
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride
 from trimtab.simulate.kubelets.kubelets import Kubelets

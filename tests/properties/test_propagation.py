@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from properties.hypothesis_settings import example_settings
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.store.records import StoreEvent

@@ -16,11 +16,11 @@ from soak.recorder import DEPLOYMENTS
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.movement import move_log
 from trimtab.decide import fleet as decide_fleet
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.runtime import cache
 from trimtab.runtime.effects import event_recorder
 from trimtab.server.admission.peer_webhooks import PeerWebhooks

@@ -16,7 +16,6 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
-from trimtab.app import EmbeddedFleet
 from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import LoopClock, run_virtually
@@ -27,6 +26,7 @@ from trimtab.dryrun.change import lost_clusters
 from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.plan_cases import workload_name
 from trimtab.dryrun.plan_result import NEVER, REFUSED, Forecast, Plan, shares_key
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.runtime.cache import CacheEntry, Table
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.api.profile import PROFILES
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client
 from trimtab.clock import Clock, LoopClock
 from trimtab.dryrun.fleet_state import FleetState
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import ApiError, InputError
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

@@ -19,11 +19,11 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Object, Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import resource_of
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.decide.node_capacity import amount_of
 from trimtab.dryrun.fleet_state import FleetState
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, InputError
 from trimtab.server.resources import ObjectPath
 from trimtab.server.storage.object_codec import pack

@@ -12,9 +12,9 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, Conflict, InputError, TooManyRequests
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction_body, refusal_message
 from trimtab.simulate.kubelets.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, BehaviourOverride

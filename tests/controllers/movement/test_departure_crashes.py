@@ -9,9 +9,9 @@ from move_helpers import MoveScenario, aggregated
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan

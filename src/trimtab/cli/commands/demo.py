@@ -12,9 +12,9 @@ import click
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.value import Raw
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.local_fleet import LocalFleet
 from trimtab.server.local import LocalClient
 from trimtab.stories.report import StoryFailed, clock_text

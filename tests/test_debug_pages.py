@@ -1,0 +1,46 @@
+"""Debug pages: who may read them, and what they say without a control plane."""
+
+import orjson
+import pytest
+
+from trimtab.api.profile import UPSTREAM
+from trimtab.debug_pages import DebugPages, debug_action
+from trimtab.errors import ApiError, NotFound
+from trimtab.server.request.messages import Request
+from trimtab.store.store import Store
+
+
+def get(path: str, method: str = "GET") -> Request:
+    return Request(method, path, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb"),
+    [
+        ("GET", "/debug/placements/team/p", "get"),
+        ("POST", "/debug/placements/team/p", "create"),
+        ("PUT", "/debug/placements/team/p", None),
+        ("GET", "/debug/placements/team", None),
+        ("GET", "/debug/bindings/team/p", None),
+    ],
+)
+def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: str, path: str, verb: str | None) -> None:
+    action = debug_action(get(path, method))
+    assert (action.verb if action is not None else None) == verb
+    if action is not None:
+        assert (action.resource, action.namespace, action.name) == ("placements", "team", "p")
+
+
+def test_profile_page_names_the_profile() -> None:
+    pages = DebugPages(Store(), UPSTREAM, lambda: None)
+    assert orjson.loads(pages.handle(get("/debug/profile")).body) == {"profile": "upstream"}
+
+
+def test_nothing_is_explained_while_no_control_plane_runs() -> None:
+    pages = DebugPages(Store(), UPSTREAM, lambda: None)
+    with pytest.raises(NotFound):
+        pages.handle(get("/debug/bindings/demo/web-deployment"))
+    assert pages.handle(get("/debug/placements/demo/p")).code == 400
+    assert pages.handle(get("/debug/placements/demo/p", "DELETE")).code == 405
+    with pytest.raises(ApiError):
+        pages.handle(get("/debug/bindings/demo/web-deployment", "DELETE"))
