@@ -217,9 +217,8 @@ class ControlPlane:
             self.roster.retry_connection(cast("Cluster", entry.typed))
         self.manager.enqueue("health", cluster_key(member))
         namespace = execution_namespace(member)
-        for space, name in self.cache.table_of(Work).names():
-            if space == namespace:
-                self.manager.enqueue("execute", Key(kind_of(Work).id, space, name))
+        for name in self.cache.table_of(Work).names(namespace):
+            self.manager.enqueue("execute", Key(kind_of(Work).id, *name))
 
     async def stop_serving(self, member: str) -> None:
         """Begin nothing more in the member, and return when what is in progress has ended."""

@@ -74,6 +74,16 @@ def test_an_external_value_is_ignored_after_it_expires() -> None:
     assert scores(fleet.at(soon + timedelta(seconds=1))) == [0, 8]
 
 
+def test_what_was_computed_stays_valid_while_no_external_value_expires() -> None:
+    later = EPOCH + timedelta(seconds=5)
+    fleet = Fleet.of([Thing("a", 1), Thing("b", 2)], now=EPOCH).with_external_values(
+        "score", {"a": ExternalValue(7, until=later)}
+    )
+    assert fleet.compute_once("sum", lambda: sum(sizes(fleet))) == 3
+    assert fleet.at(later).compute_once("sum", lambda: -1) == 3
+    assert fleet.at(later + timedelta(seconds=1)).compute_once("sum", lambda: -1) == -1
+
+
 def test_reservations_follow_their_targets() -> None:
     fleet = Fleet.of([Thing("b"), Thing("c")])
     columns = [fleet.index["c"]]

@@ -183,6 +183,21 @@ def test_late_response_does_not_restore_a_deleted_object() -> None:
     run_virtually(scenario())
 
 
+def test_names_are_sorted_and_found_by_namespace() -> None:
+    async def scenario() -> None:
+        table = Table(PODS)
+        for number, (namespace, name) in enumerate([("b", "y"), ("a", "z"), ("b", "x"), ("a-b", "w")], 1):
+            table.put({"metadata": {"namespace": namespace, "name": name, "resourceVersion": str(number)}})
+        assert list(table.names()) == [("a", "z"), ("a-b", "w"), ("b", "x"), ("b", "y")]
+        assert list(table.names("b")) == [("b", "x"), ("b", "y")]
+        table.drop(("b", "x"))
+        table.drop(("a", "z"))
+        assert list(table.names()) == [("a-b", "w"), ("b", "y")]
+        assert list(table.names("a")) == []
+
+    run_virtually(scenario())
+
+
 def test_managed_fields_are_not_cached() -> None:
     async def scenario() -> None:
         owned = pod("a", 2)

@@ -370,6 +370,8 @@ class Fleet(Generic[T]):
             for name, note in notes.items()
             if note.until is not None and earlier <= note.until < later and name in self.index
         }
+        if not columns:  # by far the most frequent case: everything that was computed stays valid
+            return self._with(now=now)
         return self._next(_Change(tuple(columns)), now=now)
 
     def with_external_values(self, kind: str, values: Mapping[str, ExternalValue]) -> "Fleet[T]":
@@ -401,20 +403,21 @@ class Fleet(Generic[T]):
             given = np.zeros(len(self.targets), dtype=np.int64) if before is None else before.copy()
             given[columns] += amount
             reserved[resource] = given
-        return self._with_reservations(reserved)
+        return self._with(reserved=reserved)
 
     def without_reservations(self) -> "Fleet[T]":
         """The same fleet without reservations: a new reconcile reads the real usage."""
-        return self._with_reservations({}) if self.reserved else self
+        return self._with(reserved={}) if self.reserved else self
 
-    def _with_reservations(self, reserved: Mapping[str, Array]) -> "Fleet[T]":
+    def _with(self, *, now: datetime | None = None, reserved: Mapping[str, Array] | None = None) -> "Fleet[T]":
+        """The same revision with another time or other reservations, on which no array depends."""
         return Fleet(
             self.targets,
             self.names,
             self.index,
-            now=self.now,
+            now=self.now if now is None else now,
             external_values=self.external_values,
-            reserved=reserved,
+            reserved=self.reserved if reserved is None else reserved,
             revision=self.revision,
             layout=self.layout,
             cache=self.cache,

@@ -45,9 +45,9 @@ class _ClusterNodes(NamedTuple):
 
     pools: tuple[NodePool, ...]
     omitted: tuple[str, ...]
-    pool_of_entry: tuple[int, ...]
-    counts: tuple[int, ...]
-    free: dict[str, tuple[int, ...]]
+    pool_of_entry: Array
+    counts: Array
+    free: dict[str, Array]
     """Per resource one amount for each entry."""
     waiting: dict[str, int]
 
@@ -61,18 +61,23 @@ def _read_nodes(cluster: Cluster) -> _ClusterNodes | None:
     return _ClusterNodes(
         found.pools,
         found.omitted_labels,
-        tuple([number for number, _ in entries]),
-        tuple([nodes.count for _, nodes in entries]),
-        {name: tuple([amount_of(name, nodes.free.get(name, 0)) for _, nodes in entries]) for name in resources},
+        _array([number for number, _ in entries]),
+        _array([nodes.count for _, nodes in entries]),
+        {name: _array([amount_of(name, nodes.free.get(name, 0)) for _, nodes in entries]) for name in resources},
         {name: amount_of(name, quantity) for name, quantity in found.waiting.items()},
     )
+
+
+def _array(values: Sequence[int]) -> Array:
+    return np.array(values, dtype=np.int64)
 
 
 class FleetNodes:
     """The entries of all clusters of one fleet revision as arrays: what fits is computed for all nodes at once.
 
-    Parsing is per cluster and repeated only for clusters that changed. Requests differ from binding to binding, so a
-    request must cost only array work; the nodes that a claim selects are kept for as long as nothing changes.
+    Parsing is per cluster and repeated only for clusters that changed; the parts of all clusters are then joined as
+    arrays. Requests differ from binding to binding, so a request must cost only array work; the nodes that a claim
+    selects are kept for as long as nothing changes.
     """
 
     def __init__(self, clusters: Sequence[_ClusterNodes | None]) -> None:
@@ -93,8 +98,8 @@ class FleetNodes:
         self._amounts: dict[str, Array] = {}
         self._eligible: dict[Hashable, Mask] = {}
 
-    def _concatenate(self, parts: Sequence[tuple[int, ...]]) -> Array:
-        return np.fromiter((value for part in parts for value in part), np.int64, self._size)
+    def _concatenate(self, parts: Sequence[Array]) -> Array:
+        return np.concatenate(parts) if parts else _array(())
 
     def count_pods(self, size: PodSize) -> Array:
         """The pods of this size that fit into each cluster; 0 where nodes are not reported."""
@@ -114,8 +119,12 @@ class FleetNodes:
     def _free(self, resource: str) -> Array:
         found = self._amounts.get(resource)
         if found is None:
-            parts = [nodes.free.get(resource) or (0,) * len(nodes.counts) for nodes in self._reported]
-            found = self._amounts[resource] = self._concatenate(parts)
+            parts = [nodes.free.get(resource) for nodes in self._reported]
+            known = [
+                np.zeros_like(nodes.counts) if part is None else part
+                for part, nodes in zip(parts, self._reported, strict=True)
+            ]
+            found = self._amounts[resource] = self._concatenate(known)
         return found
 
     def _eligible_pools(self, claim: NodeClaim | None) -> Mask:
@@ -124,9 +133,13 @@ class FleetNodes:
         if found is None:
             if len(self._eligible) >= _MAX_CLAIMS:
                 self._eligible.clear()
-            flags = [is_eligible(pool, claim, nodes.omitted) for nodes in self._reported for pool in nodes.pools]
-            found = self._eligible[key] = np.array(flags, dtype=bool)
+            found = self._eligible[key] = np.array(self._eligible_flags(claim), dtype=bool)
         return found
+
+    def _eligible_flags(self, claim: NodeClaim | None) -> list[bool]:
+        if claim is None:
+            return [not pool.taints for nodes in self._reported for pool in nodes.pools]
+        return [is_eligible(pool, claim, nodes.omitted) for nodes in self._reported for pool in nodes.pools]
 
     def _waiting_pods(self, request: ResourceRequest) -> Array | None:
         """The replicas that pods about to be bound displace, by the resource that is scarcest."""

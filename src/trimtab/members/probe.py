@@ -27,7 +27,7 @@ from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod, unschedulable_pods
 from trimtab.errors import ApiError
 from trimtab.members.roster import MemberHandle, Roster
-from trimtab.runtime.cache import Cache
+from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.tasks import LoggedFailure
 
 PROBE_SECONDS = 10.0
@@ -75,13 +75,19 @@ class Prober:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
         tasks: dict[str, asyncio.Task[None]] = {}
         changed = asyncio.Event()
-        self._host.table_of(Cluster).add_listener(lambda _old, _new: changed.set())
+
+        def cluster_changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+            if old is None or new is None:  # clusters change all the time; what counts is who joins and leaves
+                changed.set()
+
+        self._host.table_of(Cluster).add_listener(cluster_changed)
         try:
             while True:
-                for name in self._cluster_names():
+                present = self._cluster_names()
+                for name in present:
                     if name not in tasks:
                         tasks[name] = asyncio.get_running_loop().create_task(self._keep_probing(name))
-                for name in [name for name in tasks if name not in set(self._cluster_names())]:
+                for name in tasks.keys() - set(present):
                     tasks.pop(name).cancel()
                     self._summaries.pop(name, None)
                     self._enablements.pop(name, None)

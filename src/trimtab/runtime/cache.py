@@ -85,7 +85,8 @@ class Table:
         """The revision up to which all watch events have been received; results of writes may be newer."""
         self.change_count = 0
         """Number of changes so far; callers that aggregate compare it to see whether to aggregate again."""
-        self._names: list[Name] = []
+        self._names: dict[str, list[Name]] = {}
+        """Per namespace, sorted."""
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
         self._listeners: list[ChangeListener] = []
         self._deleted_revisions: dict[Name, str] = {}
@@ -96,8 +97,11 @@ class Table:
         for entry in list(self.entries.values()):
             listener(None, entry)
 
-    def names(self) -> Sequence[Name]:
-        return self._names
+    def names(self, namespace: str | None = None) -> Sequence[Name]:
+        """The names in one namespace, or in all of them, in order; they must not be changed."""
+        if namespace is not None:
+            return self._names.get(namespace, ())
+        return [name for space in sorted(self._names) for name in self._names[space]]
 
     def put(self, raw: Raw) -> None:
         """Store an object unless the cached one is newer: the response to a write may arrive before its watch event."""
@@ -112,7 +116,7 @@ class Table:
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
         self.entries[entry.name] = entry
         if old is None:
-            insort(self._names, entry.name)
+            insort(self._names.setdefault(entry.name[0], []), entry.name)
         self._notify_listeners(old, entry)
 
     def drop(self, name: Name, revision: str = "") -> None:
@@ -120,7 +124,7 @@ class Table:
         if old is None or _is_newer(old.revision, revision):
             return
         del self.entries[name]
-        del self._names[bisect_left(self._names, name)]
+        self._drop_name(name)
         if revision:
             self._deleted_revisions[name] = revision
             if (
@@ -128,6 +132,12 @@ class Table:
             ):  # only recent deletions can be overtaken by a late response
                 del self._deleted_revisions[next(iter(self._deleted_revisions))]
         self._notify_listeners(old, None)
+
+    def _drop_name(self, name: Name) -> None:
+        names = self._names[name[0]]
+        del names[bisect_left(names, name)]
+        if not names:
+            del self._names[name[0]]
 
     def replace_all(self, items: Iterable[Raw], revision: str) -> None:
         """Store the result of a list; drop objects that are not in it."""
@@ -145,9 +155,13 @@ class Table:
         """Call all listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
         guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
-        for listener in (self._update_indexes, *self._listeners):
-            with guard:
-                listener(old, new)
+        listeners = iter((self._update_indexes, *self._listeners))
+        is_done = False
+        while not is_done:
+            with guard:  # entered again only after a failure
+                for listener in listeners:
+                    listener(old, new)
+                is_done = True
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self.change_count += 1

@@ -196,9 +196,7 @@ class LiveView:
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
         table = self._state.cache.table_of(type_)
-        return [
-            cast("T", table.entries[name].typed) for name in table.names() if namespace is None or name[0] == namespace
-        ]
+        return [cast("T", table.entries[name].typed) for name in table.names(namespace)]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return self._state.cache.table_of(index.type).by_index(index, value)
@@ -212,7 +210,7 @@ class LiveView:
         table = self._table(api_version, kind)
         if table is None:
             return ()
-        return [table.entries[name].raw for name in table.names() if namespace is None or name[0] == namespace]
+        return [table.entries[name].raw for name in table.names(namespace)]
 
     def _table(self, api_version: str, kind: str) -> Table | None:
         resource = self._state.resource(api_version, kind)
