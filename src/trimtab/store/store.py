@@ -68,6 +68,7 @@ class Store:
 
     def __init__(self, retention: Retention = Retention(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
         self.fault: errors.StoreError | None = None  # why the last write failed; None again after a successful one
+        self.retention = retention
         self._index = MemoryIndex(retention)
         self._journal = journal
         self._writer = WriterThread() if journal else None

@@ -83,8 +83,19 @@ def test_object_beyond_a_limit_is_not_stored() -> None:
     assert pack({**GIZMO, "spec": {"text": "," * (MAX_OBJECT_NODES + 1)}})
 
 
+def test_objects_that_are_kept_decoded_are_limited_in_number() -> None:
+    recent, served = RecentWrites(2), gizmos()
+    entries = []
+    for revision in range(2, 5):
+        key = f"/registry/core/configmaps/default/c{revision}"
+        entries.append(StoredEntry(key, pack({"metadata": {"name": f"c{revision}"}}), revision, revision))
+        recent.add(served, StoreEvent(key, revision, entries[-1], None))
+    kept = [recent.decode(served, entry) is recent.decode(served, entry) for entry in entries]
+    assert kept == [False, True, True]
+
+
 def test_objects_that_are_kept_decoded_are_limited_in_bytes() -> None:
-    recent, served = RecentWrites(), gizmos()
+    recent, served = RecentWrites(512), gizmos()
     for revision in range(2, 30):
         value = pack({"metadata": {"name": f"c{revision}"}, "data": {"k": "x" * 400_000}})
         key = f"/registry/core/configmaps/default/c{revision}"

@@ -13,6 +13,10 @@ from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
 
 
+_RECENT_PER_CACHED_EVENT = 4
+"""An object is written again a little later than its watchers read it, so more objects than events are kept decoded."""
+
+
 class WriteOutcome(Struct, frozen=True):
     """The result of a write."""
 
@@ -27,7 +31,7 @@ class ObjectCommits:
     def __init__(self, store: Store, on_group_write: Mapping[str, Callable[[], None]]) -> None:
         """`on_group_write` are callbacks by API group: each is called after a write of an object of its group."""
         self._store = store
-        self._recent_writes = RecentWrites()
+        self._recent_writes = RecentWrites(_RECENT_PER_CACHED_EVENT * store.retention.cached_events)
         self._on_group_write = on_group_write
 
     def decode(self, served: ServedResource, entry: StoredEntry) -> Raw:

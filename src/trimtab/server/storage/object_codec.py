@@ -20,7 +20,6 @@ from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
-_MAX_RECENT = 512
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
@@ -95,7 +94,8 @@ class _DecodedWrite(Struct, frozen=True):
 class RecentWrites:
     """The latest writes by key, decoded: most objects are written several times in a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_objects: int) -> None:
+        self._max_objects = max_objects
         self._written: OrderedDict[str, _DecodedWrite] = OrderedDict()
         self.size = 0
         """The stored bytes of all objects in it."""
@@ -108,7 +108,7 @@ class RecentWrites:
         written = _DecodedWrite(served, event.revision, decode_event(event, served), len(event.entry.value))
         self._written[event.key] = written
         self.size += written.size
-        while len(self._written) > _MAX_RECENT or self.size > _MAX_RECENT_BYTES:
+        while len(self._written) > self._max_objects or self.size > _MAX_RECENT_BYTES:
             self.size -= self._written.popitem(last=False)[1].size
 
     def decode(self, served: ServedResource, entry: StoredEntry) -> Raw:

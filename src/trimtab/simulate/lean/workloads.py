@@ -45,7 +45,8 @@ class _Workload(NamedTuple):
     counts: ReplicaCounts
     desired: int
     ready: int
-    template: Raw
+    template: bytes
+    """The pod template, to see whether it changed."""
     waits_since: datetime | None = None
     """Since when some replicas have found no node."""
     completed: int = 0
@@ -134,7 +135,7 @@ class LeanWorkloads:
             return
         obj = _object_of(entry, kind)
         desired, requirements = REPLICAS[kind.api_version, kind.name](obj)
-        template = (obj.get("spec") or {}).get("template") or {}
+        template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
         before = self._workloads.get(entry.key)
         if before is not None and before.desired == desired and before.template == template:
             return  # a write of the status, or of metadata
@@ -142,7 +143,7 @@ class LeanWorkloads:
         self._write_soon(entry.key)
         self._start_timer(entry.key, kind)
 
-    def _place(self, key: str, before: _Workload | None, desired: int, size: PodSize, template: Raw) -> None:
+    def _place(self, key: str, before: _Workload | None, desired: int, size: PodSize, template: bytes) -> None:
         if before is not None:
             self._nodes.release(before.size, before.counts)
         counts = self._nodes.place(size, desired)
