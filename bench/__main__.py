@@ -101,6 +101,7 @@ PARTS = {
     "fair": BenchmarkPart("bench.fair", "", plain_rows),
     "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
+    "growth": BenchmarkPart("bench.growth", "", plain_rows),
     "console": BenchmarkPart("bench.console", "", plain_rows),
     "commands": BenchmarkPart("bench.commands", "", plain_rows),
 }

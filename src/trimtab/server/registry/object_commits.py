@@ -12,7 +12,6 @@ from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
 
-
 _RECENT_PER_CACHED_EVENT = 4
 """An object is written again a little later than its watchers read it, so more objects than events are kept decoded."""
 

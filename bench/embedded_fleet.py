@@ -1,0 +1,204 @@
+"""A whole fleet in one process on the virtual clock, whose steps are measured in CPU time.
+
+The members are lean: they count replicas. Every Deployment has `REPLICAS` replicas and goes to `USED` clusters,
+whatever the size of the fleet.
+"""
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from trimtab.app import EmbeddedFleet
+from trimtab.client.client import Client, Resource
+from trimtab.clock import LoopClock
+from trimtab.server.admission.peer_webhooks import PeerWebhooks
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.member import seeded_uids
+from trimtab.store.store import Store
+
+NAMESPACE = "bench"
+REPLICAS, USED = 6, 6
+TIMEOUT_SECONDS = 3600.0
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+
+
+def fleet_plan(members: int, nodes: int = 3, cpu: str = "64") -> FleetPlan:
+    """Lean members, six per group; a group is what one policy places its workloads in."""
+    plans = [
+        MemberPlan(
+            name=f"member{number}",
+            nodes=nodes,
+            cpu=cpu,
+            pods=10_000,
+            region=f"region{number % 5}",
+            zones=(f"zone{number % 15}",),
+            provider="sim",
+            labels={"group": str(number // (USED + 1))},
+        )
+        for number in range(members)
+    ]
+    return FleetPlan(members=tuple(plans), lean=True, pace="instant", heartbeat=0)
+
+
+def group_count(members: int) -> int:
+    """Groups that have all their members."""
+    return max(1, members // (USED + 1))
+
+
+def deployment(number: int, groups: int, namespace: str = NAMESPACE) -> dict[str, Any]:
+    name = f"web-{number}"
+    labels = {"app": name}
+    container = {"name": "main", "image": "nginx:1.27", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": {**labels, "group": str(number % groups)}},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def policy(group: int) -> dict[str, Any]:
+    """Six of the seven clusters of a group, one replica each; the seventh is where replicas go when one is lost."""
+    name = f"group-{group}"
+    selector = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"group": str(group)}}}
+    spread = [{"spreadByField": "cluster", "minGroups": USED, "maxGroups": USED}]
+    scheduling = {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    }
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "resourceSelectors": [selector],
+            "placement": {
+                "clusterAffinity": {"labelSelector": {"matchLabels": {"group": str(group)}}},
+                "spreadConstraints": spread,
+                "replicaScheduling": scheduling,
+            },
+        },
+    }
+
+
+@dataclass
+class StepCost:
+    """What one step took."""
+
+    cpu_seconds: float
+    virtual_seconds: float
+    writes: int
+
+
+@dataclass
+class MeasuredFleet:
+    """A running fleet, and the costs of the steps so far."""
+
+    fleet: EmbeddedFleet
+    client: Client
+    members: int
+    prepared_at: str = ""
+    """The revision after which workloads were created."""
+    steps: dict[str, StepCost] = field(default_factory=dict)
+
+    @classmethod
+    async def start(cls, members: int, plan: FleetPlan | None = None) -> Self:
+        clock = LoopClock()
+        rng = random.Random(0)
+        uids = seeded_uids(rng)
+        settings = ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids)], new_uid=uids)
+        host = ApiServer(Store(), settings)
+        await host.start()
+        fleet = EmbeddedFleet(plan or fleet_plan(members), host=host, clock=clock)
+        self = cls(fleet, fleet.client, members)
+        await self.measure("start", self._start_members)
+        return self
+
+    async def _start_members(self) -> None:
+        await self.fleet.start()
+        await self.wait_until(self.are_clusters_ready)
+
+    async def prepare(self) -> None:
+        """The namespace, and one policy per group of clusters."""
+        namespaces = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+        for name in (NAMESPACE, "unplaced"):
+            await self.client.create(namespaces, {"metadata": {"name": name}})
+        for group in range(group_count(self.members)):
+            await self.client.create(POLICIES, policy(group))
+        await self.settle()
+        self.prepared_at = (await self.client.list(POLICIES)).revision
+
+    async def measure(self, step: str, run: Callable[[], Awaitable[None]]) -> StepCost:
+        gc.collect()
+        loop = asyncio.get_running_loop()
+        revision, began, cpu = self.fleet.host.store.revision, loop.time(), time.process_time()
+        await run()
+        cpu = time.process_time() - cpu
+        cost = StepCost(cpu, loop.time() - began, self.fleet.host.store.revision - revision)
+        self.steps[step] = cost
+        return cost
+
+    async def create(self, count: int, first: int = 0) -> None:
+        """Create the Deployments as fast as the server answers, and wait until all of them run."""
+        groups = group_count(self.members)
+        for number in range(first, first + count):
+            await self.client.create(DEPLOYMENTS, deployment(number, groups))
+            await asyncio.sleep(0)
+        await self.settle()
+
+    async def settle(self) -> None:
+        await self.wait_until(self._is_idle)
+
+    async def _is_idle(self) -> bool:
+        plane = self.fleet.plane
+        return plane is not None and plane.is_idle and all(member.is_idle for member in self.fleet.world)
+
+    async def are_clusters_ready(self) -> bool:
+        entries = (await self.client.list(CLUSTERS)).items
+        return sum(is_true(cluster, "Ready") for cluster in entries) == len(self.fleet.world)
+
+    async def wait_until(self, is_met: Callable[[], Awaitable[bool]]) -> None:
+        """Let virtual time pass until the condition holds twice, a second apart."""
+        end, held = asyncio.get_running_loop().time() + TIMEOUT_SECONDS, 0
+        while held < 2:
+            if asyncio.get_running_loop().time() > end:
+                raise TimeoutError(f"{is_met.__name__} did not become true")
+            await asyncio.sleep(1)
+            held = held + 1 if await is_met() else 0
+
+    async def ready_replicas(self) -> int:
+        """Ready replicas in all reachable members."""
+        total = 0
+        for member in self.fleet.world:
+            if member.is_reachable:
+                listing = await member.client.list(DEPLOYMENTS)
+                total += sum((one.get("status") or {}).get("readyReplicas", 0) for one in listing.items)
+        return total
+
+    async def stop(self) -> None:
+        await self.fleet.stop()
+        await self.fleet.host.stop()
+
+
+def is_true(thing: dict[str, Any], condition: str) -> bool:
+    conditions = (thing.get("status") or {}).get("conditions") or []
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+
+
+def resident_mebibytes() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / (1 << 20)
