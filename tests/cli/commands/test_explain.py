@@ -18,6 +18,7 @@ from trimtab.cli.commands.explain import (
     record_lines,
     report_lines,
     sort_key,
+    together,
 )
 from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
 from trimtab.errors import InputError
@@ -116,3 +117,10 @@ def test_record_in_the_binding_lists_rejected_clusters() -> None:
     assert list(record_lines(binding())) == [
         "The last decision is not available. This is the decision that would be made now:"
     ]
+
+
+def test_reports_of_several_namespaces_are_one_document() -> None:
+    assert msgspec.json.decode(together(['{"a":1}', '{"a":2}'], "json")) == [{"a": 1}, {"a": 2}]
+    assert together(["a: 1", "a: 2"], "yaml") == "a: 1\n---\na: 2"
+    assert together(["x", "y"], "name") == "x\ny"
+    assert together(["x", "y"], "table") == "x\n\ny"

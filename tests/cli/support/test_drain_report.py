@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import OutageThresholds
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
-from trimtab.cli.support.drain_report import FleetOverview, report_lines
+from trimtab.cli.support.drain_report import FleetOverview, cluster_report, report_lines
 from trimtab.clock import EPOCH
 
 UNREACHABLE = {"key": "cluster.karmada.io/unreachable", "effect": "NoExecute", "timeAdded": "2030-01-01T00:05:00Z"}
@@ -106,3 +106,20 @@ def test_leaving_cluster_shows_what_blocks_it_and_what_moves() -> None:
     assert "moves to other clusters with the drain" in text
     assert "is moving: 2 replicas wait until their replacement is ready" in text
     assert "its Works with it" in report(leaving, profile=UPSTREAM)
+
+
+def test_report_is_data_as_well() -> None:
+    first = cluster("m1", ready=False, taints=[UNREACHABLE])
+    found = cluster_report(first, FleetOverview([first], [binding("web")], OutageThresholds(), NOW), TRIMTAB)
+    document = msgspec.to_builtins(found)
+    assert document["cluster"] == "m1"
+    assert "unreachable" in document["noExecuteTaint"]
+    assert document["workloads"] == [
+        {
+            "kind": "Deployment",
+            "namespace": "default",
+            "name": "web",
+            "replicas": 2,
+            "outlook": "is evicted as soon as the eviction rate allows it",
+        }
+    ]

@@ -75,11 +75,9 @@ def command(
             text = await explain_placement(client, place, placement, WallClock().now(), as_json=structured)
             return as_yaml(text) if output == "yaml" else text
         if cluster := cluster_name_of(target):
-            if output in ("json", "yaml"):
-                raise InputError(f"-o {output} is not supported for clusters; use kubectl get cluster {cluster}")
             from trimtab.cli.support.drain_report import explain_cluster  # noqa: PLC0415
 
-            return await explain_cluster(client, cluster, PROFILES[profile], WallClock().now())
+            return await explain_cluster(client, cluster, PROFILES[profile], WallClock().now(), output)
         try:
             binding = await find_binding(client, target, place)
         except InputError:
@@ -87,15 +85,22 @@ def command(
                 raise
             from trimtab.cli.support.pod_report import explain_pod  # noqa: PLC0415
 
-            return await explain_pod(client, place, pod, WallClock().now())
+            return await explain_pod(client, place, pod, WallClock().now(), output)
         return await explain_binding(client, binding, PROFILES[profile], output, anew=anew)
 
     async def render(client: Client) -> str:
         places = await namespaces_with(client, target) if all_namespaces else [namespace]
         texts = [await explain_one(client, place) for place in places]
-        return "\n\n".join(texts)
+        return together(texts, output) if all_namespaces else texts[0]
 
     print_report(kubeconfig, context, render, watch=watch)
+
+
+def together(texts: Sequence[str], output: str) -> str:
+    """Several reports as one: an array in JSON, documents in YAML, a name per line."""
+    if output == "json":
+        return format_structured([msgspec.json.decode(text) for text in texts], "json")
+    return {"yaml": "\n---\n", "name": "\n"}.get(output, "\n\n").join(texts)
 
 
 def as_yaml(document: str) -> str:

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, OutageThresholds
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
+from trimtab.cli.support.output import format_structured
 from trimtab.client.client import Client
 from trimtab.client.lookups import list_typed
 from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_leaving, is_terminating
@@ -33,7 +36,39 @@ class FleetOverview(NamedTuple):
     now: datetime
 
 
-async def explain_cluster(client: Client, name: str, profile: Profile, now: datetime) -> str:
+class WorkloadOutlook(msgspec.Struct, rename="camel"):
+    """What will happen to a workload of the cluster."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+    outlook: str
+
+
+class ClusterReport(msgspec.Struct, rename="camel"):
+    """What is known about the workloads of a cluster and what lets them leave."""
+
+    cluster: str
+    readiness: str
+    no_execute_taint: str
+    storm: str
+    drain: str
+    workloads: list[WorkloadOutlook]
+
+
+async def explain_cluster(client: Client, name: str, profile: Profile, now: datetime, output: str = "table") -> str:
+    """The report as text, or as data with `json` and `yaml`."""
+    cluster, overview = await find_cluster(client, name, now)
+    if output == "name":
+        return f"cluster/{cluster.name}"
+    if output in ("json", "yaml"):
+        return format_structured(cluster_report(cluster, overview, profile), output)
+    return "\n".join(report_lines(cluster, overview, profile))
+
+
+async def find_cluster(client: Client, name: str, now: datetime) -> tuple[Cluster, "FleetOverview"]:
+    """The cluster with what its report needs; an error names the clusters that there are."""
     load_declarations()
     clusters = await list_typed(client, Cluster, if_served=True)
     cluster = next((found for found in clusters if found.name == name), None)
@@ -46,21 +81,36 @@ async def explain_cluster(client: Client, name: str, profile: Profile, now: date
         (found for found in await list_typed(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
     storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
-    return "\n".join(report_lines(cluster, FleetOverview(clusters, bindings, storm, now), profile))
+    return cluster, FleetOverview(clusters, bindings, storm, now)
+
+
+def cluster_report(cluster: Cluster, overview: FleetOverview, profile: Profile) -> ClusterReport:
+    bindings = [binding for binding in overview.bindings if is_in_cluster(binding, cluster.name)]
+    return ClusterReport(
+        cluster=cluster.name,
+        readiness=readiness_text(cluster),
+        no_execute_taint=taint_text(cluster, profile),
+        storm=storm_text(overview),
+        drain=drain_text(cluster, profile),
+        workloads=[workload_outlook(binding, cluster, overview, profile) for binding in bindings],
+    )
 
 
 def report_lines(cluster: Cluster, overview: FleetOverview, profile: Profile) -> Iterator[str]:
-    yield f"Cluster {cluster.name} {readiness_text(cluster)}."
+    report = cluster_report(cluster, overview, profile)
+    preconditions = (
+        ("NoExecute taint", report.no_execute_taint),
+        ("no storm of failures", report.storm),
+        ("drain", report.drain),
+    )
+    yield f"Cluster {report.cluster} {report.readiness}."
     yield ""
-    yield format_table(("PRECONDITION", "STATUS"), list(precondition_rows(cluster, overview, profile)))
-    bindings = [binding for binding in overview.bindings if is_in_cluster(binding, cluster.name)]
+    yield format_table(("PRECONDITION", "STATUS"), preconditions)
     yield ""
-    if not bindings:
+    if not report.workloads:
         yield "No workload is placed in this cluster."
         return
-    yield format_table(
-        ("WORKLOAD", "REPLICAS", "OUTLOOK"), [workload_row(binding, cluster, overview, profile) for binding in bindings]
-    )
+    yield format_table(("WORKLOAD", "REPLICAS", "OUTLOOK"), [workload_row(one) for one in report.workloads])
 
 
 def readiness_text(cluster: Cluster) -> str:
@@ -71,12 +121,6 @@ def readiness_text(cluster: Cluster) -> str:
     if ready.status == "True":
         return f"is ready{since}"
     return f"is not ready{since}: {ready.message or ready.reason}"
-
-
-def precondition_rows(cluster: Cluster, overview: FleetOverview, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "NoExecute taint", taint_text(cluster, profile)
-    yield "no storm of failures", storm_text(overview)
-    yield "drain", drain_text(cluster, profile)
 
 
 def drain_text(cluster: Cluster, profile: Profile) -> str:
@@ -117,11 +161,16 @@ def is_in_cluster(binding: Binding, cluster: str) -> bool:
     return cluster in clusters_in_use(binding)
 
 
-def workload_row(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> tuple[str, str, str]:
+def workload_outlook(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> WorkloadOutlook:
     workload = binding.spec.resource
-    place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     share = next((target.replicas for target in binding.spec.clusters if target.name == cluster.name), 0)
-    return f"{workload.kind} {place}", str(share or "-"), outlook_text(binding, cluster, overview, profile)
+    outlook = outlook_text(binding, cluster, overview, profile)
+    return WorkloadOutlook(workload.kind, workload.namespace, workload.name, share, outlook)
+
+
+def workload_row(one: WorkloadOutlook) -> tuple[str, str, str]:
+    place = f"{one.namespace}/{one.name}" if one.namespace else one.name
+    return f"{one.kind} {place}", str(one.replicas or "-"), one.outlook
 
 
 def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> str:

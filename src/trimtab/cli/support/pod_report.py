@@ -10,6 +10,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
+from trimtab.cli.support.output import format_structured
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.budgets.pod_budgets import GuardingBudget, PodBudget, budget_snapshot, guards_pod
 from trimtab.errors import ApiError, NotFound
@@ -20,7 +21,8 @@ T = TypeVar("T", bound=Object)
 HEADINGS = ("KIND", "BUDGET", "NEEDS", "HEALTHY", "ALLOWS", "RATE", "CLOSED")
 
 
-async def explain_pod(client: Client, namespace: str, name: str, now: datetime) -> str:
+async def explain_pod(client: Client, namespace: str, name: str, now: datetime, output: str = "table") -> str:
+    """The report as text, or as data with `json` and `yaml`."""
     raw = await client.get(PODS, namespace, name)
     pod = cast("Pod", kind_of(Pod).decode(raw))
     budgets: list[PodBudget] = [
@@ -28,6 +30,18 @@ async def explain_pod(client: Client, namespace: str, name: str, now: datetime) 
         *await _list_objects(client, DisruptionBudget, namespace),
     ]
     rows = [budget_row(budget, now) for budget in budgets if guards_pod(budget, pod)]
+    if output == "name":
+        return f"pod/{pod.name}"
+    if output in ("json", "yaml"):
+        fields = [heading.lower() for heading in HEADINGS]
+        report = {
+            "namespace": pod.namespace,
+            "pod": pod.name,
+            "state": list(report_lines(pod)),
+            "budgets": [dict(zip(fields, row, strict=True)) for row in rows],
+            "eviction": await eviction_text(client, raw),
+        }
+        return format_structured(report, output)
     found = [*report_lines(pod), format_table(HEADINGS, rows) if rows else "no budget covers it"]
     return "\n".join([*found, await eviction_text(client, raw)])
 

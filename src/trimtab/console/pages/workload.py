@@ -91,7 +91,8 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                     "text": move.message,
                 }
             )
-    return sorted(entries, key=lambda entry: entry["at"], reverse=True)[:40]
+    distinct = {(entry["at"].replace(microsecond=0), entry["title"], entry["text"]): entry for entry in entries}
+    return sorted(distinct.values(), key=lambda entry: entry["at"], reverse=True)[:40]
 
 
 RESULT = re.compile(r"Result: \{(.*)\}")
@@ -107,7 +108,14 @@ def decisions_of(context: PageContext, workload: WorkloadFacts) -> list[PastDeci
     events = context.model.events.get((kind, *workload.binding), {}).values()
     found = [PastDecision(event.at, placement_in(event.message)) for event in events if event.reason == PLACED_EVENT]
     earlier = [one for one in found if one.placement and (not noted or one.at < noted[0].at)]
-    return sorted(earlier, key=lambda one: one.at) + noted
+    return without_repetitions(sorted(earlier, key=lambda one: one.at), noted[0] if noted else None) + noted
+
+
+def without_repetitions(decisions: list[PastDecision], following: PastDecision | None = None) -> list[PastDecision]:
+    """The decisions but those that placed the workload as the one after them does; the scheduler reports some twice."""
+    after = [*decisions[1:], following]
+    pairs = zip(decisions, after, strict=False)
+    return [one for one, other in pairs if other is None or one.placement != other.placement]
 
 
 def decision_rows(
