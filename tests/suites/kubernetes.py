@@ -1,5 +1,6 @@
 """Kubernetes' own end-to-end suite, against one simulated member."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -10,8 +11,30 @@ from suites.kubectl_commands import run_kubectl_commands
 from suites.peer_suite import Invocation
 from suites.processes import start_fleet
 
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+
+MEMBER = "member1"
 AREAS = ("apimachinery", "apps", "auth", "kubectl", "scheduling", "node", "common/node")
 """Directories of the suite below `test/e2e`."""
+
+
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+NODE_AGENTS = ("kube-proxy", "fluentd-elasticsearch", "node-problem-detector")
+"""System pods for which many specs wait a minute on every node, and go on without them."""
+
+
+async def create_node_agents(kubeconfig: Path) -> None:
+    client = KubeClient(load(kubeconfig, MEMBER))
+    try:
+        for name in NODE_AGENTS:
+            labels = {"k8s-app": name}
+            pod = {"containers": [{"name": name, "image": name}], "tolerations": [{"operator": "Exists"}]}
+            spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+            await client.create(DAEMON_SETS, {"metadata": {"name": name, "namespace": "kube-system"}, "spec": spec})
+    finally:
+        await client.close()
 
 
 class KubernetesSuite:
@@ -34,5 +57,11 @@ class KubernetesSuite:
     @contextlib.contextmanager
     def start(self, directory: Path) -> Iterator[Invocation]:
         with start_fleet(directory, "--clusters=1", "--nodes=3") as fleet:
-            command = [str(self.binary), f"--kubeconfig={fleet.kubeconfig}", "--context=member1", "--provider=skeleton"]
+            asyncio.run(create_node_agents(fleet.kubeconfig))
+            command = [
+                str(self.binary),
+                f"--kubeconfig={fleet.kubeconfig}",
+                f"--context={MEMBER}",
+                "--provider=skeleton",
+            ]
             yield Invocation(command, dict(os.environ))

@@ -74,3 +74,11 @@ def test_accept_header_is_read_up_to_a_limit() -> None:
     assert "longer than" in accept_error("," * 10_000)
     assert "alternatives" in accept_error("a/b," * (MAX_ACCEPT_ENTRIES + 1))
     assert accept_error("application/json,*/*;q=0.1") == ""
+
+
+def test_list_that_is_streamed_as_a_watch_is_not_served_as_table() -> None:
+    wanted = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert negotiate_format(wanted, single=False, watch=True).transform == "Table"
+    assert negotiate_format(f"{wanted},{JSON}", single=False, watch=True, tables=False) == ResponseFormat()
+    with pytest.raises(NotAcceptable):
+        negotiate_format(wanted, single=False, watch=True, tables=False)

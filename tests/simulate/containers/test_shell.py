@@ -92,3 +92,9 @@ def test_an_endless_loop_without_sleep_pauses() -> None:
 def test_what_is_not_simulated_is_refused(script: str) -> None:
     with pytest.raises(UnsupportedScript):
         Ran(script)
+
+
+def test_dd_copies_as_many_blocks_as_it_is_told() -> None:
+    ran = Ran("dd if=/dev/zero of=/a bs=2 count=3; echo abcdef > /b; dd if=/b of=/c bs=1 count=4; dd if=/none of=/d")
+    assert (ran.files.read("/a"), ran.files.read("/c"), ran.files.read("/d")) == ("\0" * 6, "abcd", None)
+    assert ran.code == 1

@@ -20,6 +20,7 @@ from trimtab.server.request.protobuf_responses import (
     protobuf_list_parts,
     protobuf_response,
 )
+from trimtab.server.request.routes import is_true
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
 from trimtab.store.store import Store
@@ -38,7 +39,9 @@ def printer_for(served: ServedResource) -> TablePrinter:
 
 def response_format(request: Request, served: ServedResource, *, single: bool, watch: bool = False) -> ResponseFormat:
     accept = request.headers.get("accept", "")
-    return negotiate_format(accept, single=single, watch=watch, custom=served.json_only)
+    # A list that is streamed as a watch ends with a bookmark, for which a table has no place.
+    tables = not (watch and is_true(request.query.get("sendInitialEvents", "")))
+    return negotiate_format(accept, single=single, watch=watch, custom=served.json_only, tables=tables)
 
 
 def check_response_format(request: Request, served: ServedResource, *, single: bool) -> None:

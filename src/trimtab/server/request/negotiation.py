@@ -76,7 +76,9 @@ def _format_for(entry: AcceptEntry, *, single: bool) -> ResponseFormat | None:
 
 
 @lru_cache(maxsize=256)
-def negotiate_format(accept: str, *, single: bool, watch: bool = False, custom: bool = False) -> ResponseFormat:
+def negotiate_format(
+    accept: str, *, single: bool, watch: bool = False, custom: bool = False, tables: bool = True
+) -> ResponseFormat:
     """The first alternative that can be served; NotAcceptable when there is none."""
     bad_transform = False
     for entry in parse_accept(accept):
@@ -87,7 +89,7 @@ def negotiate_format(accept: str, *, single: bool, watch: bool = False, custom: 
         if watch and entry.media_type == YAML:
             continue
         form = _format_for(entry, single=single or watch)
-        if form is not None:
+        if form is not None and (tables or form.transform != "Table"):
             return form
         bad_transform = True
     if bad_transform:

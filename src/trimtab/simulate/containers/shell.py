@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, Files
 from trimtab.simulate.containers.shell_syntax import (
     Command,
     CommandList,
@@ -29,6 +29,7 @@ from trimtab.simulate.containers.shell_syntax import (
 )
 
 MAX_STEPS_WITHOUT_SLEEP = 1_000
+_DD_BLOCK = 512
 """A script that runs so many commands without sleeping is treated as busy: it continues after a pause."""
 BUSY_PAUSE_SECONDS = 1.0
 SHELLS = frozenset(("sh", "bash", "ash", "dash"))
@@ -493,6 +494,29 @@ def _transfer(shell: Shell, arguments: Sequence[str], write: Write, *, remove: b
     return 0
 
 
+def _dd(shell: Shell, arguments: Sequence[str], write: Write) -> int:
+    """Copy `count` blocks of `bs` bytes from `if` to `of`; devices have no end and give zeros."""
+    operands = dict(one.split("=", 1) for one in arguments if "=" in one)
+    source, target = operands.get("if", ""), operands.get("of", "")
+    size, count = (_block_number(operands.get(name, "")) for name in ("bs", "count"))
+    wanted = min((size or _DD_BLOCK) * count, MAX_FILE_CHARACTERS) if count is not None else MAX_FILE_CHARACTERS
+    content = "\0" * wanted if source.startswith("/dev/") else shell.files.read(source)
+    if content is None:
+        write(f"dd: can't open '{source}': No such file or directory\n")
+        return 1
+    if not target:
+        write(content[:wanted])
+    elif not target.startswith("/dev/"):
+        return 0 if shell.files.write(target, content[:wanted]) else 1
+    return 0
+
+
+def _block_number(text: str) -> int | None:
+    number, unit = (text[:-1], text[-1:].lower()) if text[-1:].isalpha() else (text, "")
+    factor = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(unit)
+    return int(number[:12]) * factor if number.isdigit() and factor else None
+
+
 def _list_files(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     code = 0
     for path in _paths(arguments) or ["/"]:
@@ -576,7 +600,7 @@ UTILITIES: dict[str, Utility] = {
     "chown": _succeed,
     "mkdir": _succeed,
     "umask": _succeed,
-    "dd": _succeed,
+    "dd": _dd,
     "false": _fail,
     "echo": _echo,
     "printf": _printf,
