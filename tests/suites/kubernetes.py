@@ -64,4 +64,5 @@ class KubernetesSuite:
                 f"--context={MEMBER}",
                 "--provider=skeleton",
             ]
-            yield Invocation(command, dict(os.environ))
+            # kubectl must not use discovery documents of an earlier server on the same port
+            yield Invocation(command, {**os.environ, "KUBECACHEDIR": os.devnull})

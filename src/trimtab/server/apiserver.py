@@ -133,6 +133,8 @@ class ApiServerSettings(NamedTuple):
     """Selects the kinds to serve; a member cluster serves none of the control plane's."""
     flow_control: FlowLimits | None = None
     """Limits for the requests of all callers; None: no limits, and the kinds that configure them are not served."""
+    flow_control_objects: bool = False
+    """Serve the kinds that configure flow control also without limits of its own, as every cluster does."""
     shared_flow_control: FlowController | None = None
     """The flow control of another API server of this process: a caller has one share, whichever server it calls."""
     computed: Mapping[str, ComputedObjects] = {}
@@ -185,6 +187,7 @@ class ApiServer:
         self._garbage_collection = settings.garbage_collection
         self._registers_api_services = settings.api_services
         self._counts_quota_objects = settings.object_quota_status
+        self._has_flow_control_objects = settings.flow_control is not None or settings.flow_control_objects
         self._background_tasks: list[asyncio.Task[None]] = []
         self._is_started = False
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
@@ -291,12 +294,12 @@ class ApiServer:
             self._start_task(self._create_missing_objects)
         self.crds.load()
         self._start_task(self.crds.run)
-        if self.flow_control is not None:
+        if self._has_flow_control_objects:
             try:
                 await self.flow_control_objects.create()
             except StorageFailed:
                 self._start_task(self.flow_control_objects.create)
-            self.flow_control.invalidate()
+            self._invalidate_flows()
             self._start_task(self.flow_control_objects.run)
         self._start_task(AdmissionPolicyStatus(self.resource_store).run)
         if self._counts_quota_objects:
@@ -349,7 +352,7 @@ def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, Vali
 
 
 def _is_served(kind: Kind, settings: ApiServerSettings) -> bool:
-    if kind.group == FLOW_CONTROL_GROUP and settings.flow_control is None:
+    if kind.group == FLOW_CONTROL_GROUP and settings.flow_control is None and not settings.flow_control_objects:
         return False  # its objects would configure nothing
     return settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
 

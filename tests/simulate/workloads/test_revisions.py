@@ -49,3 +49,16 @@ def test_revision_has_the_annotations_of_its_workload() -> None:
         assert revision["metadata"]["annotations"] == {"kubernetes.io/change-cause": "first"}
 
     run_in_member(scenario)
+
+
+def test_data_of_a_revision_is_sorted_and_has_the_fields_that_go_always_writes() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=1))
+        await asyncio.sleep(10)
+        (revision,) = (await member.client.list(REVISIONS)).items
+        template = revision["data"]["spec"]["template"]
+        assert list(template) == ["$patch", "metadata", "spec"]
+        assert template["metadata"]["creationTimestamp"] is None
+        assert list(template["spec"]) == sorted(template["spec"])
+
+    run_in_member(scenario)

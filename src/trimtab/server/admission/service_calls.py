@@ -58,16 +58,16 @@ class ServiceCalls:
 
     async def post(self, client_config: Raw, body: bytes, seconds: float) -> bytes:
         """The body of the answer to a POST; raises `CallFailed`."""
-        url = _url_of(client_config)
+        url = _with_timeout(_url_of(client_config), seconds)
         try:
             async with asyncio.timeout(seconds):  # for the whole answer: a slow one must not hold the write
                 if client_config.get("url"):
-                    return await post_review(_with_timeout(url, seconds), body, tls_context(client_config))
-                return await self._post_to_service(client_config, url, body, seconds)
+                    return await post_review(url, body, tls_context(client_config))
+                return await self._post_to_service(client_config, url, body)
         except TimeoutError:
             raise CallFailed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
 
-    async def _post_to_service(self, client_config: Raw, url: str, body: bytes, seconds: float) -> bytes:
+    async def _post_to_service(self, client_config: Raw, url: str, body: bytes) -> bytes:
         service = client_config.get("service") or {}
         namespace, name = service.get("namespace") or "", service.get("name") or ""
         address = self.find_address(namespace, name, int(service.get("port") or _HTTPS_PORT))
@@ -75,9 +75,8 @@ class ServiceCalls:
             raise CallFailed(f'failed to call webhook: service "{name}" not found')
         context, path = tls_context(client_config), service.get("path") or "/"
         if address.pod is None:
-            return await post_review(
-                _with_timeout(f"https://{address.host}:{address.port}{path}", seconds), body, context
-            )
+            query = url.partition("?")[2]
+            return await post_review(f"https://{address.host}:{address.port}{path}?{query}", body, context)
         answer = self.respond(address, path, body)
         if answer is None:
             raise CallFailed(f'failed to call webhook: Post "{url}": no endpoints available for service "{name}"')

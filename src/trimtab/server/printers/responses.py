@@ -15,6 +15,7 @@ from trimtab.server.request.negotiation import JSON, PROTOBUF, ResponseFormat, n
 from trimtab.server.request.options import ListOptions
 from trimtab.server.request.parts import PART_BYTES, join_items
 from trimtab.server.request.protobuf_responses import (
+    encode_empty_list,
     encode_object,
     encode_watch_event,
     protobuf_list_parts,
@@ -120,7 +121,13 @@ def watch_response(
         frames = _ProtobufEvents(served, form)
         make_bookmark = _partial_bookmark(form.version) if form.transform else None
         watching = ResourceWatch(
-            store, where, options, frames.view(), make_bookmark=make_bookmark, make_line=frames.event_frame
+            store,
+            where,
+            options,
+            frames.view(),
+            make_bookmark=make_bookmark,
+            make_line=frames.event_frame,
+            list_blueprint=encode_empty_list(_empty_list(served, form)),
         )
         return StreamingResponse(watching.lines(), f"{PROTOBUF};stream=watch")
     if form.transform:
@@ -130,9 +137,21 @@ def watch_response(
             options,
             _partial_view(served, form.version),
             make_bookmark=_partial_bookmark(form.version),
+            list_blueprint=orjson.dumps(_empty_list(served, form)),
         )
         return StreamingResponse(watching.lines())
-    return StreamingResponse(ResourceWatch(store, where, options, plain_format(served)).lines())
+    blueprint = orjson.dumps(_empty_list(served, form)) if options.initial_events else b""
+    watching = ResourceWatch(store, where, options, plain_format(served), list_blueprint=blueprint)
+    return StreamingResponse(watching.lines())
+
+
+def _empty_list(served: ServedResource, form: ResponseFormat) -> Raw:
+    """A list without items of what a response in this format has."""
+    if form.transform:
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{form.version}"}
+    else:
+        head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
+    return {**head, "metadata": {}, "items": []}
 
 
 def _partial_view(served: ServedResource, version: str) -> WatchFormat:

@@ -199,10 +199,13 @@ class CrdController:
             await self._clean_up(obj)
             return
         status = self._desired_status(obj)
-        if _is_condition_true({"status": status}, "NamesAccepted"):
-            self._serve(obj)
-        if status != (obj.get("status") or {}):
-            await self._update(obj["metadata"]["name"], {"status": status})
+        try:
+            if status != (obj.get("status") or {}):
+                await self._update(obj["metadata"]["name"], {"status": status})
+        finally:
+            # Afterwards: a client that finds the kind in discovery may update the CRD at once, without a conflict.
+            if _is_condition_true({"status": status}, "NamesAccepted"):
+                self._serve(obj)
 
     def _name_conflict(self, spec: Raw) -> str:
         """Which of the names another kind of the group already uses."""

@@ -87,8 +87,9 @@ class ObjectDeletion:
         self, where: ObjectPath, list_options: ListOptions, options: DeleteOptions, caller: Caller
     ) -> ObjectList:
         served = where.served
-        batch = self._reader.list(where, list_options)
-        batch = batch._replace(entries=await entries_in_version(served, batch.entries))
+        plan = self._reader.plan_list(where, list_options)
+        plan = plan._replace(entries=await entries_in_version(served, plan.entries))
+        batch = plan.finish(plan.matching_entries())
         for start in range(0, len(batch.entries), _PARALLEL_DELETES):  # so that many share one commit
             chunk = batch.entries[start : start + _PARALLEL_DELETES]
             await asyncio.gather(*(self._delete_if_exists(served, entry.key, options, caller) for entry in chunk))

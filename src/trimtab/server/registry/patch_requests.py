@@ -250,7 +250,7 @@ def _invalid_patch(new: Any, reason: str) -> Invalid:
 def _check_repeated_keys(request: Request, config: Raw, validation: str) -> None:
     """Refuse an applied configuration in which a key occurs twice, or warn about it, as the client requested."""
     body = request.body
-    if validation not in ("Strict", "Warn") or request.caller.sends_large_object:
+    if validation not in ("Strict", "Warn") or large_objects.is_large(body):
         return
     if body.lstrip()[:1] == b"{" and not has_duplicate_keys(body, config):
         return

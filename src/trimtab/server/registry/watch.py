@@ -1,6 +1,7 @@
 """Watch requests: one line per event, encoded once for all watchers with the same format."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Literal, NamedTuple
 
@@ -97,7 +98,10 @@ class ResourceWatch:
         *,
         make_bookmark: Callable[[int, bool], Raw] | None = None,
         make_line: LineEncoder = json_line,
+        list_blueprint: bytes = b"",
     ) -> None:
+        """`list_blueprint` is an empty list of the watched objects in the encoding of the client."""
+        self._list_blueprint = list_blueprint
         self._encode_line = make_line
         self._bookmark_sent = False
         self._options = options = validate_watch_options(options)
@@ -124,8 +128,16 @@ class ResourceWatch:
                 yield b"".join(part)
                 part, size, pacer = [], 0, Pacer()
         if self._options.bookmarks and (self._options.initial_events or self._options.version == 0):
-            part.append(self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(page.revision, True))))
+            part.append(self._encode_line("BOOKMARK", orjson.dumps(self._last_initial_bookmark(page.revision))))
         yield b"".join(part)
+
+    def _last_initial_bookmark(self, revision: int) -> Raw:
+        """The end of the initial events; clients that wanted a list build it from the blueprint."""
+        mark = self._bookmark(revision, True)
+        if self._options.initial_events and self._list_blueprint:
+            blueprint = base64.b64encode(self._list_blueprint).decode()
+            mark["metadata"]["annotations"]["kubernetes.io/initial-events-list-blueprint"] = blueprint
+        return mark
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Complete lines, as many at a time as there are; ends at the timeout or with an ERROR line."""

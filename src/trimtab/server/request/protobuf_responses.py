@@ -36,6 +36,11 @@ def _wrap_envelope(head: Raw, body: bytes) -> bytes:
     return protobuf.MAGIC + _bytes_field(1, kind) + _bytes_field(2, body) + _bytes_field(3, b"") + _bytes_field(4, b"")
 
 
+def encode_empty_list(head: Raw) -> bytes:
+    """A list without items; every list message has its metadata in field 1."""
+    return _wrap_envelope(head, _bytes_field(1, b""))
+
+
 def protobuf_response(code: int, raw: Raw) -> Response:
     return Response(code, encode_object(raw), PROTOBUF, verbatim=True)
 

@@ -1,7 +1,7 @@
 """ControllerRevisions: the template history of a StatefulSet or DaemonSet."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trimtab.api.kinds.native.apps import ControllerRevision
 from trimtab.api.value import Object, Raw
@@ -32,13 +32,26 @@ def revision_history(owner: Object, view: View) -> RevisionHistory:
     newest = max((one.revision for one in known), default=0)
     current = next((one for one in known if one.name == name), None)
     if current is None:
-        return RevisionHistory(name, template_hash, known, (Ensure(_new_revision(owner, raw, name, data, newest + 1)),))
+        new = _new_revision(owner, raw, name, newest + 1)
+        return RevisionHistory(name, template_hash, known, (Ensure(new),))
     if current.revision < newest:  # the template was rolled back to
         return RevisionHistory(name, template_hash, known, (current.but(revision=newest + 1),))
     return RevisionHistory(name, template_hash, known, ())
 
 
-def _new_revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw:
+def _revision_data(template: Raw) -> Raw:
+    """The patch to a template, byte for byte as the controllers of Kubernetes write it: clients compare the bytes."""
+    metadata = {"creationTimestamp": None, **(template.get("metadata") or {})}
+    return {"spec": {"template": _sorted({**template, "metadata": metadata, "$patch": "replace"})}}
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def _new_revision(owner: Object, raw: Raw, name: str, number: int) -> Raw:
     labels = (raw["spec"]["template"].get("metadata") or {}).get("labels") or {}
     annotations = raw["metadata"].get("annotations")
     return {
@@ -51,7 +64,7 @@ def _new_revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) ->
             **({"annotations": annotations} if annotations else {}),  # the cause of the change, for the history
             "ownerReferences": [owner_reference(owner)],
         },
-        "data": data,
+        "data": _revision_data(raw["spec"]["template"]),
         "revision": number,
     }
 

@@ -170,5 +170,5 @@ def _check_client_config(client: Raw, field: str) -> Iterator[Cause]:
             if not service.get(name):
                 yield required(f"{field}.service.{name}", f"service {name} is required")
         path = service.get("path")
-        if path is not None and not path.startswith("/"):
+        if path and not path.startswith("/"):
             yield invalid(f"{field}.service.path", path, "must start with a '/'")
