@@ -12,7 +12,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.server import daemon as daemon_module
-from trimtab.server.daemon import Daemon, ServedApplications
+from trimtab.server.daemon import KEY_RING, Daemon, ServedApplications
 
 
 def test_kubeconfig_names_the_listening_port_and_mounted_servers(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_secrets_survive_a_restart(tmp_path: Path) -> None:
         await daemon.start()
         await daemon.stop()
         pki = tmp_path / "pki"
-        return (pki / "admin.token").read_text(), (pki / "service-account.key").read_bytes()
+        return (pki / "admin.token").read_text(), next((pki / KEY_RING).glob("*.key")).read_bytes()
 
     assert asyncio.run(scenario()) == asyncio.run(scenario())
 

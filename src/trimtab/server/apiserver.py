@@ -39,6 +39,7 @@ from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, 
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
+from trimtab.server.auth.token_keys import KeyRing, SharedSecret
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.admission_policy_status import AdmissionPolicyStatus
 from trimtab.server.background.api_service_objects import local_api_services
@@ -53,6 +54,7 @@ from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
 from trimtab.server.http.backup_page import BackupPage
 from trimtab.server.http.dispatch import RequestHandler
+from trimtab.server.http.issuer_pages import IssuerPages
 from trimtab.server.http.nonresource_paths import HealthCheck, NonResourcePaths
 from trimtab.server.registry.cel_rules import NoExpressions, condition_evaluator, rule_evaluator
 from trimtab.server.registry.crds import CRD, PREFIX, CrdController, schema_validator
@@ -108,6 +110,9 @@ class ApiServerSettings(NamedTuple):
     clock: Clock = WallClock()
     static_tokens: Mapping[str, User] = {}
     token_key: bytes = b""
+    """The secret of service account tokens of a server within one process."""
+    token_keys: KeyRing | None = None
+    """The keys of service account tokens that others can verify; used instead of `token_key`."""
     anonymous_auth: bool = True
     """Let requests without credentials through to authorization, as the user `system:anonymous`."""
     plugins: Sequence[AdmissionPlugin] = ()
@@ -159,7 +164,9 @@ class ApiServer:
         self.policies = AdmissionPolicies(store, self.catalogue)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = self._resource_store(settings)
-        self.tokens = tokens = ServiceAccountTokens(settings.token_key or secrets.token_bytes(32), store.get)
+        self.tokens = tokens = ServiceAccountTokens(
+            settings.token_keys or SharedSecret(settings.token_key or secrets.token_bytes(32)), store.get
+        )
         self.authenticator = Authenticator(
             tokens, settings.static_tokens, settings.clock.now, allows_anonymous=settings.anonymous_auth
         )
@@ -170,6 +177,9 @@ class ApiServer:
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._health_checks(), self._metrics
         )
         self.nonresource_paths.add_page("backup", BackupPage(store, self.authorizer))
+        if settings.token_keys is not None:
+            for name in (".well-known", "openid"):
+                self.nonresource_paths.add_page(name, IssuerPages(settings.token_keys))
         self.subresources = Subresources(
             self.resource_store,
             self.patcher,

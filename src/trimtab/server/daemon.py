@@ -13,6 +13,9 @@ from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority, make_private, renew_certificates, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
+from trimtab.server.auth.revocation import CHECK_SECONDS, RevokedCertificates
+from trimtab.server.auth.revocation import FILE_NAME as REVOKED_CERTIFICATES
+from trimtab.server.auth.token_keys import KeyRing, SharedSecret
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.http.listener import Listener
@@ -20,12 +23,15 @@ from trimtab.server.storage.formats import open_store
 
 log = logging.getLogger("trimtab.server")
 ADMINISTRATOR = "trimtab-admin"
+KEY_RING = "service-account-keys"
 ADMINISTRATOR_USER = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
 _RENEWAL_CHECK_SECONDS = 3600.0
 NAMESPACE_GRACE_SECONDS = 5.0
 """As kube-controller-manager: clients still see the objects of a namespace for a moment after its deletion."""
 _SECRET_FILES = (
     "kubeconfig",
+    f"pki/{KEY_RING}",
+    f"pki/{KEY_RING}/*",
     "store.db*",
     "members",
     "members/*",
@@ -99,16 +105,23 @@ class Daemon:
         self._mounted_servers: Mapping[str, str] = {}
         self._listener: Listener | None = None
         self._root_listeners: dict[str, Listener] = {}
-        self._renewal: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def _load_secrets(self) -> ApiServerSettings:
         """The certificates, the token of the administrator and the key of tokens; created on the first start."""
         self._authority = ensure_authority(self.directory / "pki", self._addresses)
         pki = self._authority.directory
         self.admin_token = _ensure_secret(pki / "admin.token").decode()
+        earlier = pki / "service-account.key"
+        self.token_keys = KeyRing(
+            pki / KEY_RING, SharedSecret(earlier.read_bytes().strip()) if earlier.exists() else None
+        )
+        self.token_keys.rotate_if_old(datetime.now(UTC))
+        self.revoked = RevokedCertificates(pki / REVOKED_CERTIFICATES)
+        self.revoked.reload()
         return ApiServerSettings(
             static_tokens={self.admin_token: ADMINISTRATOR_USER},
-            token_key=_ensure_secret(pki / "service-account.key"),
+            token_keys=self.token_keys,
             api_services=True,
             namespace_grace_seconds=NAMESPACE_GRACE_SECONDS,
         )
@@ -141,20 +154,21 @@ class Daemon:
         served = served or ServedApplications(self.api.app)
         self._mounted_servers = served.mounted_servers
         await self.api.start()
-        self._listener = Listener(served.app, self._bind, self._port, self._authority)
+        self._listener = Listener(served.app, self._bind, self._port, self._authority, revoked=self.revoked)
         await self._listener.start()
         for name, server in served.root_servers.items():
             self._root_listeners[name] = self._listen_on(server)
             await self._root_listeners[name].start()
         self._write_kubeconfig()
-        self._renewal = asyncio.get_running_loop().create_task(self._renew_regularly())
+        create_task = asyncio.get_running_loop().create_task
+        self._tasks = [create_task(self._renew_regularly()), create_task(self._watch_revocations())]
 
     def _listen_on(self, server: RootServer) -> Listener:
         """On the preferred port of a server, or on a free one when another process has taken that."""
         try:
-            return Listener(server.app, self._bind, server.preferred_port, self._authority)
+            return Listener(server.app, self._bind, server.preferred_port, self._authority, revoked=self.revoked)
         except InputError:
-            return Listener(server.app, self._bind, 0, self._authority)
+            return Listener(server.app, self._bind, 0, self._authority, revoked=self.revoked)
 
     def _write_kubeconfig(self) -> None:
         names = {"trimtab": self.url, **dict.fromkeys(self._further_contexts, self.url)}
@@ -170,22 +184,45 @@ class Daemon:
             await asyncio.sleep(_RENEWAL_CHECK_SECONDS)
             try:
                 await self.renew_certificates(datetime.now(UTC))
+                await asyncio.to_thread(self.token_keys.rotate_if_old, datetime.now(UTC))
             except (OSError, InputError) as error:
                 log.warning("certificates cannot be renewed; trying again in an hour: %s", error)
+
+    async def _watch_revocations(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            await self.reload_revocations()
+
+    async def reload_revocations(self) -> None:
+        """Refuse certificates that were revoked since the last time, and close their connections."""
+        try:
+            changed = self.revoked.reload()
+        except (OSError, InputError, UnicodeDecodeError) as error:
+            log.warning("the list of revoked certificates cannot be read, the last one is used: %s", error)
+            return
+        if changed:
+            log.warning("%d certificates are revoked", len(self.revoked.serials))
+            for listener in self._listeners:
+                listener.close_revoked()
+            # The administrator's certificate may be among them; `trimtab revoke-certificate` has removed it then.
+            await self.renew_certificates(datetime.now(UTC))
+
+    @property
+    def _listeners(self) -> list[Listener]:
+        return [*self._root_listeners.values(), *([self._listener] if self._listener is not None else [])]
 
     async def renew_certificates(self, now: datetime) -> None:
         """Renew the certificates that are near their end; new connections and the kubeconfig use the new ones."""
         renewed = await asyncio.to_thread(renew_certificates, self._authority, self._addresses, now)
         if renewed and self._listener is not None:
-            for listener in (self._listener, *self._root_listeners.values()):
+            for listener in self._listeners:
                 listener.reload_certificates(self._authority)
             self._write_kubeconfig()
             log.info("renewed certificates: %s", ", ".join(renewed))
 
     async def stop(self) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
+        for task in self._tasks:
+            task.cancel()
         self.api.app.end_streams()
-        listeners = [*self._root_listeners.values(), *([self._listener] if self._listener is not None else [])]
-        await asyncio.gather(*(listener.stop() for listener in listeners))
+        await asyncio.gather(*(listener.stop() for listener in self._listeners))
         await self.api.stop()

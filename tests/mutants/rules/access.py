@@ -15,6 +15,20 @@ OCM, OCM_TESTS = "api/admission/ocm.py", ("api/admission/test_ocm.py", "server/a
 
 MUTANTS = (
     Mutant(
+        "A revoked certificate is nobody's.",
+        "server/auth/authenticate.py",
+        "if certificate_user is REVOKED_USER:",
+        "if False:",
+        ("cli/commands/test_revoke_certificate.py",),
+    ),
+    Mutant(
+        "A token is valid only with the signature of one of our keys.",
+        "server/auth/token_keys.py",
+        "return base64_decode(claims) if is_valid else None",
+        "return base64_decode(claims)",
+        ("server/auth/test_token_keys.py",),
+    ),
+    Mutant(
         "Events are sent over HTTPS, and over HTTP only to this machine.",
         "client/webhook.py",
         'if parts.scheme == "http" and is_loopback(host):',
@@ -120,11 +134,11 @@ MUTANTS = (
         RBAC_TESTS,
     ),
     Mutant(
-        "A token is valid only with the signature of this server.",
-        TOKENS,
+        "A token of a shared secret is valid only with its signature.",
+        "server/auth/token_keys.py",
         "if not hmac.compare_digest(signature.encode(), self._signature(text).encode()):",
         "if False:",
-        TOKEN_TESTS,
+        ("server/auth/test_token_keys.py",),
     ),
     Mutant("A token ends.", TOKENS, 'if body["exp"] <= moment:', "if False:", TOKEN_TESTS),
     Mutant(

@@ -9,6 +9,7 @@ import pytest
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.authenticate import ISSUER, Authenticator, ServiceAccountTokens, user_of_certificate
+from trimtab.server.auth.token_keys import SharedSecret
 from trimtab.server.auth.user import AUTHENTICATED, User
 
 DEFAULT = "/api/v1/namespaces/default"
@@ -198,7 +199,7 @@ def test_claims_cannot_be_changed() -> None:
 
 
 def test_request_without_credentials_is_refused_where_anonymous_users_are_not_allowed() -> None:
-    tokens = ServiceAccountTokens(b"key", lambda _: None)
+    tokens = ServiceAccountTokens(SharedSecret(b"key"), lambda _: None)
     strict = Authenticator(tokens, {}, lambda: datetime.now(UTC), allows_anonymous=False)
     with pytest.raises(Unauthorized):
         strict.authenticate("", None)

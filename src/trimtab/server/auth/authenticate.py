@@ -1,9 +1,6 @@
 """Authenticates requests: client certificates, static, service account and ID tokens, or anonymous."""
 
-import base64
-import binascii
 import hashlib
-import hmac
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +11,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import Unauthorized
+from trimtab.server.auth.token_keys import TokenKeys
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from trimtab.store.keys import object_key
 from trimtab.store.records import StoredEntry
@@ -25,15 +23,9 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _REFUSED = "invalid bearer token"
 _NO_CREDENTIALS = "Unauthorized"
 ANONYMOUS_USER = User(ANONYMOUS, (UNAUTHENTICATED,))
+REVOKED_USER = User("", ())
+"""Stands for the user of a certificate that is revoked."""
 GetEntry = Callable[[str], StoredEntry | None]
-
-
-def _base64_encode(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def _base64_decode(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 CLOCK_LEEWAY_SECONDS = 60
@@ -56,15 +48,12 @@ class TokenClaims(NamedTuple):
 
 
 class ServiceAccountTokens:
-    """Issues and verifies service account tokens, signed with a key that never leaves the data directory."""
+    """Issues and verifies service account tokens."""
 
-    def __init__(self, key: bytes, get_entry: GetEntry) -> None:
-        self._key = key
+    def __init__(self, keys: TokenKeys, get_entry: GetEntry) -> None:
+        self._keys = keys
         self._get_entry = get_entry
         self._issued = 0
-
-    def _signature(self, text: str) -> str:
-        return _base64_encode(hmac.new(self._key, text.encode(), hashlib.sha256).digest())
 
     def issue(self, claims: TokenClaims) -> str:
         account: Raw = {"name": claims.name, "uid": claims.uid}
@@ -86,9 +75,7 @@ class ServiceAccountTokens:
             "nbf": claims.issued_at,
             "sub": f"system:serviceaccount:{claims.namespace}:{claims.name}",
         }
-        head = _base64_encode(orjson.dumps({"alg": "HS256", "typ": "JWT"}))
-        text = f"{head}.{_base64_encode(orjson.dumps(body))}"
-        return f"{text}.{self._signature(text)}"
+        return self._keys.sign(orjson.dumps(body))
 
     def _new_id(self, claims: TokenClaims) -> str:
         """An id that no other token has; derived from the key, so that runs with the same key are repeatable."""
@@ -98,13 +85,10 @@ class ServiceAccountTokens:
 
     def verify(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> "VerifiedToken | str":
         """The user of a token whose signature, lifetime, audience and bound objects are valid; else why it is not."""
-        text, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(text).encode()):
+        signed = self._keys.verified_claims(token)
+        if signed is None:
             return _REFUSED
-        try:
-            body = orjson.loads(_base64_decode(text.partition(".")[2]))
-        except (ValueError, binascii.Error):
-            return _REFUSED
+        body = orjson.loads(signed)
         claims, moment = body["kubernetes.io"], now.timestamp()
         if body["exp"] <= moment:
             return f"[{_REFUSED}, service account token has expired]"
@@ -208,6 +192,8 @@ class Authenticator:
 
     def authenticate(self, authorization: str, certificate_user: User | None) -> User:
         """The user of a request; an invalid token is rejected even where anonymous requests are allowed."""
+        if certificate_user is REVOKED_USER:
+            raise Unauthorized("Unauthorized")
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             found = self.verify(token.strip())

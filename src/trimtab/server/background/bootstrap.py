@@ -10,6 +10,12 @@ _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _BOOTSTRAP_LABEL = "kubernetes.io/bootstrapping"
 _HEALTH = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_ISSUER = [
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/",
+    "/openid/v1/jwks",
+    "/openid/v1/jwks/",
+]
 _DISCOVERY = [
     "/api",
     "/api/*",
@@ -159,6 +165,7 @@ def _roles() -> Iterator[Raw]:
     yield _role("system:public-info-viewer", _nonresource_rules(_HEALTH))
     reviews = _rule(["create"], "authorization.k8s.io", ["selfsubjectaccessreviews", "selfsubjectrulesreviews"])
     yield _role("system:basic-user", [reviews, _rule(["create"], "authentication.k8s.io", ["selfsubjectreviews"])])
+    yield _role("system:service-account-issuer-discovery", _nonresource_rules(_ISSUER))
     yield _role("system:monitoring", _nonresource_rules(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]))
 
 
@@ -171,6 +178,7 @@ def bootstrap_objects() -> Iterator[Raw]:
     yield _binding("system:discovery", "system:authenticated")
     yield _binding("system:basic-user", "system:authenticated")
     yield _binding("system:public-info-viewer", "system:authenticated", "system:unauthenticated")
+    yield _binding("system:service-account-issuer-discovery", "system:serviceaccounts")
     yield _binding("system:monitoring", "system:monitoring")
     for name, value, role in (
         ("system-cluster-critical", 2_000_000_000, "cluster"),

@@ -13,8 +13,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from trimtab.errors import InputError
-from trimtab.server.auth.authenticate import user_of_certificate
+from trimtab.server.auth.authenticate import REVOKED_USER, user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.server.auth.revocation import RevokedCertificates
 from trimtab.server.http.acceptor import Acceptor
 from trimtab.server.http.web_socket import WebSocket, handshake
 
@@ -32,9 +33,15 @@ _BODY_SECONDS = 60.0
 class ServerProtocol(HttpToolsProtocol):
     """Adds the user of the client certificate to the scope and closes connections with incomplete requests."""
 
+    revoked: RevokedCertificates | None = None
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
+        certificate = transport.get_extra_info("peercert")
+        self.serial = str((certificate or {}).get("serialNumber") or "")
+        self.certificate_user = user_of_certificate(certificate)
+        if self.is_revoked:
+            self.certificate_user = REVOKED_USER
         self.header_size = 0
         self.web_socket: WebSocket | None = None
         self.line_complete = False
@@ -66,6 +73,10 @@ class ServerProtocol(HttpToolsProtocol):
     def is_idle(self) -> bool:
         """Whether no request is in progress."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_revoked(self) -> bool:
+        return bool(self.serial) and self.revoked is not None and self.revoked.contains(self.serial)
 
     async def wait_until_sent(self) -> None:
         await self.flow.drain()
@@ -165,7 +176,17 @@ class _AcceptingServer(uvicorn.Server):
         self.started = True
 
     def _new_protocol(self) -> ServerProtocol:
-        return ServerProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol = ServerProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol.revoked = self.revoked
+        return protocol
+
+    revoked: RevokedCertificates | None = None
+
+    def close_revoked(self) -> None:
+        """Close the connections whose certificates are revoked."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, ServerProtocol) and connection.is_revoked:
+                connection.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._acceptor.stop()
@@ -183,6 +204,7 @@ class Listener:
         authority: CertificateAuthority | None,
         *,
         option_names: str = "--port or --bind",
+        revoked: RevokedCertificates | None = None,
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -209,6 +231,7 @@ class Listener:
         config.load()
         self._tls = config.ssl = make_tls_context(authority) if authority is not None else None
         self._server = _AcceptingServer(config)
+        self._server.revoked = revoked
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -222,6 +245,10 @@ class Listener:
         """Use renewed certificates for new connections."""
         if self._tls is not None:
             _load_certificates(self._tls, authority)
+
+    def close_revoked(self) -> None:
+        """Close the connections whose certificates were revoked meanwhile."""
+        self._server.close_revoked()
 
     async def stop(self) -> None:
         self._server.should_exit = True
