@@ -36,6 +36,8 @@ from trimtab.runtime.script_answers import ScriptRunner
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
+from trimtab.server.request.messages import Request
+from trimtab.server.request.routes import RequestInfo
 from trimtab.simulate.faults import FaultInjector
 from trimtab.simulate.faults import action_of as fault_action
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
@@ -119,6 +121,8 @@ class EmbeddedFleet:
             host.catalogue,
             forward=proxy.forward_path,
             handle_locally=host.handler.handle,
+            check_access=host.handler.check_access if self.profile.search_needs_read_access else allow_access,
+            body_worker=host.handler.body_worker,
             now=clock.now,
         )
         for served in served_search_resources():
@@ -224,6 +228,10 @@ class EmbeddedFleet:
         await self.faults.stop()
         await self.stop_plane()
         await self.world.stop()
+
+
+def allow_access(request: Request, target: RequestInfo) -> None:
+    """Require nothing more of the caller."""
 
 
 def endpoint_of(member: str) -> str:

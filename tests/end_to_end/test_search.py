@@ -1,6 +1,7 @@
 """Search and its proxy: one cache over all members, which follows ResourceRegistries and Clusters."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.embedded_fleet import EmbeddedFleet
-from trimtab.errors import ApiError, BadRequest, Expired, MethodNotAllowed, NotFound
+from trimtab.errors import ApiError, BadRequest, Expired, Forbidden, MethodNotAllowed, NotFound
+from trimtab.members import search_api
 from trimtab.members.cache_revisions import SOURCE_ANNOTATION, decode_revisions
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import SYSTEM, User
@@ -21,6 +24,7 @@ from trimtab.store.store import Store
 
 REGISTRIES = Resource("search.karmada.io", "v1alpha1", "resourceregistries", "ResourceRegistry", namespaced=False)
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+RBAC = "rbac.authorization.k8s.io"
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 SECRETS = Resource("", "v1", "secrets", "Secret")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -58,10 +62,10 @@ class Searched:
 
 
 @asynccontextmanager
-async def searched_fleet() -> AsyncIterator[Searched]:
+async def searched_fleet(profile: Profile) -> AsyncIterator[Searched]:
     host = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
     await host.start()
-    fleet = EmbeddedFleet(uniform_fleet(2, 2), host=host, clock=LoopClock())
+    fleet = EmbeddedFleet(uniform_fleet(2, 2), host=host, clock=LoopClock(), profile=profile)
     await fleet.start()
     await asyncio.sleep(30)
     try:
@@ -71,9 +75,9 @@ async def searched_fleet() -> AsyncIterator[Searched]:
         await host.stop()
 
 
-def on_fleet(check: Callable[[Searched], Awaitable[None]]) -> None:
+def on_fleet(check: Callable[[Searched], Awaitable[None]], profile: Profile = TRIMTAB) -> None:
     async def run() -> None:
-        async with searched_fleet() as searched:
+        async with searched_fleet(profile) as searched:
             await check(searched)
 
     run_virtually(run())
@@ -150,6 +154,98 @@ def test_search_refuses_what_it_does_not_know() -> None:
             await searched.request("POST", f"{SEARCH}/api/v1/nodes", {})
         with pytest.raises(ApiError, match="forbidden"):
             await searched.request("GET", f"{SEARCH}/api/v1/nodes", user=User("somebody", ()))
+
+    on_fleet(check)
+
+
+READER = User("reader", ())
+
+
+async def allow_search(searched: Searched, *, nodes: bool) -> None:
+    """Let READER search, and read nodes in the control plane if wanted."""
+    rules = [{"apiGroups": ["search.karmada.io"], "resources": ["search/api", "proxying/proxy"], "verbs": ["*"]}]
+    if nodes:
+        rules.append({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]})
+    for name, kind, more in (
+        ("ClusterRole", "clusterroles", {"rules": rules}),
+        (
+            "ClusterRoleBinding",
+            "clusterrolebindings",
+            {
+                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"reader-{nodes}"},
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": READER.name}],
+            },
+        ),
+    ):
+        body = {"apiVersion": f"{RBAC}/v1", "kind": name, "metadata": {"name": f"reader-{nodes}"}, **more}
+        await searched.fleet.client.create(Resource(RBAC, "v1", kind, name, namespaced=False), body)
+
+
+def test_reading_through_the_search_needs_the_right_to_read_in_the_control_plane() -> None:
+    async def check(searched: Searched) -> None:
+        await searched.register("all", BOTH, NODE)
+        await allow_search(searched, nodes=False)
+        paths = (f"{SEARCH}/api/v1/nodes", f"{PROXY}/api/v1/nodes", f"{PROXY}/api/v1/nodes/member1-node-1")
+        for path in paths:
+            with pytest.raises(Forbidden, match="nodes"):
+                await searched.request("GET", path, user=READER)
+        with pytest.raises(Forbidden, match="cannot watch"):
+            await searched.request("GET", paths[1], user=READER, watch="true")
+        await allow_search(searched, nodes=True)
+        for path in paths:
+            assert (await searched.request("GET", path, user=READER))["kind"].startswith("Node")
+
+    on_fleet(check)
+
+
+def test_in_the_profile_upstream_the_right_to_search_is_enough() -> None:
+    async def check(searched: Searched) -> None:
+        await searched.register("all", BOTH, NODE)
+        await allow_search(searched, nodes=False)
+        assert len((await searched.request("GET", f"{SEARCH}/api/v1/nodes", user=READER))["items"]) == 4
+
+    on_fleet(check, UPSTREAM)
+
+
+def test_proxy_refuses_malformed_requests_before_it_answers() -> None:
+    async def check(searched: Searched) -> None:
+        await searched.register("all", BOTH, NODE)
+        tokens = [base64.urlsafe_b64encode(text).decode() for text in (b"5", b"null", b"[1]", b"{}", b"[" * 5000)]
+        queries: list[dict[str, str]] = [
+            *({"limit": "1", "continue": token} for token in tokens),
+            {"limit": "9" * 5000},
+            {"labelSelector": "((("},
+            {"watch": "true", "timeoutSeconds": "9" * 400},
+            {"watch": "true", "labelSelector": "((("},
+            {"watch": "true", "fieldSelector": "spec.unknown=1"},
+            {"watch": "true", "resourceVersion": "x"},
+        ]
+        for query in queries:
+            with pytest.raises(BadRequest):
+                await searched.request("GET", f"{PROXY}/api/v1/nodes", **query)
+
+    on_fleet(check)
+
+
+def test_proxy_leaves_malformed_objects_to_the_cluster() -> None:
+    async def check(searched: Searched) -> None:
+        await searched.register("all", BOTH, NODE)
+        for metadata in (5, {"name": "member1-node-1", "annotations": 5}):
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+            with pytest.raises(BadRequest, match="cannot unmarshal number"):
+                await searched.request("PUT", f"{PROXY}/api/v1/nodes/member1-node-1", body)
+
+    on_fleet(check)
+
+
+def test_a_large_list_is_the_same_when_it_is_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(searched: Searched) -> None:
+        await searched.register("all", BOTH, NODE)
+        paths = (f"{SEARCH}/api/v1/nodes", f"{PROXY}/api/v1/nodes")
+        before = [await searched.request("GET", path) for path in paths]
+        monkeypatch.setattr(search_api, "MAX_OBJECTS_IN_LOOP", 1)
+        after = [await searched.request("GET", path) for path in paths]
+        assert [found["items"] for found in after] == [found["items"] for found in before]
 
     on_fleet(check)
 

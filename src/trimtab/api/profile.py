@@ -122,6 +122,13 @@ class Profile(Value):
             "An OverridePolicy that changes the kind, name or namespace of an object is an error; else it is applied."
         ),
     ]
+    search_needs_read_access: Annotated[
+        bool,
+        Field(
+            "Reading through the search cache needs the right to read the resource in the control plane as well; else "
+            "the right to search is enough for everything that is cached."
+        ),
+    ]
     record_routine_events: Annotated[
         bool, Field("Every step of a propagation is recorded as an event; else only those that people act on.")
     ]
@@ -199,6 +206,7 @@ TRIMTAB = Profile(
     descheduler_simulates_moves=True,
     drop_stale_overrides=True,
     overrides_keep_identity=True,
+    search_needs_read_access=True,
     record_routine_events=False,
     expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
@@ -242,6 +250,7 @@ UPSTREAM = Profile(
     descheduler_simulates_moves=False,
     drop_stale_overrides=False,
     overrides_keep_identity=False,
+    search_needs_read_access=False,
     record_routine_events=True,
     expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,

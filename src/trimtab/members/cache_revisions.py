@@ -49,9 +49,11 @@ def as_proxied(raw: Raw, cluster: str, revisions: Mapping[str, str] | None = Non
 
 
 def as_stored(raw: Raw, cluster: str) -> Raw:
-    """An object that a client sends back, as its cluster knows it."""
-    metadata = dict(raw.get("metadata") or {})
-    annotations = dict(metadata.get("annotations") or {})
+    """An object that a client sends back, as its cluster knows it; what has no metadata to restore is left to it."""
+    metadata = raw.get("metadata") or {}
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations") or {}, dict):
+        return raw
+    metadata, annotations = dict(metadata), dict(metadata.get("annotations") or {})
     annotations.pop(SOURCE_ANNOTATION, None)
     metadata["annotations"] = annotations
     if not annotations:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from trimtab.api.kind import Kind
+from trimtab.api.limits import MAX_CONTINUE_TOKEN_LENGTH
 from trimtab.api.value import Object, Raw
 from trimtab.errors import ApiError, BadRequest, Expired, MethodNotAllowed, NotFound, Unavailable
 from trimtab.members.cache_revisions import as_proxied, as_stored, decode_revisions, encode_revisions, with_source
@@ -23,9 +24,12 @@ from trimtab.server import api_errors
 from trimtab.server.printers.responses import printer_for
 from trimtab.server.printers.table import make_table, partial_metadata, validate_include_object
 from trimtab.server.registry.selector_matching import RequestSelector, parse_selectors
+from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import decode_body
+from trimtab.server.request.body_worker import BodyWorker
 from trimtab.server.request.messages import Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import JSON, media_type_of, negotiate_format
+from trimtab.server.request.negotiation import JSON, ResponseFormat, media_type_of, negotiate_format
+from trimtab.server.request.options import ListOptions, parse_list_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
 from trimtab.server.resources import ResourceCatalogue, ServedResource
 
@@ -35,6 +39,8 @@ PROXY_PATH = f"/apis/{GROUP}/{VERSION}/proxying/"
 MAX_WATCH_SECONDS = 1800.0
 MAX_WAITING_EVENTS = 1000
 """Events of a watch that its client has not read; then the members wait."""
+MAX_OBJECTS_IN_LOOP = 200
+"""Objects of a response that is built in the event loop; that of more is built in a thread."""
 
 log = logging.getLogger("trimtab.members")
 _READS = frozenset({"get", "list", "watch"})
@@ -42,6 +48,8 @@ _READS = frozenset({"get", "list", "watch"})
 AnyAnswer = Response | StreamingResponse
 Forward = Callable[[Request, str, str], Awaitable[AnyAnswer]]
 """Sends a request to a member, with the cluster and the path in it."""
+CheckAccess = Callable[[Request, RequestInfo], None]
+"""Raises `Forbidden` when the caller of a request may not do with a target what the request asks for."""
 
 
 def served_search_resources() -> Iterator[ServedResource]:
@@ -69,12 +77,17 @@ class SearchApi:
         *,
         forward: Forward,
         handle_locally: Callable[[Request], Awaitable[AnyAnswer]],
+        check_access: CheckAccess,
+        body_worker: BodyWorker,
         now: Callable[[], datetime],
     ) -> None:
         self._find_cache = cache
         self._catalogue = catalogue
         self._forward = forward
         self._handle_locally = handle_locally
+        self._check_access = check_access
+        """What a caller needs besides the right to search."""
+        self._body_worker = body_worker
         self._now = now
 
     @property
@@ -93,14 +106,21 @@ class SearchApi:
         target = parse_path(request.path.removeprefix(f"{SEARCH_PATH}{name}"))
         if target is None or not target.resource:
             raise BadRequest("the path after search/cache names no resource of the Kubernetes API")
-        selector = self._selector(target, request.query)
-        found = [with_source(one.raw, one.cluster) for one in self._objects(target) if _matches(selector, one.raw)]
+        self._check_access(request, target)
+        options = parse_list_options(request.query)
+        selector = self._selector(target, options.labels, options.fields)
+        objects = list(self._objects(target))
         tables, served = self._tables(target), self._served(target)
         if served is None and not tables:
             raise NotFound(f"no server of the fleet serves {target.resource} in {target.group}/{target.version}")
         kind = tables[0].table.resource.kind if tables or served is None else served.kind.name
         api_version = f"{target.group}/{target.version}" if target.group else target.version
-        return Response(200, orjson.dumps({"kind": f"{kind}List", "apiVersion": api_version, "items": found}))
+
+        def build() -> Response:
+            found = [with_source(one.raw, one.cluster) for one in objects if _matches(selector, one.raw)]
+            return Response(200, orjson.dumps({"kind": f"{kind}List", "apiVersion": api_version, "items": found}))
+
+        return await large_objects.run(len(objects) > MAX_OBJECTS_IN_LOOP, build)
 
     async def proxy(self, request: Request, name: str) -> AnyAnswer:
         """Any request for `proxying/NAME/proxy/PATH`."""
@@ -113,12 +133,13 @@ class SearchApi:
             return await self._ask_host(request, path)
         verb = verb_of(request.method, target, request.query)
         if not target.subresource and verb in _READS:
-            return self._read(request, target, verb)
+            self._check_access(request, target)
+            return await self._read(request, target, verb)
         if not target.name:
             raise MethodNotAllowed(f"{verb} is not supported on {target.resource}: the proxy does not know the cluster")
         found = self._find(target)
         if verb == "update":
-            self._restore_body(request, target, found.cluster)
+            await self._restore_body(request, target, found.cluster)
         return await self._forward(request, found.cluster, path)
 
     async def _ask_host(self, request: Request, path: str) -> AnyAnswer:
@@ -157,43 +178,59 @@ class SearchApi:
             raise api_errors.not_found(target.resource, target.group, target.name)
         return found
 
-    def _selector(self, target: RequestInfo, query: Mapping[str, str]) -> RequestSelector:
+    def _selector(self, target: RequestInfo, labels: str, fields: str) -> RequestSelector:
         served = self._served(target)
         if served is None:  # a kind that only members serve: its fields are not known here
             kind = Kind(Object, group=target.group, version=target.version, name="", plural=target.resource)
             served = ServedResource(kind, target.version, schema=dict)
-        return parse_selectors(served, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        return parse_selectors(served, labels, fields)
 
-    def _restore_body(self, request: Request, target: RequestInfo, cluster: str) -> None:
+    async def _restore_body(self, request: Request, target: RequestInfo, cluster: str) -> None:
         """Take back what the proxy added to the object that the client read here."""
         if not request.body:
             return
-        served, media = self._served(target), media_type_of(request.headers.get("content-type", ""))
+        served = self._served(target)
         names = (served.api_version, served.kind.name) if served is not None else ("", "")
-        request.body = orjson.dumps(as_stored(decode_body(media, request.body, *names).obj, cluster))
+        await self._body_worker.prepare(request, *names)
+        media = media_type_of(request.headers.get("content-type", ""))
+
+        def restore(body: bytes) -> bytes:
+            return orjson.dumps(as_stored(decode_body(media, body, *names).obj, cluster))
+
+        request.body = await large_objects.run(large_objects.is_large(request.body), restore, request.body)
         request.headers["content-type"] = JSON
 
-    def _read(self, request: Request, target: RequestInfo, verb: str) -> AnyAnswer:
+    async def _read(self, request: Request, target: RequestInfo, verb: str) -> AnyAnswer:
         form = negotiate_format(request.headers.get("accept", ""), single=verb == "get", custom=True)
         include = validate_include_object(request.query.get("includeObject", "")) if form.transform == "Table" else ""
+        options = parse_list_options(request.query)
         if verb == "watch":
-            return StreamingResponse(self._watch_lines(target, request.query, form.transform))
+            return StreamingResponse(self._watch(target, options, form.transform))
         if verb == "get":
             found = self._find(target)
-            items, metadata = [as_proxied(found.raw, found.cluster)], Raw()
-        else:
-            items, metadata = self._list(target, self._page(target, request.query))
+            return self._response(target, form, include, [as_proxied(found.raw, found.cluster)], None)
+        page = self._page(target, options)
+        objects, revisions = list(self._objects(target)), self._revisions(target)
+        head = self._list_head(target, form.transform)
+
+        def build() -> Response:
+            items, metadata = _select_page(objects, page)
+            metadata["resourceVersion"] = encode_revisions(revisions)
+            return self._response(target, form, include, items, {**head, "metadata": metadata})
+
+        return await large_objects.run(len(objects) > MAX_OBJECTS_IN_LOOP, build)
+
+    def _response(
+        self, target: RequestInfo, form: ResponseFormat, include: str, items: list[Raw], head: Raw | None
+    ) -> Response:
+        """One object, or a list with this head."""
         if form.transform == "Table" and (served := self._served(target)) is not None:
-            printer = printer_for(served)
+            printer, metadata = printer_for(served), head["metadata"] if head is not None else Raw()
             rows = [printer.row(orjson.dumps(item), 0, self._now(), include, form.version) for item in items]
             return Response(200, orjson.dumps(make_table(form.version, metadata, printer.column_definitions(), rows)))
         if form.transform and form.transform != "Table":
             items = [partial_metadata(item, form.version) for item in items]
-        if verb == "get":
-            return Response(200, orjson.dumps(items[0]))
-        return Response(
-            200, orjson.dumps({**self._list_head(target, form.transform), "metadata": metadata, "items": items})
-        )
+        return Response(200, orjson.dumps(items[0] if head is None else {**head, "items": items}))
 
     def _list_head(self, target: RequestInfo, transform: str) -> Raw:
         if transform and transform != "Table":
@@ -202,40 +239,59 @@ class SearchApi:
         kind = served.kind.name if served is not None else tables[0].table.resource.kind
         return {"kind": f"{kind}List", "apiVersion": f"{target.group}/{target.version}".removeprefix("/")}
 
-    def _page(self, target: RequestInfo, query: Mapping[str, str]) -> Page:
-        limit = query.get("limit", "")
-        after: tuple[str, ...] = ()
-        if token := query.get("continue", ""):
-            try:
-                after = tuple(map(str, orjson.loads(base64.urlsafe_b64decode(token))))
-            except ValueError as fault:
-                raise BadRequest(f"invalid continue token {token!r}") from fault
-        return Page(self._selector(target, query), int(limit) if limit.isdecimal() else 0, after)
+    def _revisions(self, target: RequestInfo) -> dict[str, str]:
+        return {table.cluster: table.table.observed_revision for table in self._tables(target)}
 
-    def _list(self, target: RequestInfo, page: Page) -> tuple[list[Raw], Raw]:
-        """The objects of a page and the metadata of the list; the order is by cluster, namespace and name."""
-        found = [one for one in self._objects(target) if _matches(page.selector, one.raw) and _place(one) > page.after]
-        revisions = {table.cluster: table.table.observed_revision for table in self._tables(target)}
-        metadata: Raw = {"resourceVersion": encode_revisions(revisions)}
-        if page.limit and len(found) > page.limit:
-            last = _place(found[page.limit - 1])
-            metadata["continue"] = base64.urlsafe_b64encode(orjson.dumps(last)).decode()
-            metadata["remainingItemCount"] = len(found) - page.limit
-            found = found[: page.limit]
-        return [as_proxied(one.raw, one.cluster) for one in found], metadata
+    def _page(self, target: RequestInfo, options: ListOptions) -> Page:
+        selector = self._selector(target, options.labels, options.fields)
+        return Page(selector, options.limit, _decode_continue_token(options.after) if options.after else ())
 
-    async def _watch_lines(self, target: RequestInfo, query: Mapping[str, str], transform: str) -> AsyncIterator[bytes]:
-        fields = f"metadata.name={target.name}" if target.name else query.get("fieldSelector", "")
-        seconds = query.get("timeoutSeconds", "")
-        watch = FleetWatch(self._cache, target, query.get("labelSelector", ""), fields)
-        selector = self._selector(target, {**query, "fieldSelector": fields})
-        asyncio.get_running_loop().call_later(float(seconds) if seconds.isdecimal() else MAX_WATCH_SECONDS, watch.end)
-        try:
-            async for type_, raw in watch.events(decode_revisions(query.get("resourceVersion", "")), selector):
-                shown = partial_metadata(raw) if transform else raw
-                yield orjson.dumps({"type": type_, "object": shown}) + b"\n"
-        except Expired as fault:
-            yield orjson.dumps({"type": "ERROR", "object": fault.status()}) + b"\n"
+    def _watch(self, target: RequestInfo, options: ListOptions, transform: str) -> AsyncIterator[bytes]:
+        """The lines of a watch; what the client asked for is checked before the first line."""
+        if target.name:
+            options = options._replace(fields=f"metadata.name={target.name}")
+        selector = self._selector(target, options.labels, options.fields)
+        seen = decode_revisions(options.version_text)
+        watch = FleetWatch(self._cache, target, options.labels, options.fields)
+        seconds = MAX_WATCH_SECONDS if options.timeout is None else options.timeout
+        return _watch_lines(watch, watch.events(seen, selector), min(seconds, MAX_WATCH_SECONDS), transform)
+
+
+async def _watch_lines(
+    watch: "FleetWatch", events: AsyncIterator[tuple[str, Raw]], seconds: float, transform: str
+) -> AsyncIterator[bytes]:
+    timer = asyncio.get_running_loop().call_later(max(0.0, seconds), watch.end)
+    try:
+        async for type_, raw in events:
+            shown = partial_metadata(raw) if transform else raw
+            yield orjson.dumps({"type": type_, "object": shown}) + b"\n"
+    except Expired as fault:
+        yield orjson.dumps({"type": "ERROR", "object": fault.status()}) + b"\n"
+    finally:
+        timer.cancel()
+
+
+def _decode_continue_token(token: str) -> tuple[str, ...]:
+    """The place of the last object of the page before."""
+    try:
+        if len(token) <= MAX_CONTINUE_TOKEN_LENGTH:
+            cluster, namespace, name = orjson.loads(base64.urlsafe_b64decode(token))
+            return str(cluster), str(namespace), str(name)
+    except (ValueError, TypeError):
+        pass
+    raise BadRequest("continue key is not valid: it is not one of the search proxy")
+
+
+def _select_page(objects: list[CachedObject], page: Page) -> tuple[list[Raw], Raw]:
+    """The objects of a page and the metadata of the list; the order is by cluster, namespace and name."""
+    found = [one for one in objects if _matches(page.selector, one.raw) and _place(one) > page.after]
+    metadata: Raw = {}
+    if page.limit and len(found) > page.limit:
+        last = _place(found[page.limit - 1])
+        metadata["continue"] = base64.urlsafe_b64encode(orjson.dumps(last)).decode()
+        metadata["remainingItemCount"] = len(found) - page.limit
+        found = found[: page.limit]
+    return [as_proxied(one.raw, one.cluster) for one in found], metadata
 
 
 class FleetWatch:
@@ -263,7 +319,11 @@ class FleetWatch:
             self._revisions[table.cluster] = seen.get(table.cluster) or table.table.observed_revision
         self._cache.end_on_change(self._ended)
         for table in tables:
-            for one in table.objects(self._target.namespace) if table.cluster not in seen else ():
+            for count, one in enumerate(
+                list(table.objects(self._target.namespace)) if table.cluster not in seen else ()
+            ):
+                if count % MAX_OBJECTS_IN_LOOP == MAX_OBJECTS_IN_LOOP - 1:
+                    await asyncio.sleep(0)
                 if _matches(selector, one.raw):
                     yield "ADDED", as_proxied(one.raw, one.cluster, self._revisions)
         loop = asyncio.get_running_loop()

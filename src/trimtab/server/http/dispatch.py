@@ -137,6 +137,13 @@ class RequestHandler:
             return await self._handle_nonresource(request, target, action)
         return await self._handle_resource(request, target, action)
 
+    def check_access(self, request: Request, target: RequestInfo) -> None:
+        """Raise `Forbidden` unless the caller may do with this target what the request asks for."""
+        verb = verb_of(request.method, target, request.query) or request.method.lower()
+        action = _action_for(verb, target, request.query)
+        if not self._authorizer.allows(request.caller.user, action):
+            raise self._forbidden_error(request.caller.user, action)
+
     def _impersonated_user(self, request: Request, user: User, target: RequestInfo | None) -> User:
         if not may_impersonate(self._authorizer, user, request):
             raise self._impersonation_error(request, user, target)
