@@ -24,15 +24,19 @@ from trimtab.console.page import Services, StoryBook
 from trimtab.console.permissions import LocalAuthority, UserClients
 from trimtab.controllers.selection import IsEnabled
 from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
-from trimtab.errors import InputError, NotFound
+from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.admission.requesters import Requesters
+from trimtab.server.auth.authenticate import ANONYMOUS_USER
 from trimtab.server.auth.oidc_issuer import OidcIssuer
+from trimtab.server.auth.user import User
 from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
+from trimtab.server.http.exchange import Application
+from trimtab.server.http.paced_application import PacedApplication
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.components.cluster_objects import ApiServerAddress
@@ -136,7 +140,7 @@ class LocalFleet:
             self._oidc.start()
         world = self.fleet.world
         servers = {f"/members/{member.name}": member.server.app for member in world}
-        console = {"/console": self.console} if self._serves_console else {}
+        console = {"/console": self._paced_console()} if self._serves_console else {}
         app = Mount(self.daemon.api.app, {**servers, **console})
         self._earlier_endpoints = read_endpoints(self._endpoints_file)
         with_ports = world if len(world) <= MAX_MEMBERS_WITH_PORTS else ()
@@ -147,6 +151,21 @@ class LocalFleet:
         paths = {member.name: f"/members/{member.name}" for member in world}
         await self.daemon.start(ServedApplications(app, paths, ports))
         self.fleet.endpoints = self.daemon.server_urls
+
+    def _paced_console(self) -> Application:
+        """The console, whose requests share the event loop with those of the API."""
+        flows, authenticator = self.daemon.api.flow_control, self.daemon.api.authenticator
+
+        def user_of(headers: Mapping[bytes, bytes]) -> User:
+            user = self.console.user_of(headers)
+            if user is not ANONYMOUS_USER:
+                return user
+            try:
+                return authenticator.authenticate(headers.get(b"authorization", b"").decode("latin-1"), None)
+            except Unauthorized:
+                return ANONYMOUS_USER
+
+        return self.console if flows is None else PacedApplication(self.console, flows, user_of)
 
     async def start(self) -> None:
         """Start the members and the controllers, and join the members that are new in the plan."""

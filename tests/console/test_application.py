@@ -8,9 +8,10 @@ import pytest
 
 from console.fake_console import HOST, NOW, call, fill, new_console, signed_in
 from trimtab.api.kinds.work import PendingApproval, TargetCluster
+from trimtab.console.messages import cookie_value
 from trimtab.console.page import StoryFacts
 from trimtab.console.pages.preview import LAST_APPLIED
-from trimtab.console.sessions import IDLE, LIFETIME, Sessions
+from trimtab.console.sessions import COOKIE, IDLE, LIFETIME, Sessions
 from trimtab.controllers.movement.approval import text_of
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import Plan
@@ -284,3 +285,29 @@ def test_search_finds_moves_namespaces_regions_and_stories() -> None:
     assert kinds("shop") >= {"Namespace", "Move"}
     assert "Region" in kinds("eu")
     assert kinds("no-such-thing") == set()
+
+
+def test_looking_at_a_login_link_with_head_does_not_use_it_up() -> None:
+    console = new_console()
+    path = console.login_path("admin", "admin").removeprefix("/console")
+    seen = asyncio.run(call(console, path, method="HEAD"))
+    assert (seen.code, seen.cookies) == (200, ())
+    assert asyncio.run(call(console, path)).code == 200
+
+
+def test_malformed_addresses_and_forms_are_refused() -> None:
+    console = new_console()
+    cookie, session = signed_in(console)
+    assert asyncio.run(call(console, "/login", method="POST", form={}, origin="http://[::1")).code == 403
+    assert asyncio.run(call(console, "/events?page=http://[", cookie=cookie)).code == 400
+    assert asyncio.run(call(console, "/events?page=/%3F" + "a%3D1%26" * 101, cookie=cookie)).code == 400
+    assert asyncio.run(call(console, "/?" + "a=1&" * 101, cookie=cookie)).code == 400
+    form = {"csrf": session.csrf, **{f"f{number}": "" for number in range(10_001)}}
+    assert asyncio.run(call(console, DRAIN, method="POST", form=form, cookie=cookie)).code == 400
+
+
+def test_session_is_found_among_other_cookies_in_linear_time() -> None:
+    quoted = '"' + "\\\\" * 15_000 + '"'
+    assert cookie_value(f"a={quoted}; __Host-trimtab=id; b=c", COOKIE) == "id"
+    assert cookie_value(f"a={quoted}", COOKIE) == ""
+    assert cookie_value("__Host-trimtab", COOKIE) == ""

@@ -1,13 +1,12 @@
 """The console as an ASGI application: sign-in, pages, forms, the event stream and static files below `/console`."""
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from trimtab.api.kinds.work import Binding
 from trimtab.console import code_flow as code_flows
@@ -32,8 +31,10 @@ from trimtab.console.text import iso
 from trimtab.errors import ApiError, Forbidden, InputError, NotFound, Unauthorized
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
+from trimtab.server.auth.authenticate import ANONYMOUS_USER
 from trimtab.server.auth.authorize import Action
 from trimtab.server.auth.oidc_issuer import IssuerUnavailable
+from trimtab.server.auth.user import AUTHENTICATED, User
 from trimtab.tasks import LoggedFailure, stop_tasks
 
 SECONDS_BETWEEN_FAILED_LOGINS = 0.5
@@ -136,6 +137,12 @@ class Console:
     def end_streams(self) -> None:
         for task in list(self._streams):
             task.cancel()
+
+    def user_of(self, headers: Mapping[bytes, bytes]) -> User:
+        """For flow control: the user of the session that the headers of a request name, else nobody."""
+        session_id = messages.cookie_value(headers.get(b"cookie", b"").decode("latin-1"), COOKIE)
+        session = self.sessions.find(session_id) if session_id else None
+        return User(session.user, (AUTHENTICATED,)) if session is not None else ANONYMOUS_USER
 
     # HTTP
 
@@ -281,7 +288,7 @@ class Console:
     async def _login(self, request: ConsoleRequest) -> ConsoleResponse:
         if request.method == "POST":
             return await self._login_with_token(request)
-        if len(request.segments) == 1:
+        if len(request.segments) == 1 or request.method == "HEAD":  # who only looks at a link does not use it up
             return self._login_page("/console/", 200)
         if self._code_flow is not None and request.segments[1:] == ("oidc",):
             return await self._begin_code_flow(self._code_flow, request)
@@ -384,9 +391,9 @@ class Console:
         return messages.html(self._renderer.page(page, self.values(page, context, session)))
 
     async def _events(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
-        address = urlsplit(request.query.get("page", "/console/"))
+        address = split_page(request.query.get("page", "/console/"))
         segments = tuple(unquote(part) for part in address.path.removeprefix("/console").split("/") if part)
-        query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=messages.MAX_QUERY_FIELDS))
+        query = dict(messages.parse_query(address.query))
         page, context = await self.context(session, segments, query)
         first = context
 
@@ -466,8 +473,16 @@ def check_origin(request: ConsoleRequest) -> None:
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin", "")
     host = request.headers.get("host", "")
-    if site != "same-origin" or (origin and not hmac.compare_digest(urlsplit(origin).netloc.encode(), host.encode())):
+    if site != "same-origin" or (origin and origin.partition("://")[2] != host):
         raise Forbidden("the form was sent by another site")
+
+
+def split_page(page: str) -> SplitResult:
+    """Path and query of the page whose events a browser wants."""
+    try:
+        return urlsplit(page)
+    except ValueError as fault:
+        raise InputError(f"the page is not an address: {fault}") from None
 
 
 def local_target(target: str) -> str:

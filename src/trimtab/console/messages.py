@@ -2,13 +2,13 @@
 
 import zlib
 from collections.abc import AsyncIterator, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from trimtab.console.sessions import COOKIE
+from trimtab.errors import InputError
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -46,12 +46,7 @@ class ConsoleRequest(NamedTuple):
 
     def cookie_of(self, name: str) -> str:
         """The value of a cookie; empty without one."""
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(self.headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        return cookies[name].value if name in cookies else ""
+        return cookie_value(self.headers.get("cookie", ""), name)
 
     @property
     def bearer(self) -> str:
@@ -70,7 +65,11 @@ class ConsoleRequest(NamedTuple):
         return not self.wants_json and "x-trimtab-fetch" not in self.headers and "wait" not in self.query
 
     def form(self) -> list[tuple[str, str]]:
-        return parse_qsl(self.body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
+        text = self.body.decode("utf-8", "replace")
+        try:
+            return parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
+        except ValueError:
+            raise InputError(f"the form has more than {MAX_FORM_FIELDS} fields") from None
 
 
 class ConsoleResponse(NamedTuple):
@@ -82,10 +81,29 @@ class ConsoleResponse(NamedTuple):
     """The body of a stream."""
 
 
+def cookie_value(header: str, wanted: str) -> str:
+    """The value of a cookie in a Cookie header; empty without one.
+
+    Python's own parser of cookies takes time that grows with the square of some values.
+    """
+    for pair in header.split(";"):
+        name, _, value = pair.partition("=")
+        if name.strip() == wanted:
+            return value.strip()
+    return ""
+
+
+def parse_query(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    except ValueError:
+        raise InputError(f"the query has more than {MAX_QUERY_FIELDS} parameters") from None
+
+
 def read_request(scope: Mapping[str, Any], body: bytes) -> ConsoleRequest:
     raw = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
-    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    pairs = parse_query(scope["query_string"].decode("latin-1"))
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     segments = tuple(unquote(part) for part in path.split("/") if part)
     return ConsoleRequest(scope["method"], segments, dict(pairs), headers, body)

@@ -1,12 +1,9 @@
 """Serves several API servers on one listener, each below a path prefix such as `/clusters/member1`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from trimtab.server.http.exchange import Receive, Scope, Send
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""An ASGI application."""
+from trimtab.server.http.exchange import Application, Receive, Scope, Send
 
 
 class Mount:

@@ -484,4 +484,20 @@ MUTANTS = (
         "if not node or action.subresource:",
         ("server/auth/test_node_authorizer.py",),
     ),
+    Mutant(
+        "Searching gives nobody objects that the control plane would not.",
+        "members/search_api.py",
+        """            self._check_access(request, target)
+            return await self._read(request, target, verb)""",
+        "            return await self._read(request, target, verb)",
+        ("end_to_end/test_search.py",),
+    ),
+    Mutant(
+        "The list of a search needs the right to list as well.",
+        "members/search_api.py",
+        """        self._check_access(request, target)
+        options = parse_list_options""",
+        "        options = parse_list_options",
+        ("end_to_end/test_search.py",),
+    ),
 )

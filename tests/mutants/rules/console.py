@@ -213,4 +213,25 @@ MUTANTS = (
         "requester = annotation_of(obj, REQUESTER) or attributes.caller.user.name",
         ("server/admission/test_requesters.py",),
     ),
+    Mutant(
+        "Requests for pages take turns with those of the API.",
+        "server/http/paced_application.py",
+        "return await flows.admit(flow, 0)",
+        "return flows.admit_exempt(flow)",
+        ("server/http/test_paced_application.py",),
+    ),
+    Mutant(
+        "Headers of requests for pages are bounded before they are parsed.",
+        "server/http/paced_application.py",
+        "            check_size(scope)\n",
+        "",
+        ("server/http/test_paced_application.py",),
+    ),
+    Mutant(
+        "A program that only looks at a login link does not use it up.",
+        "console/application.py",
+        ' or request.method == "HEAD":  # who',
+        ":  # who",
+        ("console/test_application.py",),
+    ),
 )

@@ -20,7 +20,9 @@ from trimtab.console.permissions import RemoteAuthority, UserClients
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.auth.certificates import ensure_authority, make_private
+from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.http.listener import Listener
+from trimtab.server.http.paced_application import PacedApplication
 from trimtab.server.http.probe_pages import ProbePages
 from trimtab.server.mount import Mount
 from trimtab.telemetry import configure_logging
@@ -90,9 +92,8 @@ def command(
         )
         console.attach(cache)
         pages = ProbePages({"/healthz": lambda: (200, "ok\n")})
-        listener = Listener(
-            Mount(pages, {"/console": console}), bind, port, ensure_authority(directory / "pki", [bind])
-        )
+        paced = PacedApplication(console, FlowController(), console.user_of)
+        listener = Listener(Mount(pages, {"/console": paced}), bind, port, ensure_authority(directory / "pki", [bind]))
         await listener.start()
         try:
             await console.start()

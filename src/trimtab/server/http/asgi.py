@@ -11,7 +11,7 @@ import orjson
 from msgspec.structs import replace
 
 from trimtab.api.limits import MAX_QUERY_PARAMETERS
-from trimtab.errors import AddressTooLong, ApiError, BadRequest, HeadersTooLarge, InternalError
+from trimtab.errors import ApiError, BadRequest, InternalError
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
 from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
@@ -28,6 +28,7 @@ from trimtab.server.http.exchange import (
     Send,
 )
 from trimtab.server.http.metrics import RequestMetrics
+from trimtab.server.http.request_size import check_size
 from trimtab.server.http.response_sending import (
     TO_YAML,
     common_headers,
@@ -48,12 +49,6 @@ from trimtab.server.request.protobuf_responses import protobuf_response
 
 log = logging.getLogger("trimtab.server")
 
-
-_PATH_LIMIT = 8 * 1024
-_ADDRESS_LIMIT = 64 * 1024
-"""Bytes of path and query together: label selectors may be long."""
-_HEADERS_LIMIT = 64 * 1024
-_HEADER_COUNT_LIMIT = 1000
 _EXTRA_PREFIX = "impersonate-extra-"
 
 
@@ -220,22 +215,6 @@ class AsgiApplication:
         return len(self._streams)
 
 
-def _check_size(scope: Scope) -> None:
-    """Refuse a request line or headers that are longer than any client needs, before anything is derived from them."""
-    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-    path_length = len(path.partition(b"?")[0])
-    if path_length > _PATH_LIMIT or path_length + len(query) > _ADDRESS_LIMIT:
-        raise AddressTooLong(
-            f"the request line is too long: the path may have {_PATH_LIMIT} bytes, "
-            f"with the query {_ADDRESS_LIMIT} bytes",
-        )
-    headers = scope["headers"]
-    if len(headers) > _HEADER_COUNT_LIMIT or sum(len(name) + len(text) for name, text in headers) > _HEADERS_LIMIT:
-        raise HeadersTooLarge(
-            f"the headers are too large: a request may have {_HEADER_COUNT_LIMIT} headers of {_HEADERS_LIMIT} bytes"
-        )
-
-
 def _has_too_many_parameters(scope: Scope) -> bool:
     return bool(scope["query_string"].count(b"&") >= MAX_QUERY_PARAMETERS)
 
@@ -251,7 +230,7 @@ def _check_request(request: Request, scope: Scope) -> None:
 def _read_request(scope: Scope) -> tuple[Request, ApiError | None]:
     """The request, and why it is refused before anything is done with it."""
     try:
-        _check_size(scope)
+        check_size(scope)
     except ApiError as error:
         return Request("GET", "/", {}, {}), error
     request = _parse_request(scope)

@@ -13,6 +13,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""An ASGI application."""
 
 BODY_WITHOUT_SEAT = 64 * 1024
 """Up to this size a body is read before its request gets a seat, so that slow clients hold none."""
