@@ -44,6 +44,7 @@ from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.admission_policy_status import AdmissionPolicyStatus
 from trimtab.server.background.api_service_objects import local_api_services
 from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.background.bootstrap_roles import update_bootstrap_roles
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.background.object_quota_status import ObjectQuotaStatus
@@ -324,6 +325,7 @@ class ApiServer:
             (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd()), *self._api_services()),
             Caller(user_agent="kube-apiserver"),
         )
+        await update_bootstrap_roles(self.resource_store, bootstrap_objects())
 
     def _api_services(self) -> Iterable[Raw]:
         return local_api_services(self.catalogue) if self._registers_api_services else ()

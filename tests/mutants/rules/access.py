@@ -500,4 +500,18 @@ MUTANTS = (
         "        options = parse_list_options",
         ("end_to_end/test_search.py",),
     ),
+    Mutant(
+        "A store does not keep rights that an earlier version granted to a bootstrap role.",
+        "server/background/bootstrap_roles.py",
+        "if is_written_by_server(stored):",
+        "if False:",
+        ("server/background/test_bootstrap_roles.py",),
+    ),
+    Mutant(
+        "An update of bootstrap roles takes away nothing that users added.",
+        "server/background/bootstrap_roles.py",
+        "if is_written_by_server(stored):",
+        "if True:",
+        ("server/background/test_bootstrap_roles.py",),
+    ),
 )
