@@ -54,3 +54,15 @@ def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: st
     view = FakeView(interpreter=Interpreter.of())
     work = render_work(moved, target, template, prune(template), {}, view).work
     assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected
+
+
+def test_the_id_of_an_existing_work_stays() -> None:
+    template, target = deployment(), TargetCluster(name="m1", replicas=1)
+    found = FakeView(interpreter=Interpreter.of())
+    first = render_work(binding(), target, template, prune(template), {}, found).work
+    drawn = first.but(metadata=first.metadata.but(labels={**first.metadata.labels, well_known.WORK_ID: "drawn"}))
+    again = render_work(
+        binding(), target, template, prune(template), {}, FakeView([drawn], interpreter=Interpreter.of())
+    ).work
+    assert again.metadata.labels[well_known.WORK_ID] == "drawn"
+    assert well_known.labels_of(again.spec.workload.manifests[0])[well_known.WORK_ID] == "drawn"

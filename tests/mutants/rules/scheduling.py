@@ -227,6 +227,27 @@ MUTANTS = (
         (f"{WORKS}/test_member_object.py",),
     ),
     Mutant(
+        "A takeover writes nothing only to add the mark of the control plane.",
+        f"{WORKS}/member_object.py",
+        "if len(kept) < len(annotations):",
+        "if False:",
+        (f"{WORKS}/test_member_object.py",),
+    ),
+    Mutant(
+        "The id of a Work that another control plane drew stays.",
+        "controllers/propagation/work_rendering.py",
+        "work_id(namespace, name, view) or well_known.permanent_id(own, cluster)",
+        "well_known.permanent_id(own, cluster)",
+        ("controllers/propagation/test_work_rendering.py",),
+    ),
+    Mutant(
+        "A process that starts reads what was applied before it writes.",
+        DELIVERY,
+        "if isinstance(seen, NotFetched) and is_reported_as_applied(work):",
+        "if False:",
+        DELIVERY_TESTS,
+    ),
+    Mutant(
         "Labels that a member added itself stay.",
         f"{WORKS}/member_object.py",
         "merged = kept | (mine.get(section) or {})",

@@ -12,7 +12,7 @@ from trimtab.controllers.contract import Effect, Ref, RequeueAfter, Trigger, Vie
 from trimtab.controllers.propagation.detect import RESERVED_NAMESPACES
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
-from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata
+from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata, work_id
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
@@ -67,10 +67,11 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or to_wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
     manifest = override_manifest(manifest, cluster.name, view).obj
+    space = well_known.execution_namespace(cluster.name)
     metadata = Meta(
-        namespace=well_known.execution_namespace(cluster.name),
+        namespace=space,
         name=name,
-        labels={well_known.WORK_ID: well_known.permanent_id(ref.uid, cluster.name)},
+        labels={well_known.WORK_ID: work_id(space, name, view) or well_known.permanent_id(ref.uid, cluster.name)},
         finalizers=(well_known.WORK_FINALIZER,),
         owner_references=(controller_reference(ref),),
     )

@@ -48,7 +48,7 @@ def render_work(
     if target.name in completions:
         manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
     done = override_manifest(manifest, target.name, view)
-    metadata = work_metadata(binding, target.name, conflict_resolution(template, binding))
+    metadata = work_metadata(binding, target.name, conflict_resolution(template, binding), view)
     manifest = with_tracking_metadata(done.obj, template, metadata)
     manifest = with_preserved_state(manifest, binding, target.name)
     work = Work(
@@ -62,11 +62,13 @@ def render_work(
     return RenderedWork(work, override_events(binding, (*done.cluster_wide, *done.namespaced), target.name))
 
 
-def work_metadata(binding: Binding, cluster: str, resolution: str) -> Meta:
+def work_metadata(binding: Binding, cluster: str, resolution: str, view: View) -> Meta:
     """The metadata of the Work, with labels and annotations that link it to its binding."""
     resource = binding.spec.resource
     own = well_known.binding_id(binding)
-    labels = {well_known.WORK_ID: well_known.permanent_id(own, cluster)}
+    namespace = well_known.execution_namespace(cluster)
+    name = work_name(resource.kind, resource.name, resource.namespace)
+    labels = {well_known.WORK_ID: work_id(namespace, name, view) or well_known.permanent_id(own, cluster)}
     annotations = {well_known.CONFLICT_RESOLUTION: resolution}
     if well_known.is_cluster_scoped(binding):
         labels[well_known.CRB_ID] = own
@@ -75,12 +77,18 @@ def work_metadata(binding: Binding, cluster: str, resolution: str) -> Meta:
         labels[well_known.RB_ID] = own
         annotations |= {well_known.RB_NAMESPACE: binding.namespace, well_known.RB_NAME: binding.name}
     return Meta(
-        namespace=well_known.execution_namespace(cluster),
-        name=work_name(resource.kind, resource.name, resource.namespace),
+        namespace=namespace,
+        name=name,
         labels=labels,
         annotations=annotations,
         finalizers=(well_known.WORK_FINALIZER,),
     )
+
+
+def work_id(namespace: str, name: str, view: View) -> str:
+    """The id that the Work has: one that another control plane drew stays, because the object in the member has it too."""
+    work = view.get(Work, namespace, name)
+    return work.metadata.labels.get(well_known.WORK_ID, "") if work is not None else ""
 
 
 def conflict_resolution(template: Raw, binding: Binding) -> str:

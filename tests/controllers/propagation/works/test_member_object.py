@@ -57,3 +57,17 @@ def test_without_a_write_of_this_process_a_difference_is_written() -> None:
     view.memory[SENT, KEY] = 1
     view.memory[SETTLED, KEY] = (1, 1)
     assert matches_last_write(*KEY, deployment(), in_member(), view)[0] is True
+
+
+def test_the_mark_of_the_control_plane_alone_is_no_reason_for_a_write() -> None:
+    marked = deployment(annotations={well_known.CONTROL_PLANE: "own", "note": "a"})
+    assert matches_last_write(*KEY, marked, in_member(annotations={"note": "a"}), FakeView())[0] is True
+    assert matches_last_write(*KEY, marked, in_member(annotations={"note": "b"}), FakeView())[0] is False
+    foreign = in_member(annotations={well_known.CONTROL_PLANE: "other", "note": "a"})
+    assert matches_last_write(*KEY, marked, foreign, FakeView())[0] is False
+
+
+def test_the_spec_of_a_namespace_belongs_to_its_member() -> None:
+    wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    seen = {**wanted, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+    assert matches_last_write("m1", well_known.ref_without_uid(wanted), wanted, seen, FakeView())[0] is True

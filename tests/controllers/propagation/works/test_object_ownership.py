@@ -72,9 +72,11 @@ def test_overwrite_takes_a_foreign_object_over_once() -> None:
     assert "taken over by another control plane" in find_condition(effects[0].status.conditions, "Applied").message
 
 
-def test_object_without_an_id_is_adopted() -> None:
+def test_object_without_an_id_is_adopted_without_a_write_and_gets_the_id_with_the_next_change() -> None:
     work = work_for()
     there = {member_key(work): object_in_member(work)}
+    assert member_writes(list(execute(work, view(cluster("m1"), HOST, work, members=there)))) == []
+    there = {member_key(work): object_in_member(work, spec={})}
     (write,) = member_writes(list(execute(work, view(cluster("m1"), HOST, work, members=there))))
     assert well_known.annotations_of(write.wanted)[well_known.CONTROL_PLANE] == "own-id"
 

@@ -7,7 +7,8 @@ from builders import NOON, cluster, deployment
 from views import FakeView
 
 from controllers.propagation.works.test_execute import object_in_member, work_for
-from trimtab.api.value import Raw
+from trimtab.api.kinds.work import WorkStatus
+from trimtab.api.value import Condition, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, Fetch
 from trimtab.controllers.propagation.works.work_delivery import (
@@ -87,3 +88,12 @@ def test_contained_fields_may_have_neighbours_and_lists_any_order() -> None:
     assert not contains({"a": 1}, {"a": 2})
     assert not contains({"a": [1]}, {"a": [1, 2]})
     assert not contains(None, {"a": {}})
+
+
+def test_an_applied_object_is_read_before_it_is_written() -> None:
+    work = work_for()
+    applied = work.but(status=WorkStatus(conditions=(Condition(type="Applied", status="True"),)))
+    manifest = work.spec.workload.manifests[0]
+    found = plan_delivery(applied, manifest, cluster("m1"), FakeView())
+    assert (found.write, found.fetch) == (None, Fetch("m1", well_known.ref_without_uid(manifest)))
+    assert isinstance(plan_delivery(work, manifest, cluster("m1"), FakeView()).write, Ensure)

@@ -44,6 +44,23 @@ def fingerprint(pruned: Raw) -> int:
     return hash(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS))
 
 
+def comparable(wanted: Raw, seen: Raw) -> Raw:
+    """What is compared with the member's object, without differences that are no reason for a write of their own.
+
+    An object that another control plane applied has no mark of ours; it gets the mark with the next change. The API server
+    of the member writes the spec of a namespace, which is not propagated.
+    """
+    pruned = prune(wanted)
+    if well_known.CONTROL_PLANE not in well_known.annotations_of(seen):
+        annotations = well_known.annotations_of(pruned)
+        kept = {key: value for key, value in annotations.items() if key != well_known.CONTROL_PLANE}
+        if len(kept) < len(annotations):
+            pruned = {**pruned, "metadata": {**pruned["metadata"], "annotations": kept}}
+    if pruned["kind"] == "Namespace" and "spec" not in pruned and "spec" in seen:
+        pruned = {**pruned, "spec": seen["spec"]}
+    return pruned
+
+
 def matches_last_write(
     cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View
 ) -> tuple[bool, RememberInProcess[Any, Any] | None]:
@@ -52,13 +69,13 @@ def matches_last_write(
     A member may default fields that the host does not know. Then the object never equals the manifest; it counts as
     unchanged as long as it equals what the member made of the last write.
     """
-    mine, theirs = prune(wanted), prune(seen)
+    mine, theirs = comparable(wanted, seen), prune(seen)
     last, settled = view.recall(SENT, (cluster, ref)), view.recall(SETTLED, (cluster, ref))
     if mine == theirs:
         # The member added no defaults, so any later difference is a change by another writer.
         exact = last is not None and (settled is None or settled[0] != last)
         return True, RememberInProcess(SETTLED, (cluster, ref), (last, last)) if exact else None
-    wanted_hash, found_hash = fingerprint(mine), fingerprint(theirs)
+    wanted_hash, found_hash = fingerprint(prune(wanted)), fingerprint(theirs)
     if last != wanted_hash:
         return False, None
     if settled is None or settled[0] != wanted_hash:

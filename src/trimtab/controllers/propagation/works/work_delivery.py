@@ -50,6 +50,9 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
     if strategy == READ_ONLY:
         return read_only_delivery(ref, manifest, seen, cluster, view)
+    if isinstance(seen, NotFetched) and is_reported_as_applied(work):
+        # After a start or a takeover: most objects are there as wanted, and a create for each would only be refused.
+        return Delivery(ref, manifest, None, None, "", fetch=Fetch(cluster.name, ref))
     there = None if isinstance(seen, NotFetched) else seen
     if (
         strategy == COMPLETED
@@ -81,6 +84,10 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
         return Delivery(ref, manifest, seen, None, str(fault))
     same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
     return Delivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
+
+
+def is_reported_as_applied(work: Work) -> bool:
+    return any(condition.type == "Applied" and condition.status == "True" for condition in work.status.conditions)
 
 
 def is_shared_namespace(ref: Ref, there: Raw | None, view: View) -> bool:
