@@ -19,6 +19,7 @@ from trimtab.local_fleet import LocalFleet, port_of, read_stored_plan
 from trimtab.members.join import SECRETS
 from trimtab.members.member_client import client_from_secret
 from trimtab.runtime.leader_election import LEASES
+from trimtab.runtime.observe_only import end_observing, request_observing
 from trimtab.simulate.fleet import FleetPlan, uniform_fleet
 from trimtab.simulate.kubelets.node_status import NODES
 
@@ -177,3 +178,23 @@ def test_console_can_be_read_only_or_switched_off(tmp_path: Path, mode: str, ser
     local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, console_mode=mode)
     assert ("/console/login/" in local.console_url) == serves
     assert (serves and not local.console.services.is_read_only) == acts
+
+
+def test_controllers_of_a_restored_fleet_start_when_they_are_released(tmp_path: Path) -> None:
+    async def run_fleet() -> None:
+        request_observing(tmp_path)
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {})
+        await local.open()
+        await local.start()
+        try:
+            assert local.fleet.plane is None
+            assert local.reason_to_observe == "restored from a backup"
+            assert not (tmp_path / "observe-only").exists(), "the mark is on the host from now on"
+            assert await end_observing(local.fleet.client)
+            while local.fleet.plane is None or not local.fleet.plane.is_ready:  # noqa: ASYNC110 - nothing reports it
+                await asyncio.sleep(0.05)
+            assert local.reason_to_observe == ""
+        finally:
+            await local.stop()
+
+    asyncio.run(run_fleet())

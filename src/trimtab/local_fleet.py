@@ -28,6 +28,7 @@ from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
+from trimtab.runtime.observe_only import begin_if_requested, reason_to_observe, wait_for_release
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.admission.requesters import Requesters
 from trimtab.server.auth.authenticate import ANONYMOUS_USER
@@ -44,6 +45,7 @@ from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members, 
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.member_api import MemberApi
 from trimtab.store.files import replace_file
+from trimtab.tasks import stop_tasks
 
 log = logging.getLogger("trimtab.local_fleet")
 
@@ -122,6 +124,9 @@ class LocalFleet:
             self.daemon, self.fleet, stories, oidc, is_read_only=console_mode == CONSOLE_READ_ONLY
         )
         self._agents = PullAgents(self.fleet)
+        self.reason_to_observe = ""
+        """Why the controllers do not run until `trimtab release`; empty when they run."""
+        self._release: asyncio.Task[None] | None = None
 
     @property
     def members(self) -> list[str]:
@@ -182,9 +187,22 @@ class LocalFleet:
             else:
                 await self._update_endpoint(member)
         self._store_plan()
+        await begin_if_requested(self.daemon.directory, self.fleet.client, WallClock().now())
+        self.reason_to_observe = await reason_to_observe(self.fleet.client) or ""
+        if self.reason_to_observe:
+            self._release = asyncio.get_running_loop().create_task(self._start_when_released(), name="release")
+        else:
+            await self._start_controllers()
+
+    async def _start_controllers(self) -> None:
         await self.fleet.start_plane()
         self.attach_console()
         await self._agents.start()
+
+    async def _start_when_released(self) -> None:
+        await wait_for_release(self.fleet.client)
+        self.reason_to_observe = ""
+        await self._start_controllers()
 
     def attach_console(self) -> None:
         """Let the console read from the control plane that runs now."""
@@ -219,6 +237,8 @@ class LocalFleet:
     async def stop(self) -> None:
         for member in self.fleet.world:
             member.server.app.end_streams()
+        if self._release is not None:
+            await stop_tasks([self._release], log)
         await self.console.close()
         await self._agents.stop()
         await self.fleet.stop_plane()

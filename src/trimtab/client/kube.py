@@ -305,8 +305,9 @@ class KubeClient:
         manager: str = "trimtab",
         force: bool = False,
         typed: bool = False,
+        dry_run: bool = False,
     ) -> Raw:
-        query = {"fieldManager": manager, "force": "true" if force else ""}
+        query = {"fieldManager": manager, "force": "true" if force else "", "dryRun": "All" if dry_run else ""}
         path = resource.path(namespace, name, subresource)
         return _decode_object(await self._request("PATCH", path, query, patch, PATCH_TYPES[type]))
 

@@ -169,4 +169,18 @@ MUTANTS = (
         'before.metadata.but(resource_version="")',
         ("webhook/test_eviction_gate.py",),
     ),
+    Mutant(
+        "A control plane that was restored runs only after it was released.",
+        "runtime/observe_only.py",
+        "if reason is None:",
+        "if True:",
+        ("runtime/test_observe_only.py",),
+    ),
+    Mutant(
+        "A rehearsal sends no write to a member.",
+        "rehearsal/read_only_member.py",
+        "return self._keep(UPDATE, resource, namespace, name, await self.get(resource, namespace, name), obj)",
+        "return await self._client.replace(resource, obj)",
+        ("rehearsal/test_rehearsal.py",),
+    ),
 )

@@ -33,7 +33,10 @@ def command(data_dir: Path, port: int, bind: str, **limits: int) -> None:
 
 
 async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits") -> None:
+    from trimtab.clock import WallClock  # noqa: PLC0415
+    from trimtab.runtime.observe_only import begin_if_requested  # noqa: PLC0415
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
+    from trimtab.server.local import LocalClient  # noqa: PLC0415
 
     daemon = Daemon(data_dir, bind, port, flow_control=limits)
     stopped = asyncio.Event()
@@ -42,6 +45,7 @@ async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits") -> 
         loop.add_signal_handler(name, stopped.set)
     try:
         await daemon.start()
+        await begin_if_requested(daemon.directory, LocalClient(daemon.api), WallClock().now())
         click.echo(f"trimtab apiserver is ready at {daemon.url}")
         click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
         await stopped.wait()

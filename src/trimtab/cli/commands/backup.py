@@ -1,6 +1,7 @@
-"""`trimtab backup FILE`: a backup of a running API server."""
+"""`trimtab backup FILE`: a backup of a control plane, on the API server of Trimtab or on any other."""
 
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ import click
 
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.kube import KubeClient
+from trimtab.client.object_archive import ArchiveHeader, write_archive
+from trimtab.clock import WallClock
 from trimtab.errors import InputError, NotFound, StorageFailed
 
 if TYPE_CHECKING:
@@ -18,18 +21,43 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @kubeconfig_options
 def command(file: Path, kubeconfig: str, context: str) -> None:
-    """Write all objects of a running Trimtab API server to FILE.
+    """Write the objects of a control plane to FILE.
 
-    The server goes on meanwhile; the backup is its state at one moment. It needs all rights, because Secrets are in it.
-    FILE is readable only by its owner, and an existing FILE is replaced when the backup is complete. Certificates and
-    keys are not in it: keep a copy of the directory `pki` of the data directory.
+    The server goes on meanwhile. FILE is readable only by its owner, because Secrets are in it, and an existing FILE is
+    replaced when the backup is complete.
+
+    Of Trimtab's own API server all objects are saved, as they are at one moment; this needs all rights. Certificates and keys
+    are not in it: keep a copy of the directory `pki` of the data directory. Of any other API server the objects of the fleet
+    are saved, with the workloads and the credentials of members; a snapshot of its etcd keeps uids as well.
     """
-    header = with_client(kubeconfig, context, partial(write_backup, file=file))
-    click.echo(f"{file}: {header.objects} objects at revision {header.revision}")
+    click.echo(with_client(kubeconfig, context, partial(back_up, file=file)))
+
+
+async def back_up(client: KubeClient, file: Path) -> str:
+    """Write a backup of either kind; returns what was written."""
+    try:
+        header = await write_backup(client, file)
+    except NotFound:
+        archived = await save_objects(client, file)
+        return f"{file}: {archived.objects} objects; restore them with trimtab restore --kubeconfig"
+    return f"{file}: {header.objects} objects at revision {header.revision}"
+
+
+async def save_objects(client: KubeClient, file: Path) -> ArchiveHeader:
+    """Write an archive of the objects of an API server that is not Trimtab's own."""
+    from trimtab.store.files import replace_file  # noqa: PLC0415
+
+    buffer = BytesIO()
+    header = await write_archive(client, buffer, WallClock().now())
+    try:
+        replace_file(file, buffer.getvalue())
+    except OSError as error:
+        raise InputError(f"{file} could not be written: {error.strerror}") from error
+    return header
 
 
 async def write_backup(client: KubeClient, file: Path) -> "BackupHeader":
-    """Download a backup and replace `file` with it when it is complete."""
+    """Download a backup and replace `file` with it when it is complete; `NotFound` if the server has no backups."""
     from trimtab.store.backup import BackupReader, StoreFile  # noqa: PLC0415
     from trimtab.store.files import replacement_of  # noqa: PLC0415
 
@@ -40,8 +68,6 @@ async def write_backup(client: KubeClient, file: Path) -> "BackupHeader":
                 store.add(reader.feed(chunk))
             header = reader.finish()
             store.set_revision(header.revision)
-    except NotFound:
-        raise InputError("the API server has no backups: it is not Trimtab's own; back up its etcd") from None
     except StorageFailed as error:
         raise InputError(f"{file} could not be written: {error.__cause__ or error}") from error
     except OSError as error:

@@ -14,6 +14,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.karmada_leases import KARMADA_NAMESPACE, check_all_held, karmada_elections
 from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
 from trimtab.cli.support.processes import new_election, new_member_claims, run_process
@@ -34,6 +35,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.runtime.lua_worker import LuaWorker
+from trimtab.runtime.observe_only import run_when_released
 from trimtab.telemetry import configure_logging
 
 
@@ -57,6 +59,11 @@ from trimtab.telemetry import configure_logging
     "--leader-elect-resource-name",
     default="",
     help="Name of the Lease. Default: by the role. Processes with different --controllers need different ones.",
+)
+@click.option(
+    "--replace-karmada",
+    is_flag=True,
+    help=f"Also hold the Leases of Karmada in {KARMADA_NAMESPACE}, so that only one of the two works.",
 )
 @click.option(
     "--lease-seconds",
@@ -84,6 +91,7 @@ def command(
     leader_elect: bool,
     leader_elect_resource_namespace: str,
     leader_elect_resource_name: str,
+    replace_karmada: bool,
     lease_seconds: float,
     status_seconds: float,
     settings: tuple[str, ...],
@@ -116,7 +124,9 @@ def command(
             lease_seconds=lease_seconds,
         )
         shares_members = chosen == {PUSH}
-        check_lease = election.check_held if leader_elect and not shares_members else None
+        elects = (leader_elect or replace_karmada) and not shares_members
+        elections = [election, *karmada_elections(lease_client, lease_seconds)] if replace_karmada else [election]
+        check_lease = partial(check_all_held, elections) if elects else None
         client = KubeClient(credentials, agent="trimtab-controllers", before_write=check_lease)
         new_plane = partial(
             ControlPlane,
@@ -139,15 +149,18 @@ def command(
                 notify=notify,
             )
 
-        async def work() -> None:
+        async def start_work() -> None:
             running = new_work()
             probes.observe(running)
             click.echo("controllers are ready")
             await running.run()
 
+        async def work() -> None:
+            await run_when_released(lease_client, start_work, probes.wait_for_release)
+
         try:
             async with serve_probes(probes, health_address):
-                await run_as_leader(work, election if leader_elect and not shares_members else None, probes)
+                await run_as_leader(work, elections if elects else (), probes)
         finally:
             scripts.close()
             await client.close()

@@ -64,7 +64,7 @@ def command(
 
         try:
             async with serve_probes(probes, health_address):
-                await run_as_leader(work, election, probes)
+                await run_as_leader(work, [election] if election is not None else (), probes)
         finally:
             await client.close()
             await lease_client.close()

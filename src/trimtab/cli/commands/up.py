@@ -228,6 +228,11 @@ async def serve(fleet: "LocalFleet", saved: "FleetState | None" = None) -> None:
         click.echo(welcome_text(fleet.members, example))
         if url := fleet.console_url:
             click.echo(f"\nConsole: {url}")
+        if fleet.reason_to_observe:
+            click.echo(
+                f"\nThe controllers do not run ({fleet.reason_to_observe}): trimtab observe lists what they would write in "
+                "the members, trimtab release starts them."
+            )
         await stopped.wait()
     finally:
         await fleet.stop()

@@ -1,7 +1,8 @@
 """Health, readiness and metrics endpoints of processes that serve no API."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 import click
@@ -37,11 +38,18 @@ class ProbeEndpoints:
         self._decides = decides
         self.is_waiting_for_lease = False
         """Another process holds the Lease; a process that waits for it is ready."""
+        self._hold_reason = ""
         self._work: ObservedWork | None = None
 
     def observe(self, work: ObservedWork) -> None:
         """Report about this work from now on; each term as leader starts new work."""
         self._work = work
+        self._hold_reason = ""
+
+    def wait_for_release(self, reason: str) -> None:
+        """No controller may run on this host; the process is ready to, and a restart would not help."""
+        self._work = None
+        self._hold_reason = reason
 
     def healthz(self) -> tuple[int, str]:
         return 200, "ok\n"
@@ -49,20 +57,23 @@ class ProbeEndpoints:
     def readyz(self) -> tuple[int, str]:
         if self.is_waiting_for_lease:
             return 200, "ok: waiting for the lease\n"
+        if self._hold_reason:
+            return 200, f"ok: observe-only ({self._hold_reason}); run trimtab observe, then trimtab release\n"
         is_ready = self._work is not None and self._work.is_ready
         return (200, "ok\n") if is_ready else (503, "not ready: the caches are being filled\n")
 
     def metrics(self) -> tuple[int, str]:
-        leads = [Sample("trimtab_leading", 0 if self.is_waiting_for_lease else 1)] if self._decides else []
+        works = not self.is_waiting_for_lease and not self._hold_reason
+        leads = [Sample("trimtab_leading", 1 if works else 0)] if self._decides else []
         samples, histograms = (self._work.samples(), self._work.histograms()) if self._work is not None else ((), ())
         return 200, format_metrics([*leads, *samples, *process_samples()]) + format_histograms(histograms)
 
 
 async def run_as_leader(
-    work: Callable[[], Awaitable[None]], election: LeaderElector | None, probes: ProbeEndpoints
+    work: Callable[[], Awaitable[None]], elections: Sequence[LeaderElector], probes: ProbeEndpoints
 ) -> None:
-    """Run `work`; with an election only while this process holds the Lease."""
-    if election is None:
+    """Run `work`; with elections only while this process holds the Leases of all of them."""
+    if not elections:
         await work()
         return
 
@@ -70,9 +81,12 @@ async def run_as_leader(
         probes.is_waiting_for_lease = False
         await work()
 
-    while True:  # after losing the Lease the work starts from nothing when it is won again
+    held: Callable[[], Awaitable[None]] = work_as_leader
+    for election in reversed(elections):
+        held = partial(election.run_as_leader, held)
+    while True:  # after losing a Lease the work starts from nothing when it is won again
         probes.is_waiting_for_lease = True
-        await election.run_as_leader(work_as_leader)
+        await held()
 
 
 @asynccontextmanager

@@ -1,0 +1,37 @@
+"""`trimtab observe`: what the controllers would write now, without a write."""
+
+import click
+
+from trimtab.api.profile import PROFILES
+from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.output import format_structured, output_option
+from trimtab.cli.support.rehearsal_report import as_document, report_lines
+from trimtab.cli.support.settings import parse_settings
+from trimtab.client.kube import KubeClient
+from trimtab.clock import WallClock
+from trimtab.rehearsal.rehearsal import Rehearsal, rehearse
+
+CHANGES = 2
+
+
+@click.command()
+@kubeconfig_options
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@output_option("table", "wide", "json", "yaml")
+def command(kubeconfig: str, context: str, profile: str, settings: tuple[str, ...], output: str) -> int:
+    """List what the controllers would write in members, and which placements they would change. Nothing is written.
+
+    All controllers run on a copy of the host in memory and read the real members. Use it before `trimtab release`, before an
+    upgrade, or before other settings. Exit codes: 0 nothing changes, 2 something changes, 1 error.
+    """
+
+    async def work(client: KubeClient) -> Rehearsal:
+        return await rehearse(client, WallClock(), PROFILES[profile], settings=parse_settings(settings))
+
+    found = with_client(kubeconfig, context, work)
+    if output in ("json", "yaml"):
+        click.echo(format_structured(as_document(found), output))
+    else:
+        click.echo("\n".join(report_lines(found, wide=output == "wide")))
+    return 0 if found.changes_nothing else CHANGES
