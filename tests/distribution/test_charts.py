@@ -7,6 +7,8 @@ import pytest
 import yaml
 from distribution.tools import ROOT, run, tool
 
+from trimtab.cli.support.installation import installation_objects, without_helm
+
 CHARTS = ROOT / "charts"
 DIGEST = f"sha256:{'a' * 64}"
 MATRIX = {
@@ -20,16 +22,32 @@ MATRIX = {
         "metrics.dashboards.enabled=true",
     ),
     "closed": ("networkPolicy.enabled=true", "rbac.aggregate=false", "podDisruptionBudget.enabled=false"),
+    "webhook": (
+        "webhook.enabled=true",
+        "webhook.pods=true",
+        "webhook.budgetTarget=Pods",
+        "podControllers.enabled=true",
+    ),
+    "cert-manager": (
+        "webhook.enabled=true",
+        "webhook.certManager.enabled=true",
+        "webhook.certManager.issuerRef.name=ca",
+    ),
+    "shared members": ("push.enabled=true", "push.replicas=3"),
     "existing account": ("serviceAccount.create=false", "serviceAccount.name=mine", "rbac.create=false"),
 }
 
 
 def render(chart: str, *values: str) -> list[dict[str, Any]]:
+    return render_as("release", chart, *values)
+
+
+def render_as(release: str, chart: str, *values: str) -> list[dict[str, Any]]:
     flags = [flag for value in values for flag in ("--set", value)]
     text = run(
         tool("helm"),
         "template",
-        "release",
+        release,
         str(CHARTS / chart),
         "-n",
         "trimtab-system",
@@ -60,9 +78,14 @@ def test_agent_chart_needs_the_name_of_the_cluster() -> None:
 @pytest.mark.parametrize("name", MATRIX)
 def test_chart_renders(name: str) -> None:
     objects = render("trimtab", *MATRIX[name])
-    (deployment,) = of_kind(objects, "Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    assert pod["securityContext"]["runAsNonRoot"] is True
+    for deployment in of_kind(objects, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
     for obj in objects:
         assert obj["metadata"]["labels"]["app.kubernetes.io/instance"] == "release"
 
@@ -88,10 +111,28 @@ def test_wrong_values_are_refused(value: str) -> None:
 
 def test_crds_are_kept_and_groups_can_be_left_out() -> None:
     everything = render("trimtab-crds")
-    assert {obj["metadata"]["annotations"]["helm.sh/resource-policy"] for obj in everything} == {"keep"}
-    assert {obj["kind"] for obj in everything} == {"CustomResourceDefinition"}
+    definitions = of_kind(everything, "CustomResourceDefinition")
+    assert {obj["metadata"]["annotations"]["helm.sh/resource-policy"] for obj in definitions} == {"keep"}
+    policies = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert {obj["kind"] for obj in everything} == {"CustomResourceDefinition", *policies}
     own = render("trimtab-crds", "groups={trimtab.dev}")
-    assert {obj["spec"]["group"] for obj in own} == {"trimtab.dev"}
+    assert {obj["spec"]["group"] for obj in of_kind(own, "CustomResourceDefinition")} == {"trimtab.dev"}
+    assert policies.isdisjoint(obj["kind"] for obj in render("trimtab-crds", "admissionPolicies=false"))
+
+
+def test_install_without_helm_creates_what_the_chart_renders() -> None:
+    rendered = without_helm(render_as("trimtab", "trimtab", "image.registry=registry.example.com"))
+    _, *own = installation_objects(rendered_image(rendered))
+    assert own == rendered
+    other = installation_objects("mirror/trimtab:1", "elsewhere")
+    assert {obj["metadata"].get("namespace", "elsewhere") for obj in other} == {"elsewhere"}
+    assert other[0]["metadata"]["name"] == "elsewhere"
+
+
+def rendered_image(objects: list[dict[str, Any]]) -> str:
+    (deployment,) = of_kind(objects, "Deployment")
+    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
 
 
 def test_packaged_charts_are_archives_of_helm(tmp_path: Path) -> None:
