@@ -14,9 +14,9 @@ from typing import Any
 from compat.flows import FLOWS, RECORDED_SETTINGS, RecordedFlow, RecordedUids
 
 from trimtab.api.profile import UPSTREAM
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.resources import ObjectPath

@@ -13,9 +13,9 @@ from compat.writes import RecordingClient
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import PROFILES
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import flows_fleet

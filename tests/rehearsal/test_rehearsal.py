@@ -5,9 +5,9 @@ from compat.recorded_state import stopped_karmada
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import UPSTREAM
-from trimtab.app import EmbeddedFleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.rehearsal.rehearsal import Rehearsal, rehearse
 from trimtab.server.local import LocalClient
 
