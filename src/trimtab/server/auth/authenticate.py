@@ -1,6 +1,7 @@
 """Authenticates requests: client certificates, static, service account and ID tokens, or anonymous."""
 
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,10 +79,10 @@ class ServiceAccountTokens:
         return self._keys.sign(orjson.dumps(body))
 
     def _new_id(self, claims: TokenClaims) -> str:
-        """An id that no other token has; derived from the key, so that runs with the same key are repeatable."""
+        """An id that no other token has; derived from the keys, so that runs with the same secret are repeatable."""
         self._issued += 1
         text = f"jti {self._issued} {claims.uid} {claims.issued_at}"
-        return str(UUID(bytes=hmac.digest(self._key, text.encode(), "sha256")[:16], version=4))
+        return str(UUID(bytes=hmac.digest(self._keys.id_seed, text.encode(), "sha256")[:16], version=4))
 
     def verify(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> "VerifiedToken | str":
         """The user of a token whose signature, lifetime, audience and bound objects are valid; else why it is not."""

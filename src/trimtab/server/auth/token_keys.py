@@ -16,6 +16,7 @@ import binascii
 import hashlib
 import hmac
 import importlib
+import secrets
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,6 +44,9 @@ def base64_decode(text: str) -> bytes:
 class TokenKeys(Protocol):
     """Signs the claims of tokens and verifies their signatures."""
 
+    id_seed: bytes
+    """Secret from which ids of tokens are derived."""
+
     def sign(self, claims: bytes) -> str:
         """The token with these claims."""
         ...
@@ -56,7 +60,7 @@ class SharedSecret:
     """One secret that signs and verifies."""
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        self._secret = self.id_seed = secret
 
     def _signature(self, text: str) -> str:
         return base64_encode(hmac.new(self._secret, text.encode(), hashlib.sha256).digest())
@@ -82,6 +86,7 @@ class KeyRing:
         """`earlier` verifies the tokens of an earlier version."""
         self._directory = directory
         self._earlier = earlier
+        self.id_seed = secrets.token_bytes(32)
         self._seen = 0
         self._keys: dict[str, Any] = {}
         """By key id, the oldest first."""
