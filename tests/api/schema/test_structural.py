@@ -234,3 +234,22 @@ def test_causes_name_the_key_of_a_map_in_brackets() -> None:
     value = {"map": {"one": {"x": "b"}}, "sets": {"two": ["c", "c"]}}
     found = texts(schema.check(value, None, lambda *_: False))
     assert [text.partition(": ")[0] for text in found] == ["sets[two][1]", "map[one].x"]
+
+
+def test_old_value_is_an_optional_value_where_a_rule_asks_for_it() -> None:
+    rule = {"rule": "!oldSelf.hasValue() || self != 'oldSelf'", "optionalOldSelf": True}
+    schema = StructuralSchema(
+        {"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [rule]}}}
+    )
+    seen = []
+
+    def evaluate(expression: str, *_: Any) -> bool:
+        seen.append(expression)
+        return True
+
+    schema.check({"a": "x"}, None, evaluate)
+    schema.check({"a": "x"}, {"a": "y"}, evaluate)
+    assert seen == [
+        "!optional.none().hasValue() || self != 'oldSelf'",
+        "!optional.of(oldSelf).hasValue() || self != 'oldSelf'",
+    ]

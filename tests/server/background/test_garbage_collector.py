@@ -105,6 +105,21 @@ def test_dependent_stays_while_one_of_its_owners_exists() -> None:
     with_asgi_client(scenario)
 
 
+def test_foreground_deletion_releases_dependents_that_have_another_owner() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        first, second = await make(wire, "first"), await make(wire, "second")
+        child = await make(wire, "child", first)
+        more = {"apiVersion": "v1", "kind": "ConfigMap", "name": "second", "uid": second["metadata"]["uid"]}
+        child["metadata"]["ownerReferences"].append(more)
+        await wire("PUT", f"{CONFIG_MAPS}/child", child)
+        events = await events_during(wire, delete(wire, "first", "Foreground"))
+        assert events == [("MODIFIED", "first"), ("MODIFIED", "child"), ("DELETED", "first")]
+        kept = (await wire("GET", f"{CONFIG_MAPS}/child")).json()["metadata"]
+        assert [one["name"] for one in kept["ownerReferences"]] == ["second"]
+
+    with_asgi_client(scenario)
+
+
 def test_dependent_of_a_missing_owner_is_deleted() -> None:
     async def scenario(wire: AsgiClient) -> None:
         await make(wire, "child", {"metadata": {"name": "missing", "uid": "missing"}})

@@ -42,3 +42,20 @@ def test_claims_go_with_their_pod_or_their_statefulset(
         assert len(await claims(member)) == after_deletion
 
     run_in_whole_cluster(scenario)
+
+
+def test_owner_that_is_no_controller_stays_beside_the_statefulset() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=1, spec={"volumeClaimTemplates": [TEMPLATE]}))
+        await asyncio.sleep(20)
+        account = await member.client.get(Resource("", "v1", "serviceaccounts", "ServiceAccount"), "default", "default")
+        other = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["metadata"]["uid"]}
+        await member.client.patch(CLAIMS, "default", "data-db-0", {"metadata": {"ownerReferences": [other]}})
+        policy = {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain", "whenDeleted": "Delete"}}
+        await member.client.patch(STATEFULSETS, "default", "db", {"spec": policy})
+        await asyncio.sleep(20)
+        first, second = (await member.client.get(CLAIMS, "default", "data-db-0"))["metadata"]["ownerReferences"]
+        assert first == other
+        assert (second["kind"], second["controller"], second["blockOwnerDeletion"]) == ("StatefulSet", True, True)
+
+    run_in_whole_cluster(scenario)

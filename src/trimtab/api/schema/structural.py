@@ -1,6 +1,7 @@
 """A structural schema, compiled once: prunes, defaults and validates raw objects as kube-apiserver does for CRDs."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -300,6 +301,7 @@ def _is_unchanged(steps: Path, node: "_Node | None") -> bool:
     return False
 
 
+_STRING_OR_OLD_SELF = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\.\s*oldSelf\b|\boldSelf\b""")
 _CAUSE_BUILDERS: dict[str, Callable[[str, str], Cause]] = {
     "FieldValueInvalid": invalid_without_value,
     "FieldValueForbidden": forbidden,
@@ -404,14 +406,23 @@ def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator, budget: _RuleBudget) 
     message = rule.get("message") or f"failed rule: {rule['rule']}"
     path = node.path or "<nil>"
     try:
-        if cel(rule["rule"], node.schema, node.value, node.old):
+        if cel(_with_optional_old(rule, "rule", node), node.schema, node.value, node.old):
             return None
     except CelError as error:
         return invalid(path, node.schema.get("type", ""), f"{error} evaluating rule: {message}")
     if rule.get("messageExpression"):
-        message = _evaluate_message(rule["messageExpression"], node, cel) or message
+        message = _evaluate_message(_with_optional_old(rule, "messageExpression", node), node, cel) or message
     field = _member_path(node.path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
     return _CAUSE_BUILDERS.get(rule.get("reason", ""), invalid_without_value)(field, message)
+
+
+def _with_optional_old(rule: Raw, field: str, node: _Node) -> str:
+    """The expression of a rule; with `optionalOldSelf`, oldSelf is an optional value, empty for a new node."""
+    expression: str = rule[field]
+    if not rule.get("optionalOldSelf"):
+        return expression
+    value = "optional.none()" if node.old is None else "optional.of(oldSelf)"
+    return _STRING_OR_OLD_SELF.sub(lambda found: value if found[0] == "oldSelf" else found[0], expression)
 
 
 def _evaluate_message(expression: str, node: _Node, cel: CelEvaluator) -> str:

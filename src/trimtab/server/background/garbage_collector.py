@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -202,11 +202,24 @@ class GarbageCollector:
             return False
 
     async def _collect_dependent(self, key: str) -> bool:
-        """Delete an object if none of its owners exists."""
+        """Delete an object if none of its owners exists; else remove its references to owners that are gone or going."""
         where, options = self._path_of(key), self._deletion_options(key)
         if where is not None and options is not None:
             await self._resource_store.delete(where, options, self._caller)
+        elif where is not None and (lost := self._lost_owners(key)):
+            await self._change(where, lambda old: _without_owners(old, lost))
         return True
+
+    def _lost_owners(self, key: str) -> frozenset[str]:
+        """The uids of owners that no longer exist or wait for their dependents, of an object that has another one."""
+        entry = self._resource_store.store.get(key)
+        meta = _decode_metadata(entry.value) if entry is not None else None
+        owners = (meta.owner_references or ()) if meta is not None and not meta.deletion_timestamp else ()
+        if meta is None or len(owners) < 2 or any(self._resource_of_owner(owner) is None for owner in owners):
+            return frozenset()
+        found = {owner.uid: self._find_owner(owner, meta.namespace) for owner in owners}
+        lost = {uid for uid, owner in found.items() if owner is None or self._in_foreground(owner[1])}
+        return frozenset(lost) if len(lost) < len(found) else frozenset()
 
     def _deletion_options(self, key: str) -> DeleteOptions | None:
         """The delete options for an object without owners; None if it has one."""
@@ -261,7 +274,7 @@ class GarbageCollector:
         for key in sorted(self._dependents.get(uid, ())):
             where = self._path_of(key)
             if where is not None:
-                await self._change(where, lambda old: _without_owner(old, uid))
+                await self._change(where, lambda old: _without_owners(old, {uid}))
 
     async def _drop_finalizer(self, where: ObjectPath, finalizer: str) -> None:
         def without_finalizer(old: Raw) -> Raw:
@@ -310,8 +323,8 @@ class GarbageCollector:
         return True
 
 
-def _without_owner(old: Raw, uid: str) -> Raw:
-    owners = [owner for owner in old["metadata"].get("ownerReferences") or () if owner.get("uid") != uid]
+def _without_owners(old: Raw, uids: Collection[str]) -> Raw:
+    owners = [owner for owner in old["metadata"].get("ownerReferences") or () if owner.get("uid") not in uids]
     metadata = {**old["metadata"], "ownerReferences": owners}
     if not owners:
         del metadata["ownerReferences"]

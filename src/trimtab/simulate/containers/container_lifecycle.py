@@ -154,11 +154,10 @@ class ContainerLifecycle:
 
     def _next_change(self, now: float, ends_at: float | None, looks_at: float | None) -> float | None:
         ready_at = (self.running_since or 0.0) + self.behaviour.ready
-        waits = [
-            moment
-            for moment in (ends_at, ready_at, looks_at)
-            if moment is not None and moment != NEVER and now + TIME_TOLERANCE_SECONDS < moment
-        ]
+        soon = now + TIME_TOLERANCE_SECONDS
+        waits = [moment for moment in (ends_at, ready_at) if moment is not None and moment != NEVER and soon < moment]
+        if looks_at is not None and looks_at != NEVER:
+            waits.append(max(looks_at, soon))  # never dropped: a timer that fires too early must fire again
         return min(waits, default=None)
 
     def _exit(self, at: float, code: int, reason: str) -> None:

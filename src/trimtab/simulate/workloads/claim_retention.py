@@ -34,9 +34,11 @@ def update_claim_owners(
             claim = view.get(PersistentVolumeClaim, wanted.namespace, name)
             if claim is None or claim.metadata.deletion_timestamp is not None:
                 continue
-            owners = _owners(wanted, policy, pod, is_surplus=ordinal not in ordinals)
             if _is_owned_elsewhere(claim, wanted, pod):
                 continue
+            own = {wanted.metadata.uid, pod.metadata.uid if pod is not None else ""}
+            others = tuple(one for one in claim.metadata.owner_references if one.uid not in own)
+            owners = (*others, *_owners(wanted, policy, pod, is_surplus=ordinal not in ordinals))
             if {one.uid for one in claim.metadata.owner_references} != {one.uid for one in owners}:
                 yield claim.but(metadata=claim.metadata.but(owner_references=owners))
 
@@ -56,5 +58,10 @@ def _is_owned_elsewhere(claim: Any, wanted: StatefulSet, pod: Pod | None) -> boo
 def _reference(owner: Object) -> OwnerReference:
     kind, metadata = kind_of(owner), owner.metadata
     return OwnerReference(
-        api_version=kind.api_version, kind=kind.name, name=metadata.name, uid=metadata.uid, controller=True
+        api_version=kind.api_version,
+        kind=kind.name,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
     )
