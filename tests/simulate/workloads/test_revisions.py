@@ -62,3 +62,20 @@ def test_data_of_a_revision_is_sorted_and_has_the_fields_that_go_always_writes()
         assert list(template["spec"]) == sorted(template["spec"])
 
     run_in_member(scenario)
+
+
+def test_revision_that_somebody_else_created_for_the_template_is_used() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=1))
+        await asyncio.sleep(10)
+        (first,) = (await member.client.list(REVISIONS)).items
+        metadata = {key: first["metadata"][key] for key in ("namespace", "labels", "ownerReferences")}
+        other = {"metadata": {**metadata, "name": "db-mine"}, "data": first["data"], "revision": 2}
+        await member.client.create(REVISIONS, other)
+        await member.client.delete(REVISIONS, "default", first["metadata"]["name"])
+        await asyncio.sleep(10)
+        assert [one["metadata"]["name"] for one in (await member.client.list(REVISIONS)).items] == ["db-mine"]
+        await update(member, "app:2")
+        assert await revision_numbers(member) == [2, 3]
+
+    run_in_member(scenario)

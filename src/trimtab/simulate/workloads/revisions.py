@@ -1,6 +1,6 @@
 """ControllerRevisions: the template history of a StatefulSet or DaemonSet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from trimtab.api.kinds.native.apps import ControllerRevision
@@ -25,18 +25,40 @@ class RevisionHistory(NamedTuple):
 
 def revision_history(owner: Object, view: View) -> RevisionHistory:
     raw = raw_of(owner, view)
-    data = {"spec": {"template": {**raw["spec"]["template"], "$patch": "replace"}}}
-    template_hash = safe_hash(data)
-    name = f"{owner.metadata.name}-{template_hash}"
+    template = raw["spec"]["template"]
     known = sorted(view.by_index(REVISIONS_BY_OWNER, owner.metadata.uid), key=lambda one: (one.revision, one.name))
     newest = max((one.revision for one in known), default=0)
-    current = next((one for one in known if one.name == name), None)
+    current = next((one for one in reversed(known) if _has_template(raw_of(one, view), template)), None)
     if current is None:
+        template_hash = _new_hash(owner, template, {one.name for one in known})
+        name = f"{owner.metadata.name}-{template_hash}"
         new = _new_revision(owner, raw, name, newest + 1)
         return RevisionHistory(name, template_hash, known, (Ensure(new),))
+    template_hash = current.metadata.labels.get(HASH_LABEL) or current.name.rpartition("-")[2]
     if current.revision < newest:  # the template was rolled back to
-        return RevisionHistory(name, template_hash, known, (current.but(revision=newest + 1),))
-    return RevisionHistory(name, template_hash, known, ())
+        return RevisionHistory(current.name, template_hash, known, (current.but(revision=newest + 1),))
+    return RevisionHistory(current.name, template_hash, known, ())
+
+
+def _has_template(revision: Raw, template: Raw) -> bool:
+    """Whether the revision is one of this template, whatever its name is: somebody else may have created it."""
+    stored = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
+    return _comparable(stored) == _comparable(template)
+
+
+def _comparable(template: Raw) -> Raw:
+    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if value is not None}
+    return {**{key: value for key, value in template.items() if key != "$patch"}, "metadata": metadata}
+
+
+def _new_hash(owner: Object, template: Raw, names: Collection[str]) -> str:
+    """The hash of the template; another one if a revision of another template has its name."""
+    data: Raw = {"spec": {"template": {**template, "$patch": "replace"}}}
+    found, collisions = safe_hash(data), 0
+    while f"{owner.metadata.name}-{found}" in names:
+        collisions += 1
+        found = safe_hash({**data, "collisions": collisions})
+    return found
 
 
 def _revision_data(template: Raw) -> Raw:
