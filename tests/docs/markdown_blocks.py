@@ -3,6 +3,7 @@
     ```console              a session: lines with `$ ` are commands, the lines after them their output
     ```yaml title="a.yaml"  a file that later commands of the page use
     <!-- run: command -->   a command that the page describes in words, such as an edit of a file
+    <!-- checkout: path -->  what the page adds files to: it is copied, and the commands run with the copy
     <!-- no-test: why -->   directly before a block: its commands cannot run here, for this reason
 
 In expected output, a line `...` stands for any number of lines, and `...` within a line for any text.

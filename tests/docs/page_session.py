@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,11 +15,18 @@ READY_SECONDS = 240
 MATCH_SECONDS = 60
 COMMAND_SECONDS = 300
 READING = re.compile(
-    r"(kubectl (--context \S+ )?(get|describe|top)|trimtab (explain|fleet|history|plan|approve|decide))\b"
+    r"(kubectl (--context \S+ )?(get|describe|top)|trimtab (explain|fleet|history|plan|approve|decide|maintenance))\b"
 )
 PLANS = re.compile(r"trimtab (plan|rebalance .*--dry-run)")
-NO_FLEET = ("trimtab decide", "trimtab play", "cat ", "cp ", "sed ")
+NO_FLEET = (".venv/bin/pytest", "trimtab decide", "trimtab play", "cat ", "cp ", "sed ")
 FLEET = re.compile(r"<!-- fleet:(?P<options>[^\n]*) -->")
+CHECKOUT = re.compile(r"<!-- checkout:(?P<paths>[^\n]*) -->")
+
+
+def write_script(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
 
 
 class PageSession:
@@ -31,9 +39,10 @@ class PageSession:
         self._fleet: subprocess.Popen[bytes] | None = None
         binaries = directory / "bin"
         binaries.mkdir()
-        command = f'#!/bin/sh\nPYTHONPATH="{ROOT}/src" exec "{sys.executable}" -m trimtab "$@"\n'
-        (binaries / "trimtab").write_text(command)
-        (binaries / "trimtab").chmod(0o755)
+        source = self._copy_checkout() / "src"
+        write_script(binaries / "trimtab", f'PYTHONPATH="{source}" exec "{sys.executable}" -m trimtab "$@"')
+        pytest = f'PYTHONPATH="{source}" exec "{sys.executable}" -m pytest -p no:cacheprovider "$@"'
+        write_script(directory / ".venv" / "bin" / "pytest", pytest)
         for name in ("examples", "stories", "gitops"):
             (directory / name).symlink_to(ROOT / name)
         self._environment = {
@@ -44,6 +53,20 @@ class PageSession:
             "NO_COLOR": "1",
             "TZ": "UTC",
         }
+
+    def _copy_checkout(self) -> Path:
+        """Where the source is: a copy in the directory of the page, if the page adds files to it."""
+        found = CHECKOUT.search(self._page.read_text(encoding="utf-8"))
+        if found is None:
+            return ROOT
+        for path in (path for pattern in found["paths"].split() for path in ROOT.glob(pattern)):
+            target = self._directory / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(path, target)
+        return self._directory
 
     def run(self) -> None:
         """Write the files and run the commands of the page in their order."""
