@@ -36,6 +36,7 @@ from trimtab.server.auth.oidc_issuer import OidcIssuer
 from trimtab.server.auth.user import User
 from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
+from trimtab.server.http.audit import AuditSettings
 from trimtab.server.http.exchange import Application
 from trimtab.server.http.paced_application import PacedApplication
 from trimtab.server.mount import Mount
@@ -70,6 +71,7 @@ class LocalFleet:
         *,
         stories: StoryBook | None = None,
         contexts: Sequence[str] = (),
+        audit: AuditSettings | None = None,
         pull: int | None = None,
         system_workloads: bool = False,
         console_mode: str = CONSOLE_ON,
@@ -89,6 +91,7 @@ class LocalFleet:
             plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints), Requesters()],
             flow_control=flow_control,
             further_contexts=contexts,
+            audit=audit,
         )
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"

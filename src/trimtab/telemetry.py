@@ -93,6 +93,8 @@ _TABLE = (
     Metric("apiserver_request_total", "Requests answered by the embedded API server.", ("verb", "code")),
     Metric("apiserver_request_duration_seconds", "Histogram of the time to answer a request.", ("le",)),
     Metric("apiserver_longrunning_requests", "Open watch requests.", ("verb",)),
+    Metric("apiserver_audit_event_total", "Audit events written to the audit log."),
+    Metric("apiserver_audit_error_total", "Audit events that were lost."),
     Metric("apiserver_storage_objects", "Stored objects.", ("resource",)),
     Metric(
         "apiserver_flowcontrol_dispatched_requests_total",

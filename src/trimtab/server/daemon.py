@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trimtab.clock import WallClock
 from trimtab.errors import InputError, StoreError
 from trimtab.server.admission.chain import AdmissionPlugin
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -18,6 +19,7 @@ from trimtab.server.auth.revocation import FILE_NAME as REVOKED_CERTIFICATES
 from trimtab.server.auth.token_keys import KeyRing, SharedSecret
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.flowcontrol.controller import FlowLimits
+from trimtab.server.http.audit import Audit, AuditSettings
 from trimtab.server.http.listener import Listener
 from trimtab.server.storage.formats import open_store
 
@@ -79,8 +81,10 @@ class Daemon:
         *,
         flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
         further_contexts: Sequence[str] = (),
+        audit: AuditSettings | None = None,
     ) -> None:
         """`further_contexts` are more names of this API server in the kubeconfig."""
+        self._audit = Audit.open(audit, WallClock()) if audit is not None else None
         self.directory = directory.absolute()
         try:
             make_private(self.directory, *_SECRET_FILES)
@@ -101,6 +105,9 @@ class Daemon:
                 f"for {self.directory}, and make it writable for this user"
             ) from error
         self.api = ApiServer(store, settings._replace(plugins=plugins, flow_control=flow_control))
+        if self._audit is not None:
+            self.api.app.audit = self._audit
+            self.api.add_metrics(self._audit.samples)
         self._further_contexts = further_contexts
         self._mounted_servers: Mapping[str, str] = {}
         self._listener: Listener | None = None
@@ -226,3 +233,5 @@ class Daemon:
         self.api.app.end_streams()
         await asyncio.gather(*(listener.stop() for listener in self._listeners))
         await self.api.stop()
+        if self._audit is not None:
+            self._audit.close()

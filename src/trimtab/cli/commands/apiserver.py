@@ -3,16 +3,18 @@
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.cli.support.audit import audit_options, take_audit_settings
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.processes import run_process
 from trimtab.telemetry import configure_logging
 
 if TYPE_CHECKING:
     from trimtab.server.flowcontrol.controller import FlowLimits
+    from trimtab.server.http.audit import AuditSettings
 
 
 @click.command()
@@ -26,19 +28,21 @@ if TYPE_CHECKING:
 @click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 selects a free port.")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @flow_control_options
-def command(data_dir: Path, port: int, bind: str, **limits: int) -> None:
+@audit_options
+def command(data_dir: Path, port: int, bind: str, **options: Any) -> None:
     """Serve the Kubernetes API of all kinds of Trimtab, without controllers."""
     configure_logging()
-    run_process(_serve(data_dir, port, bind, flow_limits(**limits)))
+    audit = take_audit_settings(options)
+    run_process(_serve(data_dir, port, bind, flow_limits(**options), audit))
 
 
-async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits") -> None:
+async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits", audit: "AuditSettings | None") -> None:
     from trimtab.clock import WallClock  # noqa: PLC0415
     from trimtab.runtime.observe_only import begin_if_requested  # noqa: PLC0415
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
     from trimtab.server.local import LocalClient  # noqa: PLC0415
 
-    daemon = Daemon(data_dir, bind, port, flow_control=limits)
+    daemon = Daemon(data_dir, bind, port, flow_control=limits, audit=audit)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):

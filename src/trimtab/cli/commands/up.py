@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.cli.support.audit import audit_options, take_audit_settings
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.notifications import notification_options, webhook_target
@@ -104,6 +105,7 @@ spec:
 @notification_options
 @oidc_options
 @flow_control_options
+@audit_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -150,6 +152,7 @@ def command(
             raise click.UsageError("--from cannot be combined with --fleet, --clusters, --nodes and --no-fleet")
         saved, plan = read_saved_fleet(snapshot, data_dir)
     sign_in = {name: further.pop(name) for name in list(further) if name.startswith("oidc_")}
+    audit = take_audit_settings(further)
     controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
     fleet = LocalFleet(
         data_dir,
@@ -160,6 +163,7 @@ def command(
         controller_settings,
         flow_limits(**further),
         contexts=contexts,
+        audit=audit,
         pull=pull,
         system_workloads=system_workloads,
         console_mode=console_mode,

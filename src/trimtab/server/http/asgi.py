@@ -15,6 +15,7 @@ from trimtab.errors import ApiError, BadRequest, InternalError
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
 from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
+from trimtab.server.http.audit import Audit, AuditEntry
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.exchange import (
     BODY_WITHOUT_SEAT,
@@ -61,6 +62,7 @@ class AsgiApplication:
         self.request_metrics = RequestMetrics()
         self._flow_control = flow_control
         """Limits the requests of all callers; None in servers that only this process uses."""
+        self.audit: Audit | None = None
 
     def end_streams(self) -> None:
         """End every watch before the server stops."""
@@ -75,7 +77,10 @@ class AsgiApplication:
         started = time.perf_counter()
         exchange = Exchange(receive)
         try:
-            response = await self._respond(request, refusal, exchange, connection)
+            audited = self._audit_context(scope)
+            response = await self._respond(request, refusal, exchange, connection, audited)
+            if audited is not None:
+                audited.end(request, response)
             if isinstance(response, UpgradeResponse):
                 exchange.end()
                 self.request_metrics.observe(scope["method"], 101, None)
@@ -98,6 +103,11 @@ class AsgiApplication:
         finally:
             exchange.end()
 
+    def _audit_context(self, scope: Scope) -> "_AuditedExchange | None":
+        if self.audit is None:
+            return None
+        return _AuditedExchange(self.audit, (scope.get("client") or ("",))[0])
+
     async def _run_session(self, response: UpgradeResponse, request: Request, connection: Connection) -> None:
         """Take over the connection for as long as the session runs."""
         socket = connection.upgrade(request.headers.get("sec-websocket-key", ""), response.protocol)
@@ -113,12 +123,19 @@ class AsgiApplication:
             socket.close()
 
     async def _respond(
-        self, request: Request, refusal: ApiError | None, exchange: Exchange, connection: Connection
+        self,
+        request: Request,
+        refusal: ApiError | None,
+        exchange: Exchange,
+        connection: Connection,
+        audited: "_AuditedExchange | None",
     ) -> AnyResponse:
         """The response to a request, also to one that fails."""
         try:
             complete = await exchange.read_body(BODY_WITHOUT_SEAT)
             action = await self._admit(request, refusal, exchange, connection)
+            if audited is not None:
+                audited.begin(request)
             if not complete or connection.is_lost:
                 await exchange.read_rest(connection)
             request.body = exchange.body()
@@ -213,6 +230,26 @@ class AsgiApplication:
     @property
     def watcher_count(self) -> int:
         return len(self._streams)
+
+
+class _AuditedExchange:
+    """The audit events of one request."""
+
+    def __init__(self, audit: Audit, client: str) -> None:
+        self._audit = audit
+        self._client = client
+        self._entry: AuditEntry | None = None
+        self._has_begun = False
+
+    def begin(self, request: Request) -> None:
+        self._entry = self._audit.begin(request, self._client)
+        self._has_begun = True
+
+    def end(self, request: Request, response: AnyResponse) -> None:
+        if not self._has_begun:
+            self._audit.refuse(request, self._client, response)
+        elif self._entry is not None:
+            self._audit.end(self._entry, response)
 
 
 def _has_too_many_parameters(scope: Scope) -> bool:

@@ -106,6 +106,7 @@ class RequestHandler:
         request.caller = Caller(user, agent)
         if wants_impersonation(request):
             request.caller.user = self._impersonated_user(request, user, target)
+            request.impersonator = user
         if target is None or not target.resource:
             return Action(request.method.lower(), path=request.path)
         return _action_for(

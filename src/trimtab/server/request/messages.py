@@ -35,6 +35,8 @@ class Request(msgspec.Struct):
     target: RequestInfo | None = None
     """What the path names; set when the caller is identified."""
     caller: Caller = msgspec.field(default_factory=Caller)
+    impersonator: User | None = None
+    """Who sent the request, if the caller is impersonated."""
 
 
 class Response(msgspec.Struct):

@@ -1,0 +1,69 @@
+"""Requests to a server are recorded as the policy says: who, what, the answer, and no secret at level Metadata."""
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.errors import ApiError
+from trimtab.server.daemon import Daemon
+from trimtab.server.http.audit import AuditSettings
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, resources: [{group: "", resources: [secrets]}]}
+  - {level: RequestResponse, omitManagedFields: true, resources: [{group: "", resources: [configmaps]}]}
+  - {level: None}
+"""
+
+
+def record(tmp_path: Path, policy: str = POLICY) -> list[dict[str, Any]]:
+    (tmp_path / "policy.yaml").write_text(policy)
+
+    async def scenario() -> None:
+        settings = AuditSettings(tmp_path / "policy.yaml", tmp_path / "audit.log")
+        daemon = Daemon(tmp_path / "data", "127.0.0.1", 0, audit=settings)
+        await daemon.start()
+        client = KubeClient(load(str(daemon.kubeconfig)))
+        metadata = {"namespace": "default", "name": "a"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": "hunter2"}}
+        await client.create(SECRETS, secret)
+        await client.create(
+            CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+        )
+        with contextlib.suppress(ApiError):
+            await client.get(CONFIG_MAPS, "default", "missing")
+        await client.fetch("/version")
+        await client.close()
+        await daemon.stop()
+
+    asyncio.run(scenario())
+    return [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+
+
+def test_events_have_what_the_policy_asks_for(tmp_path: Path) -> None:
+    secret, config_map, missing = record(tmp_path)
+    assert secret["user"]["username"] == "trimtab-admin"
+    assert (secret["verb"], secret["stage"], secret["level"]) == ("create", "ResponseComplete", "Metadata")
+    assert secret["objectRef"] == {"resource": "secrets", "namespace": "default", "apiVersion": "v1"}
+    assert secret["responseStatus"]["code"] == 201
+    assert secret["sourceIPs"] == ["127.0.0.1"]
+    assert config_map["requestObject"]["data"] == config_map["responseObject"]["data"] == {"a": "1"}
+    assert "managedFields" not in config_map["responseObject"]["metadata"]
+    assert missing["responseStatus"]["reason"] == "NotFound"
+    assert len({event["auditID"] for event in (secret, config_map, missing)}) == 3
+
+
+def test_level_metadata_has_no_content(tmp_path: Path) -> None:
+    record(tmp_path)
+    assert "hunter2" not in (tmp_path / "audit.log").read_text()
+    assert "aHVudGVyMg" not in (tmp_path / "audit.log").read_text()
