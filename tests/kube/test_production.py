@@ -30,6 +30,7 @@ from trimtab.runtime.cache import CacheEntry
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE, SPACE = "trimtab", "trimtab-system"
+CERTIFICATES = f"{RELEASE}-webhook-certificates"
 SHOP = "shop"
 WORKLOADS, REPLICAS, MAX_UNAVAILABLE = 4, 4, 1
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -61,10 +62,13 @@ def packaging_tool(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> ImageRoot:
-    packaging_tool("mmdebstrap")
-    from image import build_image
+    """The image of this code; one that was built before can be given in TRIMTAB_IMAGE."""
+    built = Path(os.environ.get("TRIMTAB_IMAGE", ""))
+    if not built.is_file():
+        packaging_tool("mmdebstrap")
+        from image import build_image
 
-    built = build_image(tmp_path_factory.mktemp("image"), None)[0]
+        built = build_image(tmp_path_factory.mktemp("image"), None)[0]
     found = unpack(built, tmp_path_factory.mktemp("root"))
     add_mount_points(found)
     for folder in (found.path, *found.path.parents):
@@ -339,7 +343,7 @@ def test_rebalance_survives_crash_upgrade_and_rotation_within_its_budget(
     run(wait_until(lambda: has_ended(fleet, 2)))
     host.rotate_tokens()
     before = run(certificate_data(fleet))
-    run(fleet.client.delete(SECRETS, SPACE, f"{RELEASE}-webhook"))
+    run(fleet.client.delete(SECRETS, SPACE, CERTIFICATES))
     host.apply("settings.evacuate-after-seconds=290")
     second = [host.start("controllers-3", RELEASE), host.start("controllers-4", RELEASE)]
     for process in first:
@@ -431,7 +435,7 @@ async def webhook_answers(fleet: RealFleet) -> bool:
 
 
 async def certificate_data(fleet: RealFleet) -> Any:
-    return (await fleet.client.get(SECRETS, SPACE, f"{RELEASE}-webhook"))["data"]
+    return (await fleet.client.get(SECRETS, SPACE, CERTIFICATES))["data"]
 
 
 async def has_other_certificates(fleet: RealFleet, before: Any) -> bool:

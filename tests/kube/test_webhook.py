@@ -26,6 +26,7 @@ from trimtab.errors import ApiError
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.fleet import flows_fleet
 from trimtab.webhook.kind_admission import KindAdmission
+from trimtab.webhook.requirement_checks import RequirementChecks
 from trimtab.webhook.review import Refused, Review
 
 NAMESPACE = "trimtab-system"
@@ -122,7 +123,7 @@ async def refusal(client: KubeClient, case: Case) -> str:
 async def refusal_by_checks(admission: KindAdmission, case: Case) -> str:
     kind = find_kind(case.obj["apiVersion"], case.obj["kind"])
     assert kind is not None
-    review = Review("r1", kind.id, "CREATE", object=case.obj)
+    review = Review("r1", kind.id, "CREATE", user="admin", groups=("system:masters",), object=case.obj)
     filled = (await admission.mutate(review)).object or case.obj
     try:
         await admission.validate(review._replace(object=filled))
@@ -168,7 +169,7 @@ def test_real_server_refuses_exactly_what_the_checks_refuse(
     async def compare() -> list[str]:
         client = KubeClient(load(cluster.plane.kubeconfig))
         cache = Cache(client)
-        admission = KindAdmission(cache, budget_target="Pods")
+        admission = KindAdmission(cache, budget_target="Pods", requirements=RequirementChecks(client))
         different = []
         for case in (*all_cases(), *webhook_cases()):
             if case.old is not None:
