@@ -44,6 +44,8 @@ MAX_JSON_PATCH_OPERATIONS = 10_000
 MAX_JSON_PATCH_COPIED_BYTES = 3 * 1024 * 1024
 """Operations of a JSON patch, and the bytes that its `copy` operations add, as in kube-apiserver."""
 
+MAX_WARNINGS = 64
+"""Warning headers of a response: some HTTP libraries read at most 100 headers."""
 MAX_WARNING_CHARACTERS = 4096
 """Characters of all Warning headers of a response; beyond it each is shortened, as in kube-apiserver."""
 MAX_SHORTENED_WARNING_CHARACTERS = 256

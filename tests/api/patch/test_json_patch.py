@@ -163,3 +163,11 @@ def test_copy_of_a_value_that_cannot_be_encoded_fails() -> None:
     patch = [{"op": "add", "path": "/q", "value": 1}, *wrap * 1500, {"op": "copy", "from": "/q", "path": "/r"}]
     with pytest.raises(Invalid):
         apply_json_patch({}, patch)
+
+
+def test_pointer_that_is_deeper_than_any_document_is_refused_before_it_is_split() -> None:
+    document: dict[str, Any] = {}
+    for _ in range(201):
+        document = {"a": document}
+    with pytest.raises(Invalid):
+        apply_json_patch(document, [{"op": "add", "path": "/a" * 201, "value": 1}])

@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "Objects that are kept decoded are limited in bytes.",
         "server/storage/object_codec.py",
-        "while len(self._written) > _MAX_RECENT or self.size > _MAX_RECENT_BYTES:",
-        "while len(self._written) > _MAX_RECENT:",
+        "while len(self._written) > self._max_objects or self.size > _MAX_RECENT_BYTES:",
+        "while len(self._written) > self._max_objects:",
         ("server/storage/test_object_codec.py",),
     ),
     Mutant(

@@ -1,6 +1,6 @@
 """Users and callers."""
 
-from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS
+from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, MAX_WARNINGS
 from trimtab.server.auth.user import Caller, User
 
 
@@ -33,3 +33,10 @@ def test_number_of_warnings_is_bounded_by_their_total_length() -> None:
         caller.warn(f'unknown field "field{index}"')
     total = sum(map(len, caller.warnings))
     assert MAX_WARNING_CHARACTERS <= total < MAX_WARNING_CHARACTERS + MAX_SHORTENED_WARNING_CHARACTERS
+
+
+def test_a_response_has_at_most_64_warnings() -> None:
+    caller = Caller()
+    for number in range(200):
+        caller.warn(str(number))
+    assert len(caller.warnings) == MAX_WARNINGS

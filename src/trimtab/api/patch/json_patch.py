@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from trimtab.api.limits import MAX_JSON_PATCH_COPIED_BYTES, MAX_JSON_PATCH_OPERATIONS
+from trimtab.api.limits import MAX_DEPTH, MAX_JSON_PATCH_COPIED_BYTES, MAX_JSON_PATCH_OPERATIONS
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Invalid, TooLarge
 
@@ -17,7 +17,7 @@ class _OperationFailed(Exception):
 
 
 def _parse_pointer(pointer: Any) -> list[str]:
-    if not isinstance(pointer, str) or not pointer.startswith("/"):
+    if not isinstance(pointer, str) or not pointer.startswith("/") or pointer.count("/") > MAX_DEPTH:
         raise _OperationFailed
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS
+from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, MAX_WARNINGS
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
@@ -52,7 +52,7 @@ class Caller(msgspec.Struct):
 
     def warn(self, text: str) -> None:
         """Add a warning. Once all together are too long, each is shortened, and what does not fit is dropped."""
-        if self._shortens and self._characters >= MAX_WARNING_CHARACTERS:
+        if len(self.warnings) >= MAX_WARNINGS or (self._shortens and self._characters >= MAX_WARNING_CHARACTERS):
             return
         text = text[:MAX_SHORTENED_WARNING_CHARACTERS] if self._shortens else text
         if not text or text in self.warnings:

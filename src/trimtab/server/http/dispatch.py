@@ -16,10 +16,10 @@ from trimtab.server.http.impersonation import impersonated_user, may_impersonate
 from trimtab.server.http.nonresource_paths import NonResourcePaths
 from trimtab.server.printers.responses import (
     check_response_format,
-    list_response,
-    object_response,
     raw_response,
     response_format,
+    send_list,
+    send_object,
     watch_response,
 )
 from trimtab.server.registry.deletion import RETURNS_OBJECT
@@ -240,10 +240,10 @@ class RequestHandler:
             check_response_format(request, served, single=verb not in {"list", "deletecollection"})
         if verb == "get":
             found = await resource_store.read(where, request.query.get("resourceVersion", ""))
-            return object_response(request, found, 200, self._now())
+            return await send_object(request, found, 200, self._now())
         if verb == "list":
             found_list = await resource_store.select(where, parse_list_options(request.query))
-            return list_response(request, found_list, self._now())
+            return await send_list(request, found_list, self._now())
         if verb == "watch":
             options = parse_list_options(request.query)
             if target.name:
@@ -254,8 +254,8 @@ class RequestHandler:
         if verb == "deletecollection":
             return await self._delete_collection(request, where)
         if verb == "patch":
-            return self._write_response(request, await self._patcher.patch(request, where))
-        return self._write_response(request, await self._write(request, where, verb))
+            return await self._write_response(request, await self._patcher.patch(request, where))
+        return await self._write_response(request, await self._write(request, where, verb))
 
     async def _write(self, request: Request, where: ObjectPath, verb: str) -> WriteOutcome:
         options = parse_write_options("CreateOptions" if verb == "create" else "UpdateOptions", request.query)
@@ -270,8 +270,8 @@ class RequestHandler:
             return await self._resource_store.create(where, DesiredObject(obj), options, request.caller)
         return await self._resource_store.update(where, obj, options, request.caller)
 
-    def _write_response(self, request: Request, outcome: WriteOutcome) -> Response:
-        return object_response(request, outcome.stored, 201 if outcome.created else 200, self._now())
+    async def _write_response(self, request: Request, outcome: WriteOutcome) -> Response:
+        return await send_object(request, outcome.stored, 201 if outcome.created else 200, self._now())
 
     def _delete_options_body(self, request: Request) -> Raw | None:
         if not request.body.strip():
@@ -288,16 +288,16 @@ class RequestHandler:
         if self._subresources.evictions.must_evict(where, options, request.caller):
             found = self._resource_store.get(where)
             await self._subresources.evictions.delete(where, options, request.caller)
-            return object_response(request, found, 200, self._now())
+            return await send_object(request, found, 200, self._now())
         outcome, status = await self._resource_store.delete(where, options, request.caller)
         if outcome.deleted and where.served.storage not in RETURNS_OBJECT:
             return raw_response(200, status, response_format(request, where.served, single=True)._replace(transform=""))
-        return object_response(request, outcome.stored, 200, self._now())
+        return await send_object(request, outcome.stored, 200, self._now())
 
     async def _delete_collection(self, request: Request, where: ObjectPath) -> Response | PartedResponse:
         options = parse_delete_options(self._delete_options_body(request), request.query)
         chosen = parse_list_options(request.query)
-        return list_response(
+        return await send_list(
             request,
             await self._resource_store.delete_collection(where, chosen, options, request.caller),
             self._now(),

@@ -10,6 +10,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.server.printers.table import TablePrinter, make_table, partial_metadata, validate_include_object
 from trimtab.server.registry.watch import ResourceWatch, WatchFormat, bookmark_object, plain_format
+from trimtab.server.request import large_objects
 from trimtab.server.request.messages import PartedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, PROTOBUF, ResponseFormat, negotiate_format
 from trimtab.server.request.options import ListOptions
@@ -70,6 +71,22 @@ def object_response(request: Request, found: StoredObject, code: int, now: datet
     if form.media_type == PROTOBUF:
         return protobuf_response(code, found.raw())
     return Response(code, found.body())
+
+
+async def send_object(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
+    """The response with an object; a large one is encoded as protobuf in a thread."""
+    large = request.protobuf_errors and large_objects.is_large(found.value)
+    return await large_objects.run(large, object_response, request, found, code, now)
+
+
+async def send_list(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
+    """The response with a list; one with large objects is encoded as protobuf in a thread."""
+    response = list_response(request, batch, now)
+    if not isinstance(response, PartedResponse) or response.media_type != PROTOBUF:
+        return response
+    if not any(large_objects.is_large(entry.value) for entry in batch.entries):
+        return response
+    return Response(200, await large_objects.run(True, b"".join, response.parts), PROTOBUF, verbatim=True)
 
 
 def list_response(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
@@ -207,7 +224,7 @@ class _ProtobufEvents:
         self._form = form
 
     def view(self) -> WatchFormat:
-        return WatchFormat(f"protobuf {self._served.api_version} {self._form.transform}", self._encode)
+        return WatchFormat(f"protobuf {self._served.api_version} {self._form.transform}", self._encode, is_slow=True)
 
     def _encode(self, value: bytes, revision: int) -> bytes:
         raw = unpack(self._served, value, revision)

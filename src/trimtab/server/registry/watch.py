@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import orjson
@@ -11,6 +11,7 @@ from msgspec import Struct
 from trimtab.api.value import Raw
 from trimtab.errors import Expired, Unavailable
 from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
+from trimtab.server.request import large_objects
 from trimtab.server.request.options import ListOptions, validate_watch_options
 from trimtab.server.request.parts import PART_BYTES, Pacer
 from trimtab.server.resources import ObjectPath, ServedResource
@@ -39,6 +40,11 @@ class WatchFormat(NamedTuple):
 
     name: str
     encode: Callable[[bytes, int], bytes]
+    is_slow: bool = False
+    """Whether large objects are encoded in a thread."""
+
+    def is_slow_for(self, values: Iterable[bytes]) -> bool:
+        return self.is_slow and any(map(large_objects.is_large, values))
 
 
 def plain_format(served: ServedResource) -> WatchFormat:
@@ -149,7 +155,9 @@ class ResourceWatch:
             revision = page.revision
             if self._served.converter is not None:
                 page = page._replace(entries=await entries_in_version(self._served, page.entries))
-            for part in self._initial_lines(page):
+            parts = self._initial_lines(page)
+            slow = self._format.is_slow_for(entry.value for entry in page.entries)
+            while (part := await large_objects.run(slow, next, parts, None)) is not None:
                 yield part
                 await asyncio.sleep(0)
         elif self._options.initial_events is False and not revision:
@@ -171,9 +179,8 @@ class ResourceWatch:
             events = await watch.next(wait)
             if self._served.converter is not None:
                 events = [await event_in_version(self._served, event) for event in events]
-            if joined := b"".join(
-                [_encode_event(event, self._selector, self._format, self._encode_line) for event in events]
-            ):
+            slow = self._format.is_slow_for(event.last_value for event in events)
+            if joined := await large_objects.run(slow, self._encode_events, events):
                 yield joined
             if len(events) >= _EVENTS_AT_A_TIME:
                 await asyncio.sleep(0)
@@ -181,6 +188,9 @@ class ResourceWatch:
                 self._bookmark_sent = True
                 yield self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(watch.revision, False)))
                 bookmark_at = self._next_bookmark(loop.time(), ends)
+
+    def _encode_events(self, events: Iterable[StoreEvent]) -> bytes:
+        return b"".join([_encode_event(event, self._selector, self._format, self._encode_line) for event in events])
 
     def _next_bookmark(self, now: float, ends: float | None) -> float | None:
         if not self._options.bookmarks:

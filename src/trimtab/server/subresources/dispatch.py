@@ -11,7 +11,7 @@ from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes, SelectivePlugin, ValidatingPlugin
 from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
-from trimtab.server.printers.responses import check_response_format, object_response, raw_response
+from trimtab.server.printers.responses import check_response_format, raw_response, send_object
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
@@ -112,10 +112,10 @@ class Subresources:
         """A subresource that is read and written as the whole object: status, finalize, approval."""
         now = self._resource_store.clock.now()
         if verb == "get":
-            return object_response(request, await self._resource_store.read(where), 200, now)
+            return await send_object(request, await self._resource_store.read(where), 200, now)
         if verb == "patch":
             outcome = await self._patcher.patch(request, where)
-            return object_response(request, outcome.stored, 200, now)
+            return await send_object(request, outcome.stored, 200, now)
         options = parse_write_options("UpdateOptions", request.query)
         served = where.served
         obj = await large_objects.run(
@@ -126,7 +126,7 @@ class Subresources:
             options.validation,
         )
         outcome = await self._resource_store.update(where, obj, options, request.caller)
-        return object_response(request, outcome.stored, 200, now)
+        return await send_object(request, outcome.stored, 200, now)
 
     async def _evict(self, request: Request, where: ObjectPath) -> Response:
         body = decode_typed_body(request, "policy/v1", "Eviction")
