@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from trimtab.app import EmbeddedFleet
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
