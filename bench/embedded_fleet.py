@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
+from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan

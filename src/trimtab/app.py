@@ -20,7 +20,7 @@ from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
 from trimtab.controllers.contract import controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
-from trimtab.controllers.selection import IsEnabled
+from trimtab.controllers.selection import RUNNING, IsEnabled
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import execution_namespace
 from trimtab.interpret.cel.expressions import compiler
@@ -79,7 +79,8 @@ class ControlPlane:
         load_declarations()
         self.cache = Cache(client)
         clock = clock or WallClock()
-        own_settings = dict(settings or {})
+        running = [one for one in in_start_order(controllers.values()) if is_enabled(one)]
+        own_settings = {**(settings or {}), RUNNING: frozenset(one.name for one in running)}
         self._served = ServedMembers(self.cache, own_settings, connect, check_lease, check_member)
         self.roster = Roster(self.cache, self._served.connect, self._member_changed)
         self._steady_clock = SteadyClock(clock)
@@ -95,9 +96,7 @@ class ControlPlane:
         self.state = self._new_state(clock, profile, own_settings, shares_members=bool(check_lease or check_member))
         is_agent = bool(own_settings.get("agent"))
         self._follow_host(is_agent=is_agent)
-        self.manager = ControllerManager(
-            self.state, [c for c in in_start_order(controllers.values()) if is_enabled(c)], propagatable=is_propagatable
-        )
+        self.manager = ControllerManager(self.state, running, propagatable=is_propagatable)
         self._prober = Prober(
             self.roster,
             self.cache,

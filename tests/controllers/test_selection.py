@@ -4,8 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from views import FakeView
 
-from trimtab.controllers.selection import select_controllers
+from trimtab.controllers.selection import RUNNING, runs_here, select_controllers
 from trimtab.errors import InputError
 
 NAMES = ("placement", "clusterset", "manifestwork_replicaset")
@@ -39,3 +40,9 @@ def test_unknown_name_is_refused_with_a_hint() -> None:
         selected("placment")
     with pytest.raises(InputError, match="the controllers are clusterset, manifestwork_replicaset, placement"):
         selected("-x")
+
+
+def test_a_controller_runs_here_only_if_the_process_says_so() -> None:
+    assert runs_here("dispatch", FakeView([], settings={RUNNING: frozenset({"detect", "dispatch"})}))
+    assert not runs_here("dispatch", FakeView([], settings={RUNNING: frozenset({"detect"})}))
+    assert not runs_here("dispatch", FakeView([]))

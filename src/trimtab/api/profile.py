@@ -132,6 +132,13 @@ class Profile(Value):
     record_routine_events: Annotated[
         bool, Field("Every step of a propagation is recorded as an event; else only those that people act on.")
     ]
+    silent_restarts: Annotated[
+        bool,
+        Field(
+            "Controllers that start on settled workloads write nothing; else every binding gets the current "
+            "`resourceVersion` of its template, and events are repeated."
+        ),
+    ]
     expired_scores_requeue: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A misconfigured Placement keeps its decisions; else they are emptied.")
@@ -208,6 +215,7 @@ TRIMTAB = Profile(
     overrides_keep_identity=True,
     search_needs_read_access=True,
     record_routine_events=False,
+    silent_restarts=True,
     expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
@@ -252,6 +260,7 @@ UPSTREAM = Profile(
     overrides_keep_identity=False,
     search_needs_read_access=False,
     record_routine_events=True,
+    silent_restarts=False,
     expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 
-from trimtab.controllers.contract import Controller
+from trimtab.controllers.contract import Controller, View
 from trimtab.errors import InputError
 
 IsEnabled = Callable[[Controller], bool]
 EVERY = "*"
+RUNNING = "running controllers"
+"""In the settings of a process: the names of the controllers that it runs."""
 
 
 def select_controllers(text: str, names: Collection[str]) -> IsEnabled:
@@ -17,6 +19,11 @@ def select_controllers(text: str, names: Collection[str]) -> IsEnabled:
     unwanted = {_known(word[1:], names) for word in words if word.startswith("-")}
     runs_every = EVERY in words or not wanted
     return lambda one: one.name not in unwanted and (runs_every or one.name in wanted)
+
+
+def runs_here(controller: str, view: View) -> bool:
+    """Whether this controller runs in the same process."""
+    return controller in view.settings.get(RUNNING, ())
 
 
 def _known(word: str, names: Collection[str]) -> str:

@@ -40,6 +40,7 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
+from trimtab.controllers.selection import runs_here
 from trimtab.controllers.settings import setting
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
@@ -149,10 +150,19 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
             return
         current = template_state(template, policy)
         edited = known is None or known.user_content != current.user_content
-        yield from apply_policy(template, policy, view, user_edited=edited, is_changed=known != current)
+        is_changed = known != current and not (known is None and finds_settled_bindings(view))
+        yield from apply_policy(template, policy, view, user_edited=edited, is_changed=is_changed)
         yield RememberInProcess(TEMPLATE, key, current)
     else:
         yield RememberInProcess(TEMPLATE, key, template_state(template, policy))
+
+
+def finds_settled_bindings(view: View) -> bool:
+    """Whether a template that this process sees for the first time needs no write as long as its binding fits.
+
+    What changed in it while no controller ran reaches the Works without: `dispatch` renders all of them when it starts.
+    """
+    return view.profile.silent_restarts and runs_here("dispatch", view)
 
 
 class TemplateState(NamedTuple):

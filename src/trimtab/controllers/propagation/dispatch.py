@@ -174,7 +174,8 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
     shares = targets_of(binding)
     completions, pruned = divide_completions(binding, template, shares), prune(template)
     cause = dispatch_cause(binding, template, view)
-    fresh = view.recall(DISPATCHED, well_known.ref_of(binding)) != cause
+    last_cause = view.recall(DISPATCHED, well_known.ref_of(binding))
+    fresh = last_cause != cause
     failures: list[str] = []
     changed = False
     for target in shares:
@@ -198,9 +199,11 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
             yield wanted
         if wanted != before or (fresh and view.profile.record_routine_events):
             yield from notes
-    first = fresh and (
-        bool(shares) or view.profile.record_routine_events
-    )  # without targets only upstream records an event
+    first = (
+        fresh
+        and (last_cause is not None or not view.profile.silent_restarts)
+        and (bool(shares) or view.profile.record_routine_events)  # without targets only upstream records an event
+    )
     yield from sync_events(binding, failures, report_success=changed or first)
     if fresh and not failures:
         yield RememberInProcess(DISPATCHED, well_known.ref_of(binding), cause)
