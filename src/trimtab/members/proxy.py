@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import unquote
 
 import aiohttp
 
 from trimtab.client.kube import KubeClient, read_body
-from trimtab.errors import Unavailable
+from trimtab.errors import BadRequest, Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.routes import is_true
@@ -18,6 +19,7 @@ FindServer = Callable[[str], ServeRequest | KubeClient | None]
 """The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
 _PROXY_SUFFIX = "/proxy"
+_DOTS = frozenset((".", ".."))
 _CREDENTIAL_HEADERS = ("authorization", "cookie", "impersonate-", "proxy-authorization", "x-remote-")
 """What identifies the caller here, for example the console's session; a member must not see it."""
 _CONNECTION_HEADERS = frozenset(
@@ -38,6 +40,7 @@ class MemberProxy:
 
     async def forward_path(self, request: Request, cluster: str, path: str) -> Response | StreamingResponse:
         """Forward a request to a path of the member's API server."""
+        _check_path(path)
         server = self._find(cluster)
         if server is None:
             raise Unavailable(f"cluster {cluster} cannot be reached: it has neither an endpoint nor credentials here")
@@ -47,6 +50,17 @@ class MemberProxy:
             request.impersonate_groups, request.impersonate_extra = [], []
             return await server(request)
         return await _forward_over_http(server, request, path, headers)
+
+
+def _check_path(path: str) -> None:
+    """Refuse a path that could lead to another host or, below a server's own path, to other pages than the member's.
+
+    Without a slash at its start the rest of an encoded address such as `%2F@host` would become part of the authority.
+    """
+    if not path.startswith("/"):
+        raise BadRequest("the path behind proxy must start with a slash that is not encoded")
+    if not _DOTS.isdisjoint(unquote(path).split("/")):
+        raise BadRequest("the path behind proxy must not have the parts . and ..")
 
 
 async def _forward_over_http(

@@ -195,4 +195,11 @@ MUTANTS = (
         "    try:\n        return _Sandbox",
         ("interpret/lua/test_sandbox.py",),
     ),
+    Mutant(
+        "No request to a member leads to another host or to other pages of its server.",
+        "members/proxy.py",
+        "        _check_path(path)\n",
+        "",
+        ("members/test_proxy.py",),
+    ),
 )
