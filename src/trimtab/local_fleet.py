@@ -72,6 +72,7 @@ class LocalFleet:
         stories: StoryBook | None = None,
         contexts: Sequence[str] = (),
         audit: AuditSettings | None = None,
+        encryption: Path | None = None,
         pull: int | None = None,
         system_workloads: bool = False,
         console_mode: str = CONSOLE_ON,
@@ -92,6 +93,7 @@ class LocalFleet:
             flow_control=flow_control,
             further_contexts=contexts,
             audit=audit,
+            encryption=encryption,
         )
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"

@@ -21,6 +21,7 @@ from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.http.audit import Audit, AuditSettings
 from trimtab.server.http.listener import Listener
+from trimtab.server.storage.encryption import read_encryption
 from trimtab.server.storage.formats import open_store
 
 log = logging.getLogger("trimtab.server")
@@ -82,8 +83,9 @@ class Daemon:
         flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
         further_contexts: Sequence[str] = (),
         audit: AuditSettings | None = None,
+        encryption: Path | None = None,
     ) -> None:
-        """`further_contexts` are more names of this API server in the kubeconfig."""
+        """`further_contexts` are more names of this API server in the kubeconfig, `encryption` is a file with keys."""
         self._audit = Audit.open(audit, WallClock()) if audit is not None else None
         self.directory = directory.absolute()
         try:
@@ -96,7 +98,7 @@ class Daemon:
         self._bind = bind
         self._port = port
         self._addresses = [] if bind in {"0.0.0.0", "::"} else [bind]  # noqa: S104 - compared, not bound
-        store = open_store(self.directory)
+        store = open_store(self.directory, cipher=read_encryption(encryption) if encryption is not None else None)
         try:
             settings = self._load_secrets()
         except OSError as error:

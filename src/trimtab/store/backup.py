@@ -12,7 +12,7 @@ import asyncio
 import os
 import sqlite3
 import struct
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,13 +52,16 @@ _ends = msgspec.msgpack.Decoder(BackupHeader | BackupEnd)
 _rows = msgspec.msgpack.Decoder(list[LogRow])
 
 
-async def stream_backup(entries: Sequence[StoredEntry], revision: int) -> AsyncIterator[bytes]:
-    """The frames of a backup; other tasks run between two of them."""
+async def stream_backup(
+    entries: Sequence[StoredEntry], revision: int, stored_value: Callable[[str, bytes], bytes] = lambda _, value: value
+) -> AsyncIterator[bytes]:
+    """The frames of a backup; other tasks run between two of them. What is encrypted in the store is so in the backup."""
     yield _frame(_encode(BackupHeader(FORMAT, revision, len(entries))))
     chunk: list[LogRow] = []
     size = 0
     for entry in entries:
-        chunk.append(LogRow(entry.mod_revision, entry.key, entry.value, entry.create_revision))
+        value = stored_value(entry.key, entry.value)
+        chunk.append(LogRow(entry.mod_revision, entry.key, value, entry.create_revision))
         size += len(entry.value) + len(entry.key)
         if size >= CHUNK_BYTES:
             yield _frame(_encode(chunk))

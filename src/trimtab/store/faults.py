@@ -42,6 +42,12 @@ def full_fault(path: Path) -> errors.StorageFull:
     )
 
 
+def encrypted_fault(path: Path, key: str) -> errors.StoreError:
+    return errors.StoreError(
+        f"{path} has encrypted objects ({key}): start with --encryption-provider-config and the file of their keys"
+    )
+
+
 def damaged_fault(path: Path, detail: str) -> errors.StoreError:
     return errors.StorageFailed(
         f"{path} is damaged ({detail}): restore a backup with `trimtab restore`, or move the file away to start empty; "

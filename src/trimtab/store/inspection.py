@@ -20,6 +20,7 @@ from trimtab.store.sqlite import (
     FORMAT,
     checksum_of,
 )
+from trimtab.store.value_cipher import is_sealed
 
 MAX_PROBLEMS = 20
 
@@ -127,7 +128,7 @@ def _problem_of(row: LogRow, checksum: int, objects: dict[str, bytes]) -> str:
 
 
 def _problem_of_object(key: str, value: bytes) -> str:
-    if not key.startswith(ROOT):
+    if not key.startswith(ROOT) or is_sealed(value):
         return ""
     try:
         obj = orjson.loads(value)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from trimtab import errors
 from trimtab.store.faults import (
     damaged_fault,
+    encrypted_fault,
     fault_from,
     foreign_file_fault,
     format_fault,
@@ -24,6 +25,7 @@ from trimtab.store.files import sync_path
 from trimtab.store.index import FIRST_REVISION, LogRow
 from trimtab.store.records import StoreEvent
 from trimtab.store.revision_marker import RevisionMarker
+from trimtab.store.value_cipher import ValueCipher, is_sealed
 
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
@@ -65,7 +67,9 @@ class CommitBatch(NamedTuple):
 class Journal:
     """The open file. Only one thread at a time may use it; another process finds it locked."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, cipher: ValueCipher | None = None) -> None:
+        """`cipher` encrypts values in the file."""
+        self._cipher = cipher
         self.path = directory / FILE_NAME
         self.format = FORMAT
         self._marker = RevisionMarker(directory)
@@ -127,7 +131,50 @@ class Journal:
             ):
                 if checksum != _checksum(revision, key, value, created):
                     raise damaged_fault(self.path, f"the checksum of revision {revision} does not match")
-                yield LogRow(revision, key, value, created)
+                yield LogRow(revision, key, self._readable(key, value), created)
+
+    def _readable(self, key: str, stored: bytes | None) -> bytes | None:
+        if stored is None or not is_sealed(stored):
+            return stored
+        if self._cipher is None:
+            raise encrypted_fault(self.path, key)
+        try:
+            return self._cipher.open(key, stored)
+        except ValueError as error:
+            raise damaged_fault(self.path, str(error)) from error
+
+    def seal_again(self) -> int:
+        """Encrypt with the current key what another key encrypted, or none; returns the number of rows.
+
+        Rows keep their revisions. What the file held before is overwritten, and so is its log.
+        """
+        cipher = self._cipher
+        if cipher is None:
+            return 0
+        with self._translate_errors():
+            execute = self._connection.execute
+            stale = [
+                (revision, key, value, created)
+                for revision, key, value, created in execute("SELECT revision, key, value, created FROM log")
+                if value is not None and (is_sealed(value) or cipher.covers(key)) and not cipher.is_current(key, value)
+            ]
+            if not stale:
+                return 0
+            execute("PRAGMA secure_delete = ON")
+            execute("BEGIN IMMEDIATE")
+            for revision, key, value, created in stale:
+                readable = self._readable(key, value)
+                assert readable is not None
+                sealed = cipher.seal(key, readable) if cipher.covers(key) else readable
+                checksum = _checksum(revision, key, sealed, created)
+                execute("UPDATE log SET value = ?, checksum = ? WHERE revision = ?", (sealed, checksum, revision))
+            execute("COMMIT")
+            execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return len(stale)
+
+    def stored_value(self, key: str, value: bytes) -> bytes:
+        """The value as the file has it, for backups."""
+        return self._cipher.seal(key, value) if self._cipher is not None and self._cipher.covers(key) else value
 
     def write(self, batch: CommitBatch) -> None:
         """Make the batch durable, or raise and leave the file unchanged."""
@@ -210,7 +257,7 @@ class Journal:
         execute = self._connection.execute
         if not batch.stale and batch.format is None and len(batch.events) <= ROWS_PER_STATEMENT:
             # One statement is its own transaction, and one call that releases the interpreter lock while it syncs.
-            execute(_insert_statement(len(batch.events)), _parameters(batch.events))
+            execute(_insert_statement(len(batch.events)), self._parameters(batch.events))
             return
         execute("BEGIN IMMEDIATE")
         if batch.stale:  # deleted first, so that the new rows can reuse their pages
@@ -219,11 +266,22 @@ class Journal:
             execute("UPDATE mark SET compacted = ?", (batch.compacted,))
         for start in range(0, len(batch.events), ROWS_PER_STATEMENT):
             chunk = batch.events[start : start + ROWS_PER_STATEMENT]
-            execute(_insert_statement(len(chunk)), _parameters(chunk))
+            execute(_insert_statement(len(chunk)), self._parameters(chunk))
         if batch.format is not None:
             execute(f"PRAGMA user_version = {batch.format}")
         execute("COMMIT")
         self.format = batch.format or self.format
+
+    def _parameters(self, events: Sequence[StoreEvent]) -> list[int | str | bytes | None]:
+        cipher = self._cipher
+        parameters: list[int | str | bytes | None] = []
+        for event in events:
+            value, created = (event.entry.value, event.entry.create_revision) if event.entry else (None, 0)
+            if cipher is not None and value is not None and cipher.covers(event.key):
+                value = cipher.seal(event.key, value)
+            checksum = _checksum(event.revision, event.key, value, created)
+            parameters += (event.revision, event.key, value, created, checksum)
+        return parameters
 
     def _vacuum(self) -> None:
         """Return free pages to the file system, a limited number at a time."""
@@ -281,15 +339,6 @@ def _file_fault(path: Path, error: OSError) -> errors.StoreError:
 
 def _insert_statement(rows: int) -> str:
     return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?)'] * rows)}"  # noqa: S608 - only the number of placeholders varies
-
-
-def _parameters(events: Sequence[StoreEvent]) -> list[int | str | bytes | None]:
-    parameters: list[int | str | bytes | None] = []
-    for event in events:
-        value, created = (event.entry.value, event.entry.create_revision) if event.entry else (None, 0)
-        checksum = _checksum(event.revision, event.key, value, created)
-        parameters += (event.revision, event.key, value, created, checksum)
-    return parameters
 
 
 def row_parameters(row: LogRow) -> tuple[int, str, bytes | None, int, int]:

@@ -37,6 +37,7 @@ from trimtab.store.index import MemoryIndex, Retention, too_old_error
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 from trimtab.store.sqlite import FORMAT, CommitBatch, Journal
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult, UnsettledWrite
+from trimtab.store.value_cipher import ValueCipher
 from trimtab.store.watch import StoreWatch
 from trimtab.store.writer_thread import WriterThread
 
@@ -91,17 +92,19 @@ class Store:
         directory: Path,
         retention: Retention = Retention(),  # noqa: B008 - a frozen value
         conversions: Mapping[int, Conversion] = {},
+        cipher: ValueCipher | None = None,
     ) -> Self:
         """The store in a data directory, created if it does not exist; `errors.StoreError` if it cannot be used.
 
-        `conversions` has, by format, how a value is converted to the next format.
+        `conversions` has, by format, how a value is converted to the next format. `cipher` encrypts values in the file.
         """
-        journal = Journal(directory)
+        journal = Journal(directory, cipher)
         store = cls(retention, journal)
         try:
             store._index.restore(journal.rows(), journal.compacted())
             journal.check_complete(store.revision)
             store._migrate(journal, conversions)
+            journal.seal_again()
         except LookupError as error:
             journal.close()
             raise damaged_fault(journal.path, str(error)) from error
@@ -176,6 +179,10 @@ class Store:
     def snapshot(self) -> tuple[Sequence[StoredEntry], int]:
         """All entries and their revision, for a backup; much cheaper than a list, because nothing is sorted."""
         return list(self._index.entries.values()), self.revision
+
+    def stored_value(self, key: str, value: bytes) -> bytes:
+        """The value as it is on the disk: encrypted, if it is so there."""
+        return self._journal.stored_value(key, value) if self._journal is not None else value
 
     def count(self, prefix: str) -> int:
         return self._index.count(prefix)

@@ -8,6 +8,20 @@ DELETION, DELETION_TESTS = "server/registry/object_deletion.py", ("server/regist
 
 MUTANTS = (
     Mutant(
+        "What is encrypted in the store is encrypted when it is written.",
+        "store/sqlite.py",
+        "value = cipher.seal(event.key, value)",
+        "pass",
+        ("server/storage/test_encryption.py",),
+    ),
+    Mutant(
+        "A backup is encrypted as the store is.",
+        "store/backup.py",
+        "value = stored_value(entry.key, entry.value)",
+        "value = entry.value",
+        ("server/storage/test_encryption.py",),
+    ),
+    Mutant(
         "A watch does not resume before the last event that was dropped from its resource.",
         INDEX,
         "if revision < resource.trimmed:",

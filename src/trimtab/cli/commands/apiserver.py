@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.support.audit import audit_options, take_audit_settings
+from trimtab.cli.support.encryption import encryption_option
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.processes import run_process
 from trimtab.telemetry import configure_logging
@@ -29,20 +30,28 @@ if TYPE_CHECKING:
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @flow_control_options
 @audit_options
-def command(data_dir: Path, port: int, bind: str, **options: Any) -> None:
+@encryption_option
+def command(data_dir: Path, port: int, bind: str, encryption: Path | None, **options: Any) -> None:
     """Serve the Kubernetes API of all kinds of Trimtab, without controllers."""
     configure_logging()
     audit = take_audit_settings(options)
-    run_process(_serve(data_dir, port, bind, flow_limits(**options), audit))
+    run_process(_serve(data_dir, port, bind, flow_limits(**options), audit, encryption))
 
 
-async def _serve(data_dir: Path, port: int, bind: str, limits: "FlowLimits", audit: "AuditSettings | None") -> None:
+async def _serve(
+    data_dir: Path,
+    port: int,
+    bind: str,
+    limits: "FlowLimits",
+    audit: "AuditSettings | None",
+    encryption: Path | None,
+) -> None:
     from trimtab.clock import WallClock  # noqa: PLC0415
     from trimtab.runtime.observe_only import begin_if_requested  # noqa: PLC0415
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
     from trimtab.server.local import LocalClient  # noqa: PLC0415
 
-    daemon = Daemon(data_dir, bind, port, flow_control=limits, audit=audit)
+    daemon = Daemon(data_dir, bind, port, flow_control=limits, audit=audit, encryption=encryption)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -11,6 +11,7 @@ import click
 
 from trimtab.cli.support.audit import audit_options, take_audit_settings
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.encryption import encryption_option
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.oidc import oidc_issuer, oidc_options
@@ -106,6 +107,7 @@ spec:
 @oidc_options
 @flow_control_options
 @audit_options
+@encryption_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -131,6 +133,7 @@ def command(
     notify_secret_file: Path | None,
     log_format: str,
     verbose: int,
+    encryption: Path | None,
     **further: Any,
 ) -> None:
     """Serve the Kubernetes API, run the controllers, and simulate a fleet of member clusters.
@@ -164,6 +167,7 @@ def command(
         flow_limits(**further),
         contexts=contexts,
         audit=audit,
+        encryption=encryption,
         pull=pull,
         system_workloads=system_workloads,
         console_mode=console_mode,

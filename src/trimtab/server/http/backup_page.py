@@ -32,4 +32,4 @@ class BackupPage:
         if request.method != "GET":
             raise api_errors.no_such_method()
         log.info("backup for %s at revision %d", user.name, self._store.revision)
-        return StreamingResponse(stream_backup(*self._store.snapshot()), MEDIA_TYPE)
+        return StreamingResponse(stream_backup(*self._store.snapshot(), self._store.stored_value), MEDIA_TYPE)

@@ -11,11 +11,16 @@ from pathlib import Path
 from trimtab.server.storage.field_renames import convert_to_format_2
 from trimtab.store.index import Retention
 from trimtab.store.store import Conversion, Store
+from trimtab.store.value_cipher import ValueCipher
 
 CONVERSIONS: Mapping[int, Conversion] = {1: convert_to_format_2}
 """By format, the conversion of a value to the next format."""
 
 
-def open_store(directory: Path, retention: Retention = Retention()) -> Store:  # noqa: B008 - a frozen value
-    """The store of an API server in a data directory, in the current format."""
-    return Store.open(directory, retention, CONVERSIONS)
+def open_store(
+    directory: Path,
+    retention: Retention = Retention(),  # noqa: B008 - a frozen value
+    cipher: ValueCipher | None = None,
+) -> Store:
+    """The store of an API server in a data directory, in the current format; `cipher` encrypts values in its file."""
+    return Store.open(directory, retention, CONVERSIONS, cipher)
