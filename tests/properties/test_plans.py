@@ -1,6 +1,8 @@
 """A plan tells the truth: in random fleets, the moves that happen after a change are those of its plan."""
 
 import asyncio
+from collections import Counter
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, example, given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from move_helpers import MoveScenario, aggregated, divided, dynamic, run_scenario
 
 from properties.hypothesis_settings import example_settings
+from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.cli.support.cluster_taints import update_taints
@@ -20,6 +23,8 @@ from trimtab.dryrun.plan_result import NEVER, REFUSED, Plan
 from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CLUSTERS = ("m1", "m2", "m3")
+TOLERANCE = timedelta(seconds=1)
+"""Times on the wire have no fractions of a second."""
 BUDGETS: tuple[dict[str, Any] | None, ...] = (
     None,
     {"maxUnavailable": 1},
@@ -157,6 +162,33 @@ def expected_placements(plan: Plan, before: dict[str, dict[str, int]]) -> dict[s
     return after
 
 
+def planned_moves(plan: Plan) -> dict[tuple[str, str], int]:
+    """The replicas that leave each cluster, by workload and cluster."""
+    found: Counter[tuple[str, str]] = Counter()
+    for move in plan.moves:
+        if move.start != NEVER:
+            found[move.workload.rpartition("/")[2], move.source] += move.replicas
+    return dict(found)
+
+
+def recorded_moves(moves: list[Move]) -> dict[tuple[str, str], int]:
+    """The same as the log has it, of the moves that were completed."""
+    found: Counter[tuple[str, str]] = Counter()
+    for move in moves:
+        if move.status.outcome == "Done":
+            found[move.spec.object.name, move.spec.from_] += move.spec.replicas
+    return dict(found)
+
+
+def check_starts(plan: Plan, moves: list[Move]) -> None:
+    """No move begins before the time that the plan gives, such as that of a window."""
+    for planned in plan.moves:
+        for move in moves:
+            is_same = (move.spec.object.name, move.spec.from_) == (planned.workload.rpartition("/")[2], planned.source)
+            if is_same and planned.starts_at is not None and move.status.started is not None:
+                assert move.status.started >= planned.starts_at - TOLERANCE, (planned, move)
+
+
 @example_settings(3, thorough=6, suppress_health_check=list(HealthCheck))
 @given(fleet_cases())
 @example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", "restart"))
@@ -165,6 +197,8 @@ def expected_placements(plan: Plan, before: dict[str, dict[str, int]]) -> dict[s
 @example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[1], "drain", "m1", "partition"))
 @example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", None, "drain", "m1", "", in_flight=True))
 @example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", None, "rebalance", "m1", "unready"))
+@example(FleetCase((5, 3), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[4], "rebalance", "m1"))
+@example(FleetCase((4, 4), "Duplicated", ("m1", "m2"), "", BUDGETS[2], "drain", "m1"))
 def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
     async def act(scene: MoveScenario) -> None:
         names = await place(scene, case)
@@ -173,6 +207,7 @@ def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
         before = {name: await scene.placement_of(name) for name in names}
         change = await change_of(scene, case, names)
         plan = make_plan(await fetch_fleet_state(scene.client, LoopClock().now()), change)
+        earlier = {move.name for move in await scene.list_moves()}
         await carry_out(scene, case, change, names)
         await let_something_fail(scene, case)
         await settle(scene)
@@ -184,6 +219,10 @@ def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
             assert clusters_left(before, happened) == clusters_left(before, expected), plan
         else:
             assert happened == expected, plan
+        moves = [move for move in await scene.list_moves() if move.name not in earlier]
+        check_starts(plan, moves)
+        if not case.failure and not earlier and case.strategy != "Dynamic":
+            assert recorded_moves(moves) == planned_moves(plan), plan
         if case.change == "rebalance":
             assert (await scene.get(WorkloadRebalancer, "again")).status.finish_time is not None
 
