@@ -17,7 +17,7 @@ READY := .venv/ready
 
 DOCS := .venv-docs
 
-.PHONY: help docs setup up test soak mutants lint compat flows writes reference bench bench-growth bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
+.PHONY: help docs setup up test soak mutants lint compat flows writes reference bench bench-growth bench-scale bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench: $(READY) ## run the benchmarks; writes JSON to bench/results (PARTS="deci
 
 bench-growth: $(READY) ## fit how costs grow with workloads and clusters; fails when a step grows too fast (ARGS="--repeat 3")
 	@$(BIN)/python -m bench.growth $(ARGS)
+
+bench-scale: $(READY) ## lose, restore and drain a region of lean clusters, and rebalance all workloads, on the virtual clock (ARGS="--clusters 1001 --workloads 10000")
+	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-peers: $(READY) ## run the algorithms of the peers and ours in one run (needs Go; built once into a cache)
 	@$(BIN)/python -m bench.peers

@@ -102,6 +102,7 @@ PARTS = {
     "propagate": BenchmarkPart("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
     "growth": BenchmarkPart("bench.growth", "", plain_rows),
+    "scale": BenchmarkPart("bench.scale", "", plain_rows),
     "console": BenchmarkPart("bench.console", "", plain_rows),
     "commands": BenchmarkPart("bench.commands", "", plain_rows),
 }

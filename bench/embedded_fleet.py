@@ -71,10 +71,10 @@ def deployment(number: int, groups: int, namespace: str = NAMESPACE) -> dict[str
 
 
 def policy(group: int) -> dict[str, Any]:
-    """Six of the seven clusters of a group, one replica each; the seventh is where replicas go when one is lost."""
+    """Six of the seven clusters of a group, or at least four while clusters are lost."""
     name = f"group-{group}"
     selector = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"group": str(group)}}}
-    spread = [{"spreadByField": "cluster", "minGroups": USED, "maxGroups": USED}]
+    spread = [{"spreadByField": "cluster", "minGroups": 4, "maxGroups": USED}]
     scheduling = {
         "replicaSchedulingType": "Divided",
         "replicaDivisionPreference": "Weighted",
