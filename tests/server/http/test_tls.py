@@ -234,3 +234,32 @@ def test_connection_that_ends_during_the_handshake_fails(tmp_path: Path) -> None
                 await layer.established
 
     asyncio.run(scenario())
+
+
+def test_handshake_that_completes_after_its_time_opens_no_connection(tmp_path: Path) -> None:
+    """The limit cancels the wait for the handshake while its last step is in the thread."""
+
+    class Raw(asyncio.Transport):
+        is_aborted = False
+
+        def abort(self) -> None:
+            self.is_aborted = True
+
+        def write(self, data: object) -> None:
+            """Nothing reads it."""
+
+    async def scenario() -> None:
+        context = make_tls_context(ensure_authority(tmp_path, ["127.0.0.1"]))
+        connections: set[Echo] = set()
+        raw = Raw()
+        with ThreadPoolExecutor(1) as pool:
+            layer = TlsLayer(context, lambda: Echo(connections), pool)
+            layer.connection_made(raw)
+            layer.established.cancel()
+            step = asyncio.get_running_loop().create_future()
+            step.set_result(True)
+            layer._on_step(step)
+        assert raw.is_aborted
+        assert not connections
+
+    asyncio.run(scenario())

@@ -133,7 +133,11 @@ class TlsLayer(asyncio.Protocol):
             self._raw.close()  # after the alert that says why
             if not self.established.done():
                 self.established.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
-        elif self.is_closing or (not step.result() and self._handshake_bytes > _MAX_HANDSHAKE_BYTES):
+        elif (
+            self.is_closing
+            or self.established.done()  # the time limit passed during the last step
+            or (not step.result() and self._handshake_bytes > _MAX_HANDSHAKE_BYTES)
+        ):
             self.abort()
         else:
             self._raw.resume_reading()
