@@ -121,3 +121,13 @@ def test_encodings_are_kept_for_a_limited_number_of_bytes() -> None:
     assert [event.memo is not None for event in events[:5]] == [False, False, False, True, True]
     index.apply(events[5:])
     assert [event.memo is not None for event in events] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_watch_of_everything_misses_nothing_when_few_events_keep_their_encodings(kept: int) -> None:
+    index = MemoryIndex(Retention(cached_events=kept))
+    for revision, key in enumerate((WIDGET, GADGET, WIDGET, GADGET), 2):
+        index.apply([StoreEvent(key, revision, StoredEntry(key, b"", revision, revision), index.entries.get(key))])
+    for after in range(1, 6):
+        events, _ = index.events_since("/registry/", after, limit=10)
+        assert [event.revision for event in events] == list(range(after + 1, 6))

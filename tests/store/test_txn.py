@@ -76,3 +76,10 @@ async def test_transaction_is_not_refused_because_of_a_write_that_failed(on_disk
     assert isinstance(first, errors.StoreError)
     assert isinstance(second, StoredEntry)
     assert store.get(KEY) == second
+
+
+def test_key_is_written_once_in_a_transaction() -> None:
+    draft = Draft(index_with())
+    with pytest.raises(ValueError, match="two operations on /a"):
+        draft.run(proposal(PutKey("/a", b"1"), PutKey("/b", b""), PutKey("/a", b"2")))
+    assert draft.events == []

@@ -170,3 +170,16 @@ def test_a_drain_never_takes_the_last_copy_at_once() -> None:
     result = apply_gate(subject, nowhere, "Drain", MoveOptions(), view, set())
     assert isinstance(result, GateResult)
     assert (shares(result), result.refusal and result.refusal.code) == ({"m1": 4}, "LastCopy")
+
+
+def test_a_drain_never_takes_the_last_applied_copy_of_an_object_without_replicas() -> None:
+    leaving = [serving_cluster("m1", "x:NoSchedule"), serving_cluster("m2", "x:NoSchedule")]
+    subject = binding(clusters={"m1": 0}, replicas=0, status_aggregated_status=(status_item("m1"),))
+    nowhere = decide(
+        msgspec.structs.replace(placement_request_of(subject), fresh=True), StaticFleet(leaving).at(NOON), TRIMTAB
+    )
+    result = apply_gate(
+        subject, nowhere, "Drain", MoveOptions(), FakeView([subject, *leaving], raws=[deployment()]), set()
+    )
+    assert isinstance(result, GateResult)
+    assert (shares(result), result.refusal and result.refusal.code) == ({"m1": 0}, "LastCopy")

@@ -163,6 +163,23 @@ def test_a_healthy_replacement_prevents_that_the_previous_placement_is_restored(
     assert back.status.previous_placement is not None
 
 
+def test_replacements_in_a_cluster_that_grew_prevent_that_the_previous_placement_is_restored() -> None:
+    subject = binding(clusters={"m1": 3, "m2": 1}, placement=DIVIDED, status_aggregated_status=(status_item("m2"),))
+    evicted = state.evict_from(state.remember_placement(subject, subject, NOON), "m1", TASK)
+    evicted = state.place(evicted, targets(m2=4))
+    back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {"m2": 4})
+    assert current_placement(back) == {"m2": 4}
+
+
+def test_a_cluster_that_is_still_being_left_gets_nothing_when_another_eviction_is_cancelled() -> None:
+    subject = binding(clusters={"m1": 2, "m3": 2}, placement=DIVIDED)
+    evicted = state.evict_from(state.remember_placement(subject, subject, NOON), "m1", TASK)
+    evicted = state.place(state.evict_from(evicted, "m3", TASK), targets(m2=4))
+    back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {})
+    assert [task.from_cluster for task in back.spec.graceful_eviction_tasks] == ["m3"]
+    assert "m3" not in current_placement(back)
+
+
 def test_replicas_that_are_given_back_only_shrink_shares() -> None:
     subject = binding(clusters={"m1": 3})
     assert current_placement(state.give_back(subject, targets(m1=1))) == {"m1": 1}

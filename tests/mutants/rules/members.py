@@ -202,4 +202,11 @@ MUTANTS = (
         "",
         ("members/test_proxy.py",),
     ),
+    Mutant(
+        "Where processes share members, a deletion in a member names the uid that was seen.",
+        "runtime/effects/member_effects.py",
+        'ref = ref._replace(uid=ref.uid or metadata.get("uid", ""))',
+        "pass",
+        ("runtime/effects/test_member_effects.py",),
+    ),
 )

@@ -412,4 +412,25 @@ MUTANTS = (
         "if True:",
         ("controllers/movement/test_replacement_hold.py",),
     ),
+    Mutant(
+        "A drain never takes the last applied copy of an object without replicas.",
+        "controllers/movement/gate.py",
+        "return bool(applied) and applied <= leaving",
+        "return False",
+        ("controllers/movement/test_gate.py",),
+    ),
+    Mutant(
+        "Ready replacements in a cluster that grew are not taken away when an eviction is cancelled.",
+        "controllers/movement/state.py",
+        "and not grown and not arrived and not leaving",
+        "and not arrived and not leaving",
+        ("controllers/movement/test_state.py",),
+    ),
+    Mutant(
+        "A cluster that is still being left gets nothing when another eviction is cancelled.",
+        "controllers/movement/state.py",
+        "and not grown and not arrived and not leaving",
+        "and not grown and not arrived",
+        ("controllers/movement/test_state.py",),
+    ),
 )

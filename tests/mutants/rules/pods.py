@@ -168,4 +168,25 @@ MUTANTS = (
         "if False:",
         ("simulate/kubelets/test_pod_admission.py",),
     ),
+    Mutant(
+        "A quota without a scope is shared by all namespaces.",
+        "decide/pods/budgets/component_quota.py",
+        'return namespace if quota.scope == "Namespace" else ""',
+        "return namespace",
+        ("decide/pods/budgets/test_component_quota.py",),
+    ),
+    Mutant(
+        "Every disruption of a component that has not ended counts.",
+        "decide/pods/budgets/component_quota.py",
+        "ongoing = tuple(one for one in use.in_flight if is_ongoing(one.object))",
+        "ongoing = ()",
+        ("decide/pods/budgets/test_component_quota.py",),
+    ),
+    Mutant(
+        "The server does not count a pod whose eviction is granted as healthy.",
+        "server/subresources/eviction.py",
+        "pod.is_healthy and pod.metadata.name not in granted and selector",
+        "pod.is_healthy and selector",
+        ("server/subresources/test_eviction.py::test_pod_whose_eviction_is_granted_is_not_counted_as_healthy",),
+    ),
 )

@@ -259,4 +259,18 @@ MUTANTS = (
         "",
         ("server/storage/test_formats.py",),
     ),
+    Mutant(
+        "A transaction writes a key once.",
+        "store/txn.py",
+        "            _refuse_duplicate_keys(operations)",
+        "            pass",
+        ("store/test_txn.py",),
+    ),
+    Mutant(
+        "A watch of everything misses no event that has lost its encoding.",
+        "store/index.py",
+        "self._latest and self._latest[0].revision <= revision + 1",
+        "self._latest and self._latest[0].revision <= revision + 2",
+        ("store/test_index.py",),
+    ),
 )

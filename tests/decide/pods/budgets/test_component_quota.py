@@ -52,3 +52,16 @@ def test_unnamed_components_have_default_quotas_and_users_count_as_their_compone
     assert quotas_of(policy(), "unknown") == []
     assert component_of(policy(maxInFlight=1, users=["alice"]), "alice") == "drain"
     assert component_of(policy(maxInFlight=1, users=["alice"]), "bob") == ""
+
+
+def test_quota_without_a_scope_is_shared_by_all_namespaces() -> None:
+    after = charge_quota(policy(maxInFlight=1), DRAIN, ("shop", "p"), ongoing, NOON)
+    assert quota_refusal(after, DRAIN, "other", ongoing, NOON) is not None
+
+
+def test_every_disruption_that_has_not_ended_counts() -> None:
+    after = policy(maxInFlight=2)
+    for name in ("p", "q"):
+        assert quota_refusal(after, DRAIN, "shop", ongoing, NOON) is None
+        after = charge_quota(after, DRAIN, ("shop", name), ongoing, NOON)
+    assert quota_refusal(after, DRAIN, "shop", ongoing, NOON) is not None

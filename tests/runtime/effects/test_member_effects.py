@@ -1,0 +1,124 @@
+"""Effects in members: what is sent, what the cache of the member knows afterwards, and how failures are reported."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Resource
+from trimtab.controllers.contract import NOT_FETCHED, Delete, Ensure, Ref
+from trimtab.errors import ApiError, Conflict, NotFound
+from trimtab.runtime.effects.member_effects import MemberEffects, MemberFault
+from trimtab.runtime.effects.object_writer import ObjectWriter
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+REF = Ref("v1", "ConfigMap", "default", "a")
+
+
+def config_map(version: str = "7", uid: str = "uid-a", **data: str) -> Raw:
+    metadata = {"namespace": "default", "name": "a", "uid": uid, "resourceVersion": version}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+class FakeMember:
+    """A member with one object; records what it is asked."""
+
+    def __init__(self, stored: Raw | None, fault: Exception | None = None) -> None:
+        self.stored, self.fault = stored, fault
+        self.cached: Any = stored
+        self.deletions: list[tuple[str, str]] = []
+        self.client = self
+
+    async def resource(self, api_version: str, kind: str) -> Resource:
+        return MAPS
+
+    def get_cached(self, ref: Ref) -> Any:
+        return self.cached
+
+    def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+        self.cached = raw
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
+        if self.stored is None:
+            raise NotFound("there is no such object")
+        return self.stored
+
+    async def create(self, resource: Resource, body: Raw, **_: Any) -> Raw:
+        if self.fault is not None:
+            raise self.fault
+        return body
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, revision: str) -> None:
+        self.deletions.append((uid, revision))
+        if self.fault is not None:
+            raise self.fault
+
+
+def effects(member: FakeMember | None, *, exact: bool = True) -> MemberEffects:
+    members = {} if member is None else {"m1": member}
+    state: Any = SimpleNamespace(members=members, writes_exact_versions=exact)
+    return MemberEffects(state, ObjectWriter("tester", exact_versions=exact))
+
+
+def run(member: FakeMember | None, effect: Ensure | Delete, *, exact: bool = True) -> None:
+    asyncio.run(effects(member, exact=exact).write("m1", effect))
+
+
+def test_deletion_names_the_uid_and_the_version_that_were_seen() -> None:
+    member = FakeMember(config_map())
+    run(member, Delete(REF))
+    assert member.deletions == [("uid-a", "7")]
+
+
+def test_uid_that_the_controller_names_wins_over_the_cached_one() -> None:
+    member = FakeMember(config_map())
+    run(member, Delete(REF._replace(uid="uid-old")))
+    assert member.deletions == [("uid-old", "7")]
+
+
+def test_single_process_deletes_whatever_version_there_is() -> None:
+    member = FakeMember(config_map())
+    run(member, Delete(REF), exact=False)
+    assert member.deletions == [("", "")]
+
+
+def test_object_that_is_gone_is_remembered_as_gone() -> None:
+    member = FakeMember(config_map(), NotFound("gone"))
+    run(member, Delete(REF))
+    assert member.cached is None
+
+
+def test_conflict_reads_the_object_again_before_it_is_reported() -> None:
+    member = FakeMember(config_map("8", uid="uid-new"), Conflict("another uid"))
+    member.cached = config_map("7")
+    with pytest.raises(MemberFault, match=r"m1: .*another uid"):
+        run(member, Delete(REF))
+    assert member.cached == member.stored
+
+
+def test_created_object_is_cached() -> None:
+    member = FakeMember(None)
+    run(member, Ensure(config_map(x="1")))
+    assert member.cached["data"] == {"x": "1"}
+
+
+@pytest.mark.parametrize("fault", [ApiError("no"), OSError("no route"), TimeoutError()])
+def test_whatever_fails_in_a_member_names_the_cluster(fault: Exception) -> None:
+    with pytest.raises(MemberFault) as raised:
+        run(FakeMember(None, fault), Ensure(config_map()))
+    assert raised.value.cluster == "m1"
+
+
+def test_member_that_is_not_joined_is_a_fault_of_that_member() -> None:
+    with pytest.raises(MemberFault, match=r"m1: .*not joined"):
+        run(None, Delete(REF))
+
+
+def test_fetch_caches_the_object_or_that_there_is_none() -> None:
+    for stored in (config_map(), None):
+        member = FakeMember(stored)
+        member.cached = NOT_FETCHED
+        asyncio.run(effects(member).fetch("m1", REF))
+        assert member.cached == stored
