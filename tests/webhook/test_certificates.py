@@ -22,7 +22,7 @@ from trimtab.webhook.certificates import (
     names_of,
     needs_renewal,
     new_certificates,
-    renewed,
+    renew_expiring,
 )
 from webhook.webhook_helpers import Cluster, run_in_cluster
 
@@ -34,34 +34,34 @@ def test_certificate_is_signed_for_its_names() -> None:
     assert issued_by(made.server.certificate, made.authority.certificate)
     assert names_of(made.server.certificate) == set(NAMES)
     assert made.bundle == made.authority.certificate
-    assert renewed(made, NAMES, NOON) == made
+    assert renew_expiring(made, NAMES, NOON) == made
     assert WebhookCertificates.from_data(made.to_data()) == made
 
 
 def test_server_certificate_is_renewed_when_a_third_of_its_time_is_left() -> None:
     made = new_certificates(NAMES, NOON)
     assert not needs_renewal(made.server.certificate, NOON + SERVER_VALIDITY / 2)
-    later = renewed(made, NAMES, NOON + SERVER_VALIDITY * 3 / 4)
+    later = renew_expiring(made, NAMES, NOON + SERVER_VALIDITY * 3 / 4)
     assert later.server != made.server
     assert (later.authority, later.bundle) == (made.authority, made.bundle)
 
 
 def test_certificate_is_renewed_for_other_names() -> None:
     made = new_certificates(NAMES, NOON)
-    assert names_of(renewed(made, [*NAMES, "other"], NOON).server.certificate) == {*NAMES, "other"}
+    assert names_of(renew_expiring(made, [*NAMES, "other"], NOON).server.certificate) == {*NAMES, "other"}
 
 
 def test_new_authority_is_trusted_before_it_signs() -> None:
     made = new_certificates(NAMES, NOON)
     end = NOON + AUTHORITY_VALIDITY * 3 / 4
-    first = renewed(made, NAMES, end)
+    first = renew_expiring(made, NAMES, end)
     assert first.server == made.server
     assert made.authority.certificate in first.bundle
     assert first.authority.certificate in first.bundle
-    second = renewed(first, NAMES, end)
+    second = renew_expiring(first, NAMES, end)
     assert issued_by(second.server.certificate, first.authority.certificate)
     assert made.authority.certificate in second.bundle  # other replicas still present the old certificate
-    assert renewed(second, NAMES, end) == second
+    assert renew_expiring(second, NAMES, end) == second
 
 
 async def add_configurations(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
     """The run times strictly after a time; empty when the schedule or the zone is invalid."""
     if schedule.startswith(_EVERY):
-        yield from _repeated(parse_duration(schedule.removeprefix(_EVERY)), after)
+        yield from _times_at_interval(parse_duration(schedule.removeprefix(_EVERY)), after)
         return
     try:
         for moment in CronSim(_standard(schedule[:MAX_SCHEDULE_LENGTH]), after.astimezone(ZoneInfo(zone or "UTC"))):
@@ -37,7 +37,7 @@ def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]
         return
 
 
-def _repeated(interval: timedelta, after: datetime) -> Iterator[datetime]:
+def _times_at_interval(interval: timedelta, after: datetime) -> Iterator[datetime]:
     """Times at a constant interval of at least a second."""
     interval = max(interval, timedelta(seconds=1))
     moment = after.replace(microsecond=0)

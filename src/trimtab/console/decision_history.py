@@ -210,16 +210,16 @@ class DecisionHistory:
                 everything = [
                     _Line(*name, uid, decision) for name, (uid, known) in self._decisions.items() for decision in known
                 ]
-                replace_file(self._file, encoded(everything))
+                replace_file(self._file, encode_lines(everything))
                 self._lines = len(everything)
                 return
             with os.fdopen(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_MODE), "ab") as file:
-                file.write(encoded(lines))
+                file.write(encode_lines(lines))
         except OSError as fault:
             log.warning("%s: decisions were not written: %s", self._file, fault.strerror or fault)
 
 
-def encoded(lines: Iterable[_Line]) -> bytes:
+def encode_lines(lines: Iterable[_Line]) -> bytes:
     encode = msgspec.json.Encoder().encode
     return b"".join(text + b"\n" for line in lines if len(text := encode(line)) <= MAX_LINE_BYTES)
 

@@ -15,8 +15,8 @@ RUNNING = "running controllers"
 def select_controllers(text: str, names: Collection[str]) -> IsEnabled:
     """Parse the option `--controllers`; raises `InputError` for a name that no controller has."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    wanted = {_known(word, names) for word in words if word != EVERY and not word.startswith("-")}
-    unwanted = {_known(word[1:], names) for word in words if word.startswith("-")}
+    wanted = {_find_name(word, names) for word in words if word != EVERY and not word.startswith("-")}
+    unwanted = {_find_name(word[1:], names) for word in words if word.startswith("-")}
     runs_every = EVERY in words or not wanted
     return lambda one: one.name not in unwanted and (runs_every or one.name in wanted)
 
@@ -26,7 +26,7 @@ def runs_here(controller: str, view: View) -> bool:
     return controller in view.settings.get(RUNNING, ())
 
 
-def _known(word: str, names: Collection[str]) -> str:
+def _find_name(word: str, names: Collection[str]) -> str:
     name = word.replace("-", "_")
     if name in names:
         return name

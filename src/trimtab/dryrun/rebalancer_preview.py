@@ -17,7 +17,7 @@ def preview_status(spec: Raw, state: FleetState) -> RebalancerStatus:
     plan = make_plan(state, Change(rebalance=spec))
     rows = [row for row in plan.workloads if row.cause == "Rebalance"]
     return RebalancerStatus(
-        observed_workloads=tuple(observed(row, plan) for row in rows),
+        observed_workloads=tuple(observed_workload_of(row, plan) for row in rows),
         conditions=(
             Condition(
                 type=PLANNED,
@@ -30,7 +30,7 @@ def preview_status(spec: Raw, state: FleetState) -> RebalancerStatus:
     )
 
 
-def observed(row: PlannedWorkload, plan: Plan) -> ObservedWorkload:
+def observed_workload_of(row: PlannedWorkload, plan: Plan) -> ObservedWorkload:
     kind, *names = row.workload.split("/")
     named = [ref for ref in references(plan.change.rebalance or {}) if ref["kind"] == kind]
     versions = {ref["apiVersion"] for ref in named}

@@ -160,14 +160,14 @@ def parse_answer(body: bytes, uid: str) -> Raw | InterpreterFailure:
     return response
 
 
-def _required(response: Raw, field: str) -> Any:
+def _required_field(response: Raw, field: str) -> Any:
     if response.get(field) is None:
         raise ValueError(f"webhook returned nil response.{field}")
     return response[field]
 
 
 def _replicas(response: Raw, _: Raw) -> tuple[int, Raw | None]:
-    return int(_required(response, "replicas")), response.get("replicaRequirements")
+    return int(_required_field(response, "replicas")), response.get("replicaRequirements")
 
 
 def _dependencies(response: Raw, _: Raw) -> list[Raw]:
@@ -180,7 +180,7 @@ def _dependencies(response: Raw, _: Raw) -> list[Raw]:
     return found
 
 
-def _patched(response: Raw, obj: Raw) -> Raw:
+def _apply_patch_of(response: Raw, obj: Raw) -> Raw:
     """The object with the patch of the response; without a patch it stays as it is."""
     patch, patch_type = response.get("patch"), response.get("patchType")
     if not patch and not patch_type:
@@ -199,9 +199,9 @@ _RESULTS: Mapping[Operation, Callable[[Raw, Raw], Any]] = {
     Operation.REPLICA: _replicas,
     Operation.COMPONENT: lambda response, _: response.get("components"),
     Operation.DEPENDENCY: _dependencies,
-    Operation.REVISE_REPLICA: _patched,
-    Operation.RETAIN: _patched,
-    Operation.AGGREGATE_STATUS: _patched,
-    Operation.STATUS: lambda response, _: _required(response, "rawStatus"),
-    Operation.HEALTH: lambda response, _: bool(_required(response, "healthy")),
+    Operation.REVISE_REPLICA: _apply_patch_of,
+    Operation.RETAIN: _apply_patch_of,
+    Operation.AGGREGATE_STATUS: _apply_patch_of,
+    Operation.STATUS: lambda response, _: _required_field(response, "rawStatus"),
+    Operation.HEALTH: lambda response, _: bool(_required_field(response, "healthy")),
 }

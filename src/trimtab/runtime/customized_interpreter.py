@@ -49,10 +49,10 @@ class CustomizedInterpreter:
 
     def watch(self) -> None:
         """Rebuild the interpreter from now on when customizations or webhooks change."""
-        self._cache.table_of(ResourceInterpreterCustomization).add_listener(self._changed)
-        self._cache.table_of(ResourceInterpreterWebhookConfiguration).add_listener(self._changed)
+        self._cache.table_of(ResourceInterpreterCustomization).add_listener(self._rebuild)
+        self._cache.table_of(ResourceInterpreterWebhookConfiguration).add_listener(self._rebuild)
 
-    def _changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _rebuild(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         raws = [entry.raw for entry in self._cache.table_of(ResourceInterpreterCustomization).entries.values()]
         self._customization_by_script = {script: raw for raw in raws for script in scripts_of(raw)}
         self.scripts.forget_failures()

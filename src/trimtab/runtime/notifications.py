@@ -127,10 +127,10 @@ class Notifier:
         """Observe changes from now on, in the caches that the controllers use."""
         for type_ in (Move, ResourceBinding, ClusterResourceBinding, Cluster):
             if table := self._cache.find_table(kind_of(type_).id):
-                table.add_listener(self._changed)
+                table.add_listener(self._notify_about_change)
         self._watched = True
 
-    def _changed(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _notify_about_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         if not self._watched or new is None:
             return
         thing = new.typed

@@ -91,7 +91,7 @@ def new_certificates(names: Sequence[str], now: datetime) -> WebhookCertificates
     return WebhookCertificates(authority, issue_server(authority, names, now), authority.certificate)
 
 
-def renewed(present: WebhookCertificates, names: Sequence[str], now: datetime) -> WebhookCertificates:
+def renew_expiring(present: WebhookCertificates, names: Sequence[str], now: datetime) -> WebhookCertificates:
     """The certificates with those renewed that are near their end; the same if none is.
 
     The server gets a certificate of a new authority one call after the bundle contains that authority.
@@ -243,7 +243,7 @@ class CertificateRotation:
         except ValueError as fault:
             log.warning("the Secret %s is replaced: %s", self._secret, fault)
             return await self._store(stored, new_certificates(self._names, now))
-        wanted = renewed(present, self._names, now)
+        wanted = renew_expiring(present, self._names, now)
         return present if wanted == present else await self._store(stored, wanted)
 
     async def _create(self, wanted: WebhookCertificates) -> WebhookCertificates:

@@ -158,13 +158,13 @@ class EvictionGate:
     async def _guards(self, eviction: _Eviction) -> Sequence[GuardingBudget]:
         """The budgets that the eviction is charged to; the API server itself counts the pods of PodDisruptionBudgets."""
         namespace = eviction.pod.namespace
-        own = _decoded(DisruptionBudget, (await self._client.list(BUDGETS, namespace)).items)
-        foreign = _decoded(PodDisruptionBudget, (await self._client.list(POD_BUDGETS, namespace)).items)
+        own = _decode_all(DisruptionBudget, (await self._client.list(BUDGETS, namespace)).items)
+        foreign = _decode_all(PodDisruptionBudget, (await self._client.list(POD_BUDGETS, namespace)).items)
         guarding = [one for one in own if guards_pod(one, eviction.pod, eviction.cause)]
         rated = [
             one for one in foreign if RATE_ANNOTATION in one.metadata.annotations and guards_pod(one, eviction.pod)
         ]
-        pods = _decoded(Pod, (await self._client.list(PODS, namespace)).items) if guarding else []
+        pods = _decode_all(Pod, (await self._client.list(PODS, namespace)).items) if guarding else []
         now = self._clock.now()
         return [
             *(GuardingBudget(one, _count_healthy(one, pods, now)) for one in guarding),
@@ -178,7 +178,7 @@ class EvictionGate:
             return None
         terminating = {
             f"{one.namespace}/{one.name}"
-            for one in _decoded(Pod, (await self._client.list(PODS)).items)
+            for one in _decode_all(Pod, (await self._client.list(PODS)).items)
             if one.metadata.deletion_timestamp is not None
         }
         refusal = component_quota.quota_refusal(policy, cause, pod.namespace, terminating.__contains__, now)
@@ -233,7 +233,7 @@ def with_short_retry(refusal: ApiError) -> ApiError:
     return TooManyRequests(message, causes=refusal.causes, retry_after=wait)
 
 
-def _decoded(type_: type[T], items: Sequence[Raw]) -> list[T]:
+def _decode_all(type_: type[T], items: Sequence[Raw]) -> list[T]:
     return [cast("T", kind_of(type_).decode(one)) for one in items]
 
 

@@ -114,12 +114,12 @@ class KindAdmission:
         kind = kinds.get(resource)
         if kind is None:
             return
-        yield from self._kind_causes(kind, _normalized(kind, obj), old)
+        yield from self._kind_causes(kind, _normalize(kind, obj), old)
         if resource == PRIORITY_ORDERS:
             names = object_at(obj, "spec").get("names") or ()
             yield from (order_cause(*pair) for pair in contradictions(names, self._class_values()))
         if resource == CUSTOMIZATIONS:
-            yield from script_causes(_normalized(kind, obj))
+            yield from script_causes(_normalize(kind, obj))
 
     def _kind_causes(self, kind: Kind, obj: Raw, old: Raw | None) -> Iterator[Cause]:
         for check in (*kind.validators, *kind.admission_validators):
@@ -142,7 +142,7 @@ class KindAdmission:
         return {name: cast("PriorityClass", entry.typed).value for (_, name), entry in self._classes.entries.items()}
 
 
-def _normalized(kind: Kind, obj: Raw) -> Raw:
+def _normalize(kind: Kind, obj: Raw) -> Raw:
     """The object in the spelling that the checks read."""
     for normalize in kind.normalizers or kind.defaults:
         obj = normalize(obj)

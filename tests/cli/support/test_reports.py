@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from trimtab.cli.support.reports import coloured, echo_report, uses_colour
+from trimtab.cli.support.reports import echo_report, uses_colour, with_coloured_states
 
 
 def test_words_for_states_are_coloured_and_nothing_else() -> None:
-    text = coloured("READY False member-False Refused/x web")
+    text = with_coloured_states("READY False member-False Refused/x web")
     assert "\x1b[31mFalse\x1b[0m" in text
     assert re.sub(r"\x1b\[\d+m", "", text) == "READY False member-False Refused/x web"
     assert text.count("\x1b[31m") == 1

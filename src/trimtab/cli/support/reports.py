@@ -38,13 +38,13 @@ def uses_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def coloured(text: str) -> str:
+def with_coloured_states(text: str) -> str:
     """The text with the words for good and bad states in colour; their meaning does not depend on it."""
     return _WORDS.sub(lambda found: click.style(found[0], fg=_COLOUR_OF[found[0]]), text)
 
 
 def echo_report(text: str) -> None:
-    click.echo(coloured(text) if uses_colour() else text)
+    click.echo(with_coloured_states(text) if uses_colour() else text)
 
 
 def print_report(

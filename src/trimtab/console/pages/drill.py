@@ -52,7 +52,7 @@ def actions_of(_: PageContext) -> Mapping[str, Action]:
     return {"patch": Action("patch", "cluster.karmada.io", "clusters")}
 
 
-def toggled(words: list[str], word: str) -> str:
+def path_with_toggled_failure(words: list[str], word: str) -> str:
     """The address with one more or one less failure."""
     kept = [one for one in words if one != word] if word in words else [*words, word]
     return path_to("drill") + query_of([("fail", ",".join(kept))])
@@ -77,9 +77,11 @@ def drill(context: PageContext) -> View:
     return {
         "words": words,
         "names": [word.partition(":")[2] for word in words],
-        "regions": [(name, f"region:{name}" in words, toggled(words, f"region:{name}")) for name in regions],
+        "regions": [
+            (name, f"region:{name}" in words, path_with_toggled_failure(words, f"region:{name}")) for name in regions
+        ],
         "clusters": [
-            (one.name, f"cluster:{one.name}" in words, toggled(words, f"cluster:{one.name}"))
+            (one.name, f"cluster:{one.name}" in words, path_with_toggled_failure(words, f"cluster:{one.name}"))
             for one in clusters[:MAX_NAMES]
         ],
         "more_clusters": max(0, len(clusters) - MAX_NAMES),

@@ -87,7 +87,7 @@ def map_clusters(context: PageContext, flows: Iterable[MapFlow]) -> list[MapClus
     return [map_cluster(one, context, arriving[one.name], leaving[one.name]) for one in shown_clusters(context)]
 
 
-def grouped(clusters: Iterable[MapCluster], by: str) -> list[MapRegion]:
+def group_by_place(clusters: Iterable[MapCluster], by: str) -> list[MapRegion]:
     groups: dict[str, list[MapCluster]] = {}
     for cluster in clusters:
         groups.setdefault(cluster.facts.provider if by == "provider" else cluster.facts.region, []).append(cluster)
@@ -267,7 +267,7 @@ def fleet(context: PageContext) -> View:
     needs, more = needs_of(context)
     flows = flows_of(context)
     clusters = map_clusters(context, flows)
-    regions = grouped(clusters, context.query.get("by", "region"))
+    regions = group_by_place(clusters, context.query.get("by", "region"))
     everything = context.model.clusters.values() if context.visibility.clusters else ()
     return {
         "sentence": sentence(context, needs),

@@ -30,7 +30,7 @@ def sync_imported(key: Key, view: View) -> Iterator[Effect]:
     present = {raw["metadata"]["name"]: raw for raw in imported_slices(key, view)}
     for name, manifest in wanted.items():
         if not is_same(present.get(name), manifest):
-            yield Ensure(merged(present.get(name), manifest), seen=present.get(name))
+            yield Ensure(merge_slice(present.get(name), manifest), seen=present.get(name))
     for name, raw in present.items():
         if name not in wanted:
             yield Delete(well_known.ref_of_raw(raw))
@@ -70,10 +70,10 @@ def imported_slices(key: Key, view: View) -> Iterator[Raw]:
 
 
 def is_same(seen: Raw | None, wanted: Raw) -> bool:
-    return seen is not None and merged(seen, wanted) == seen
+    return seen is not None and merge_slice(seen, wanted) == seen
 
 
-def merged(seen: Raw | None, wanted: Raw) -> Raw:
+def merge_slice(seen: Raw | None, wanted: Raw) -> Raw:
     """The existing slice with what the wanted one has; labels that others added stay."""
     if seen is None:
         return wanted

@@ -26,7 +26,7 @@ class ObjectWriter:
                 resource,
                 namespace,
                 metadata["name"],
-                self._applied(effect),
+                self._body_to_apply(effect),
                 type="apply",
                 manager=effect.apply_as,
                 force=effect.force,
@@ -52,7 +52,7 @@ class ObjectWriter:
             manager=self.field_manager,
         )
 
-    def _applied(self, effect: Ensure) -> Raw:
+    def _body_to_apply(self, effect: Ensure) -> Raw:
         """What server-side apply sends: without a resourceVersion it would also change what another process wrote."""
         if effect.seen is None or not self._exact_versions:
             return effect.wanted

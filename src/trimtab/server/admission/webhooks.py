@@ -138,10 +138,10 @@ class WebhookAdmission:
                 if large_objects.is_large(answer.patch):
                     attributes.caller.sends_large_object = True  # what follows takes long as well
                 is_large = attributes.caller.sends_large_object
-                obj = await large_objects.run(is_large, self._patched, hook, attributes, obj, answer, old)
+                obj = await large_objects.run(is_large, self._accept_patch, hook, attributes, obj, answer, old)
         return obj
 
-    def _patched(
+    def _accept_patch(
         self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw, answer: Answer, old: Raw | None
     ) -> Raw:
         """What a webhook made of an object, if that is acceptable."""

@@ -106,7 +106,7 @@ def _encode_extensions(number: int, source: Raw) -> bytes:
     )
 
 
-def named(name: str, body: bytes) -> bytes:
+def map_entry(name: str, body: bytes) -> bytes:
     """An entry of a map: its name and its value."""
     return text(1, name) + message(2, body)
 
@@ -124,7 +124,7 @@ def encode_schema(schema: Raw) -> bytes:
     if items := schema.get("items"):
         parts.append(message(23, message(1, encode_schema(items))))
     if properties := schema.get("properties"):
-        entries = (message(1, named(name, encode_schema(one))) for name, one in properties.items())
+        entries = (message(1, map_entry(name, encode_schema(one))) for name, one in properties.items())
         parts.append(message(25, b"".join(entries)))
     return b"".join(parts)
 
@@ -155,7 +155,7 @@ def _encode_response(response: Raw) -> bytes:
 def _encode_operation(operation: Raw) -> bytes:
     parts = [_encode_fields(operation, _OPERATION_FIELDS), _encode_extensions(_OPERATION_EXTENSION, operation)]
     parts += [message(8, _encode_parameter(one)) for one in operation.get("parameters") or ()]
-    codes = (message(1, named(code, _encode_response(one))) for code, one in operation["responses"].items())
+    codes = (message(1, map_entry(code, _encode_response(one))) for code, one in operation["responses"].items())
     return b"".join([*parts, message(9, b"".join(codes))])
 
 
@@ -168,18 +168,18 @@ def encode_document(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[
     """The whole document, of paths and definitions that are encoded already."""
     info = text(1, head["info"]["title"]) + text(2, head["info"]["version"])
     security = b"".join(
-        message(1, named(name, message(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"]))))
+        message(1, map_entry(name, message(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"]))))
         for name, one in head["securityDefinitions"].items()
     )
     parameters = ((name, _encode_parameter_value(one)) for name, one in head["parameters"].items())
-    requirements = [message(12, message(1, named(name, b""))) for one in head["security"] for name in one]
+    requirements = [message(12, message(1, map_entry(name, b""))) for one in head["security"] for name in one]
     return b"".join(
         [
             text(1, head["swagger"]),
             message(2, info),
-            message(8, b"".join(message(2, named(name, body)) for name, body in paths.items())),
-            message(9, b"".join(message(1, named(name, body)) for name, body in definitions.items())),
-            message(10, b"".join(message(1, named(*shared)) for shared in parameters)),
+            message(8, b"".join(message(2, map_entry(name, body)) for name, body in paths.items())),
+            message(9, b"".join(message(1, map_entry(name, body)) for name, body in definitions.items())),
+            message(10, b"".join(message(1, map_entry(*shared)) for shared in parameters)),
             *requirements,
             message(13, security),
         ]

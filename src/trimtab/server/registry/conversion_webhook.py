@@ -87,7 +87,7 @@ class ConversionWebhook:
         converted = _read_response(content, uid)
         if len(converted) != len(objects):
             raise CallFailed(f"it returned {len(converted)} objects, expected {len(objects)}")
-        return [_checked(before, after, api_version) for before, after in zip(objects, converted, strict=True)]
+        return [_check_conversion(before, after, api_version) for before, after in zip(objects, converted, strict=True)]
 
 
 def _object_from(value: bytes, api_version: str, kind: str) -> Raw:
@@ -111,7 +111,7 @@ def _read_response(content: bytes, uid: str) -> list[Raw]:
     return converted
 
 
-def _checked(before: Raw, after: Raw, api_version: str) -> Raw:
+def _check_conversion(before: Raw, after: Raw, api_version: str) -> Raw:
     """The converted object with the metadata of the one before, except for what a webhook may change."""
     if after.get("apiVersion") != api_version or after.get("kind") != before["kind"]:
         raise CallFailed(f"it returned an object of {after.get('apiVersion')}, Kind={after.get('kind')}")

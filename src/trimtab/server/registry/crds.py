@@ -90,10 +90,10 @@ def resources_of_crd(spec: Raw, generation: int = 1, converter: VersionConverter
                 ServedResource(
                     _kind_of_version(spec, version),
                     version["name"],
-                    schema=partial(_unchanged, schema),
+                    schema=partial(_identity, schema),
                     selectable=fields,
-                    from_stored=defaulter or (_unchanged if converter else None),
-                    to_stored=_unchanged if converter else None,
+                    from_stored=defaulter or (_identity if converter else None),
+                    to_stored=_identity if converter else None,
                     converter=converter,
                     deprecation_warning=_deprecation_warning(spec, version),
                 )
@@ -108,7 +108,7 @@ def _deprecation_warning(spec: Raw, version: Raw) -> str:
     return own or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
 
 
-def _unchanged(raw: Raw) -> Raw:
+def _identity(raw: Raw) -> Raw:
     return raw
 
 

@@ -63,7 +63,7 @@ class ObjectCommits:
             callback()
 
 
-def packed(served: ServedResource, obj: Raw) -> bytes:
+def stored_form(served: ServedResource, obj: Raw) -> bytes:
     """The stored form of an object; it names its version where a webhook converts between versions."""
     value = pack(served.to_stored(obj) if served.to_stored else obj)
     return value if served.converter is None else with_version(value, served.api_version)
@@ -71,7 +71,7 @@ def packed(served: ServedResource, obj: Raw) -> bytes:
 
 def put_new(served: ServedResource, key: str, obj: Raw) -> PutKey:
     """The write of an object that must not exist yet."""
-    return PutKey(key, packed(served, obj), ABSENT, event_memo(served, obj))
+    return PutKey(key, stored_form(served, obj), ABSENT, event_memo(served, obj))
 
 
 def created_outcome(served: ServedResource, put: PutKey, event: StoreEvent) -> WriteOutcome:

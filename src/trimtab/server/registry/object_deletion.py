@@ -11,7 +11,7 @@ from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import DeletionPlan, plan_deletion
-from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, packed
+from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, stored_form
 from trimtab.server.registry.object_reader import ObjectReader
 from trimtab.server.request.options import DeleteOptions, ListOptions
 from trimtab.server.resources import ObjectPath, ServedResource
@@ -73,7 +73,7 @@ class ObjectDeletion:
         status = _deletion_status(served, plan.obj["metadata"])
         if plan.unchanged:
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision)), status
-        value = packed(served, plan.obj)
+        value = stored_form(served, plan.obj)
         if options.dry_run:
             return WriteOutcome(StoredObject(served, value, entry.mod_revision), deleted=plan.removed), status
         if plan.removed:

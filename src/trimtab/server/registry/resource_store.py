@@ -18,7 +18,7 @@ from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.batch_creation import BatchCreation
-from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, created_outcome, packed, put_new
+from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, created_outcome, put_new, stored_form
 from trimtab.server.registry.object_deletion import DeletionWrites, ObjectDeletion, no_further_writes
 from trimtab.server.registry.object_preparation import ObjectPreparation, check_identity, metadata_with_path
 from trimtab.server.registry.object_reader import ComputedObjects, ObjectReader
@@ -282,7 +282,7 @@ def _completes_deletion(served: ServedResource, new: Raw) -> bool:
 
 def _pack_changed(served: ServedResource, entry: StoredEntry, old: Raw, new: Raw) -> tuple[bytes, bool]:
     """The stored form of a changed object, and whether it differs from the stored one."""
-    value = packed(served, new)
+    value = stored_form(served, new)
     # the same members in another order have the same length
     return value, len(value) != len(entry.value) or (value != entry.value and not _is_unchanged(new, old))
 

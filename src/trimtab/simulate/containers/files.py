@@ -35,10 +35,10 @@ class Files:
     ) -> None:
         self._own: Directory = {} if own is None else own
         self.owner = owner
-        self._mounts = {_normalized(path): directory for path, directory in (mounts or {}).items()}
+        self._mounts = {_normalize_path(path): directory for path, directory in (mounts or {}).items()}
 
     def _locate(self, path: str) -> tuple[Directory, str]:
-        path = _normalized(path)
+        path = _normalize_path(path)
         for mount in sorted(self._mounts, key=len, reverse=True):
             if path == mount or path.startswith(f"{mount}/"):
                 return self._mounts[mount], path[len(mount) + 1 :]
@@ -66,7 +66,7 @@ class Files:
     def is_directory(self, path: str) -> bool:
         """Whether it is a mount point or has files below it."""
         directory, name = self._locate(path)
-        if _normalized(path) in self._mounts or _normalized(path) in ("", "/", "/tmp"):  # noqa: S108 - a simulated path
+        if _normalize_path(path) in self._mounts or _normalize_path(path) in ("", "/", "/tmp"):  # noqa: S108 - a simulated path
             return True
         return any(one.startswith(f"{name}/") for one in directory)
 
@@ -80,6 +80,6 @@ class Files:
         return sorted({one[len(prefix) :].split("/")[0] for one in directory if one.startswith(prefix)})
 
 
-def _normalized(path: str) -> str:
+def _normalize_path(path: str) -> str:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return "/" + "/".join(parts)

@@ -203,7 +203,7 @@ def review_conversion(path: str, body: bytes, options: WebhookOptions) -> Server
     converted: list[Raw] = []
     result: Raw = {"status": "Success"}
     for obj in request.get("objects") or ():
-        new = _converted(obj, str(wanted))
+        new = _convert(obj, str(wanted))
         if isinstance(new, str):
             converted, result = [], {"status": "Failure", "message": new}
             break
@@ -212,7 +212,7 @@ def review_conversion(path: str, body: bytes, options: WebhookOptions) -> Server
     return _answer({"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "response": response})
 
 
-def _converted(obj: Raw, wanted: str) -> Raw | str:
+def _convert(obj: Raw, wanted: str) -> Raw | str:
     """The object in the wanted version, or why there is none: v1 has `hostPort`, v2 has `host` and `port`."""
     current, new = obj.get("apiVersion"), {**obj, "apiVersion": wanted}
     if current == wanted:
