@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from docs.command_server import client_script
 from docs.markdown_blocks import RUN, Step, blocks_of, matches, steps_of
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,11 @@ def write_script(path: Path, line: str) -> None:
 class PageSession:
     """The state of one page: its directory, its environment and its fleet."""
 
-    def __init__(self, page: Path, directory: Path) -> None:
+    def __init__(self, page: Path, directory: Path, commands: Path) -> None:
+        """`commands` is the socket of a command server, which runs all commands that end by themselves.
+
+        It has imported the source of this checkout; a page that adds files to the source has a process per command.
+        """
         self._page = page
         self._directory = directory
         self._exports: list[str] = []
@@ -40,7 +45,13 @@ class PageSession:
         binaries = directory / "bin"
         binaries.mkdir()
         source = self._copy_checkout() / "src"
-        write_script(binaries / "trimtab", f'PYTHONPATH="{source}" exec "{sys.executable}" -m trimtab "$@"')
+        command = f'PYTHONPATH="{source}" exec "{sys.executable}" -m trimtab "$@"'
+        if source == ROOT / "src":
+            client = directory / ".command-client"
+            client.write_text(client_script(commands))
+            client.chmod(0o755)
+            command = f'test "$1" = up || exec "{client}" "$@"\n{command}'
+        write_script(binaries / "trimtab", command)
         pytest = f'PYTHONPATH="{source}" exec "{sys.executable}" -m pytest -p no:cacheprovider "$@"'
         write_script(directory / ".venv" / "bin" / "pytest", pytest)
         for name in ("examples", "stories", "gitops"):

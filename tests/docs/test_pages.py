@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.command_server import running_server
 from docs.markdown_blocks import blocks_of, steps_of
 from docs.page_session import ROOT, PageSession
 from trimtab.cli.main import trimtab
@@ -23,11 +24,17 @@ def identifier(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Path]:
+    with running_server() as path:
+        yield path
+
+
 @pytest.mark.parametrize("page", SESSIONS, ids=identifier)
-def test_sessions_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_sessions_print_what_the_page_says(page: Path, tmp_path: Path, commands: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
-    PageSession(page, tmp_path).run()
+    PageSession(page, tmp_path, commands).run()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identifier)
