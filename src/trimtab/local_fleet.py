@@ -29,6 +29,7 @@ from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import begin_if_requested, reason_to_observe, wait_for_release
+from trimtab.server.admission.federated_quota import FederatedQuotaCheck
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.admission.requesters import Requesters
 from trimtab.server.auth.authenticate import ANONYMOUS_USER
@@ -90,6 +91,7 @@ class LocalFleet:
             bind,
             port,
             plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints), Requesters()],
+            store_plugins=[FederatedQuotaCheck] if settings.get("quota-enforcement") else [],
             flow_control=flow_control,
             further_contexts=contexts,
             audit=audit,

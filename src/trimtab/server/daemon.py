@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from trimtab.server.http.audit import Audit, AuditSettings
 from trimtab.server.http.listener import Listener
 from trimtab.server.storage.encryption import read_encryption
 from trimtab.server.storage.formats import open_store
+from trimtab.store.store import Store
 
 log = logging.getLogger("trimtab.server")
 ADMINISTRATOR = "trimtab-admin"
@@ -80,6 +81,7 @@ class Daemon:
         port: int,
         plugins: Sequence[AdmissionPlugin] = (),
         *,
+        store_plugins: Sequence[Callable[[Store], AdmissionPlugin]] = (),
         flow_control: FlowLimits | None = FlowLimits(),  # noqa: B008 - a frozen value
         further_contexts: Sequence[str] = (),
         audit: AuditSettings | None = None,
@@ -106,7 +108,9 @@ class Daemon:
                 f"{error.filename or self.directory} could not be read or written ({error.strerror}): free some space "
                 f"for {self.directory}, and make it writable for this user"
             ) from error
-        self.api = ApiServer(store, settings._replace(plugins=plugins, flow_control=flow_control))
+        self.api = ApiServer(
+            store, settings._replace(plugins=plugins, store_plugins=store_plugins, flow_control=flow_control)
+        )
         if self._audit is not None:
             self.api.app.audit = self._audit
             self.api.add_metrics(self._audit.samples)

@@ -203,6 +203,13 @@ MUTANTS = (
         ("controllers/quota/test_quota_usage.py",),
     ),
     Mutant(
+        "A binding that a user writes is within the FederatedResourceQuota.",
+        "server/admission/federated_quota.py",
+        "raise Forbidden(with_webhook(why), details=False)",
+        "pass",
+        ("server/admission/test_federated_quota.py",),
+    ),
+    Mutant(
         "Changes of one reconcile share what is left of a FederatedResourceQuota.",
         "controllers/quota/quota_usage.py",
         "for resource, amount in delta.items():",

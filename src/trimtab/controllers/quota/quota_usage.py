@@ -86,12 +86,10 @@ class QuotaLedger:
         if namespace not in self._used:
             self._used[namespace] = sum_of(use_of(one) for one in self._view.all(ResourceBinding, namespace))
         used = self._used[namespace]
-        delta = {name: after.get(name, Fraction(0)) - before.get(name, Fraction(0)) for name in {*before, *after}}
-        for quota in quotas:
-            for resource, limit in sorted(quota.spec.overall.items()):
-                total = used.get(resource, Fraction(0)) + delta.get(resource, Fraction(0))
-                if delta.get(resource, 0) > 0 and total > parse_quantity(limit):
-                    return exceeded_message(quota, resource, format_like(total, limit), limit, self._view)
+        delta = difference(before, after)
+        if why := refusal(quotas, used, delta):
+            # In the other profile a webhook refuses the write.
+            return with_webhook(why) if self._view.profile.name == "upstream" else why
         for resource, amount in delta.items():
             used[resource] = used.get(resource, Fraction(0)) + amount
         return ""
@@ -108,11 +106,22 @@ class QuotaLedger:
         return msgspec.structs.replace(decision, shares=None, failure=Failure(QUOTA_EXCEEDED, lambda: why))
 
 
-def exceeded_message(quota: FederatedResourceQuota, resource: str, wanted: str, limit: QuantityText, view: View) -> str:
-    text = (
-        f"FederatedResourceQuota({quota.namespace}/{quota.name}) exceeded for resource {resource}: "
-        f"requested sum {wanted}, limit {limit}."
-    )
-    if view.profile.name == "upstream":  # there a webhook refuses the write
-        return f'admission webhook "resourcebinding.karmada.io" denied the request: {text}'
-    return text
+def difference(before: Use, after: Use) -> Use:
+    return {name: after.get(name, Fraction(0)) - before.get(name, Fraction(0)) for name in {*before, *after}}
+
+
+def refusal(quotas: Iterable[FederatedResourceQuota], used: Use, delta: Use) -> str:
+    """Why the quotas do not allow to use that much more; empty if they do."""
+    for quota in quotas:
+        for resource, limit in sorted(quota.spec.overall.items()):
+            total = used.get(resource, Fraction(0)) + delta.get(resource, Fraction(0))
+            if delta.get(resource, 0) > 0 and total > parse_quantity(limit):
+                return (
+                    f"FederatedResourceQuota({quota.namespace}/{quota.name}) exceeded for resource {resource}: "
+                    f"requested sum {format_like(total, limit)}, limit {limit}."
+                )
+    return ""
+
+
+def with_webhook(why: str) -> str:
+    return f'admission webhook "resourcebinding.karmada.io" denied the request: {why}'
