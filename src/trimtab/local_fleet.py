@@ -27,6 +27,7 @@ from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
 from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
+from trimtab.members.registration import Registration
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import begin_if_requested, reason_to_observe, wait_for_release
 from trimtab.server.admission.federated_quota import FederatedQuotaCheck
@@ -78,13 +79,15 @@ class LocalFleet:
         system_workloads: bool = False,
         console_mode: str = CONSOLE_ON,
         allow_no_execute_taints: bool = False,
+        bootstrap_tokens: bool = False,
         notify: WebhookTarget | None = None,
         oidc: OidcIssuer | None = None,
         is_enabled: IsEnabled = lambda _: True,
     ) -> None:
         """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members.
 
-        `oidc` is the issuer at which users sign in, `is_enabled` selects the controllers.
+        `oidc` is the issuer at which users sign in, `is_enabled` selects the controllers. `bootstrap_tokens`: clusters may
+        register themselves.
         """
         self.daemon = Daemon(
             data_dir,
@@ -96,6 +99,7 @@ class LocalFleet:
             further_contexts=contexts,
             audit=audit,
             encryption=encryption,
+            bootstrap_tokens=bootstrap_tokens,
         )
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"
@@ -134,6 +138,8 @@ class LocalFleet:
         self.reason_to_observe = ""
         """Why the controllers do not run until `trimtab release`; empty when they run."""
         self._release: asyncio.Task[None] | None = None
+        self._bootstrap_tokens = bootstrap_tokens
+        self._registration: Registration | None = None
 
     @property
     def members(self) -> list[str]:
@@ -205,6 +211,12 @@ class LocalFleet:
         await self.fleet.start_plane()
         self.attach_console()
         await self._agents.start()
+        if self._bootstrap_tokens:
+            daemon = self.daemon
+            self._registration = Registration(
+                self.fleet.client, daemon.api.authorizer, daemon.authority, daemon.url, WallClock().now
+            )
+            await self._registration.start()
 
     async def _start_when_released(self) -> None:
         await wait_for_release(self.fleet.client)
@@ -247,6 +259,8 @@ class LocalFleet:
         if self._release is not None:
             await stop_tasks([self._release], log)
         await self.console.close()
+        if self._registration is not None:
+            await self._registration.stop()
         await self._agents.stop()
         await self.fleet.stop_plane()
         await self.daemon.stop()

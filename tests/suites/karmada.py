@@ -24,6 +24,7 @@ FLAGS = (
     "--context=karmada-host",
     "--feature-gates=AllAlpha=true",
     "--allow-no-execute-taint-policy",
+    "--bootstrap-tokens",
     # What the deployment for Karmada's own end-to-end tests sets: --failover-eviction-timeout and the thresholds.
     "--set=evacuate-after-seconds=30",
     "--set=cluster-failure-threshold=10",

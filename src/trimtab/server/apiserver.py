@@ -39,6 +39,7 @@ from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, 
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
+from trimtab.server.auth.bootstrap_tokens import BootstrapTokens
 from trimtab.server.auth.token_keys import KeyRing, SharedSecret
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.admission_policy_status import AdmissionPolicyStatus
@@ -116,6 +117,8 @@ class ApiServerSettings(NamedTuple):
     """The keys of service account tokens that others can verify; used instead of `token_key`."""
     anonymous_auth: bool = True
     """Let requests without credentials through to authorization, as the user `system:anonymous`."""
+    bootstrap_tokens: bool = False
+    """Accept the tokens of Secrets of type `bootstrap.kubernetes.io/token`."""
     plugins: Sequence[AdmissionPlugin] = ()
     """Further admission plugins, such as policy admission in `trimtab up`."""
     store_plugins: Sequence[Callable[[Store], AdmissionPlugin]] = ()
@@ -169,7 +172,11 @@ class ApiServer:
             settings.token_keys or SharedSecret(settings.token_key or secrets.token_bytes(32)), store.get
         )
         self.authenticator = Authenticator(
-            tokens, settings.static_tokens, settings.clock.now, allows_anonymous=settings.anonymous_auth
+            tokens,
+            settings.static_tokens,
+            settings.clock.now,
+            allows_anonymous=settings.anonymous_auth,
+            bootstrap_tokens=BootstrapTokens(store.get) if settings.bootstrap_tokens else None,
         )
         self.patcher = Patcher(self.resource_store)
         self._metric_sources: list[Callable[[], Iterable[Sample]]] = []

@@ -86,6 +86,7 @@ class Daemon:
         further_contexts: Sequence[str] = (),
         audit: AuditSettings | None = None,
         encryption: Path | None = None,
+        bootstrap_tokens: bool = False,
     ) -> None:
         """`further_contexts` are more names of this API server in the kubeconfig, `encryption` is a file with keys."""
         self._audit = Audit.open(audit, WallClock()) if audit is not None else None
@@ -108,9 +109,10 @@ class Daemon:
                 f"{error.filename or self.directory} could not be read or written ({error.strerror}): free some space "
                 f"for {self.directory}, and make it writable for this user"
             ) from error
-        self.api = ApiServer(
-            store, settings._replace(plugins=plugins, store_plugins=store_plugins, flow_control=flow_control)
+        settings = settings._replace(
+            plugins=plugins, store_plugins=store_plugins, flow_control=flow_control, bootstrap_tokens=bootstrap_tokens
         )
+        self.api = ApiServer(store, settings)
         if self._audit is not None:
             self.api.app.audit = self._audit
             self.api.add_metrics(self._audit.samples)
@@ -122,8 +124,8 @@ class Daemon:
 
     def _load_secrets(self) -> ApiServerSettings:
         """The certificates, the token of the administrator and the key of tokens; created on the first start."""
-        self._authority = ensure_authority(self.directory / "pki", self._addresses)
-        pki = self._authority.directory
+        self.authority = ensure_authority(self.directory / "pki", self._addresses)
+        pki = self.authority.directory
         self.admin_token = _ensure_secret(pki / "admin.token").decode()
         earlier = pki / "service-account.key"
         self.token_keys = KeyRing(
@@ -160,14 +162,14 @@ class Daemon:
     @property
     def authority_certificate(self) -> bytes:
         """The certificate, in PEM, that clients of all these servers trust."""
-        return self._authority.certificate.read_bytes()
+        return self.authority.certificate.read_bytes()
 
     async def start(self, served: ServedApplications | None = None) -> None:
         """Listen; without `served` only for the API server itself."""
         served = served or ServedApplications(self.api.app)
         self._mounted_servers = served.mounted_servers
         await self.api.start()
-        self._listener = Listener(served.app, self._bind, self._port, self._authority, revoked=self.revoked)
+        self._listener = Listener(served.app, self._bind, self._port, self.authority, revoked=self.revoked)
         await self._listener.start()
         for name, server in served.root_servers.items():
             self._root_listeners[name] = self._listen_on(server)
@@ -179,14 +181,14 @@ class Daemon:
     def _listen_on(self, server: RootServer) -> Listener:
         """On the preferred port of a server, or on a free one when another process has taken that."""
         try:
-            return Listener(server.app, self._bind, server.preferred_port, self._authority, revoked=self.revoked)
+            return Listener(server.app, self._bind, server.preferred_port, self.authority, revoked=self.revoked)
         except InputError:
-            return Listener(server.app, self._bind, 0, self._authority, revoked=self.revoked)
+            return Listener(server.app, self._bind, 0, self.authority, revoked=self.revoked)
 
     def _write_kubeconfig(self) -> None:
         names = {"trimtab": self.url, **dict.fromkeys(self._further_contexts, self.url)}
         try:
-            write_kubeconfig(self.kubeconfig, self._authority, {**names, **self.server_urls})
+            write_kubeconfig(self.kubeconfig, self.authority, {**names, **self.server_urls})
         except OSError as error:
             log.warning(
                 "%s was not written (%s): it does not have the address %s", self.kubeconfig, error.strerror, self.url
@@ -226,10 +228,10 @@ class Daemon:
 
     async def renew_certificates(self, now: datetime) -> None:
         """Renew the certificates that are near their end; new connections and the kubeconfig use the new ones."""
-        renewed = await asyncio.to_thread(renew_certificates, self._authority, self._addresses, now)
+        renewed = await asyncio.to_thread(renew_certificates, self.authority, self._addresses, now)
         if renewed and self._listener is not None:
             for listener in self._listeners:
-                listener.reload_certificates(self._authority)
+                listener.reload_certificates(self.authority)
             self._write_kubeconfig()
             log.info("renewed certificates: %s", ", ".join(renewed))
 

@@ -102,6 +102,11 @@ spec:
 @click.option(
     "--allow-no-execute-taint-policy", is_flag=True, help="Allow ClusterTaintPolicies with taints that evict workloads."
 )
+@click.option(
+    "--bootstrap-tokens",
+    is_flag=True,
+    help="Let clusters register themselves with bootstrap tokens, as with `karmadactl register`.",
+)
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
 @notification_options
 @oidc_options
@@ -128,6 +133,7 @@ def command(
     stories: Path,
     console_mode: str,
     allow_no_execute_taint_policy: bool,
+    bootstrap_tokens: bool,
     feature_gates: str,
     notify_url: str,
     notify_secret_file: Path | None,
@@ -172,6 +178,7 @@ def command(
         system_workloads=system_workloads,
         console_mode=console_mode,
         allow_no_execute_taints=allow_no_execute_taint_policy,
+        bootstrap_tokens=bootstrap_tokens,
         notify=webhook_target(notify_url, notify_secret_file),
         oidc=oidc_issuer(**sign_in),
         is_enabled=enabled_controllers(selected_controllers),

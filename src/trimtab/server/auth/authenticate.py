@@ -1,4 +1,4 @@
-"""Authenticates requests: client certificates, static, service account and ID tokens, or anonymous."""
+"""Authenticates requests: client certificates, static, bootstrap, service account and ID tokens, or anonymous."""
 
 import hashlib
 import hmac
@@ -12,6 +12,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import Unauthorized
+from trimtab.server.auth.bootstrap_tokens import BootstrapTokens
 from trimtab.server.auth.token_keys import TokenKeys
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from trimtab.store.keys import object_key
@@ -165,8 +166,11 @@ class Authenticator:
         now: Callable[[], datetime],
         *,
         allows_anonymous: bool = True,
+        bootstrap_tokens: BootstrapTokens | None = None,
     ) -> None:
+        """`bootstrap_tokens`: also accept these."""
         self.tokens = tokens
+        self._bootstrap_tokens = bootstrap_tokens
         self._static_tokens = {hashlib.sha256(token.encode()).digest(): user for token, user in static_tokens.items()}
         self._now = now
         self._allows_anonymous = allows_anonymous
@@ -183,6 +187,8 @@ class Authenticator:
             return VerifiedToken(known, (ISSUER,)) if ISSUER in audiences else _REFUSED
         if self.id_tokens is not None and self.id_tokens.is_of_issuer(token):
             return self._verify_id_token(self.id_tokens, token) if ISSUER in audiences else _REFUSED
+        if self._bootstrap_tokens is not None and (user := self._bootstrap_tokens.verify(token, self._now())):
+            return VerifiedToken(user, (ISSUER,)) if ISSUER in audiences else _REFUSED
         return self.tokens.verify(token, self._now(), audiences)
 
     def _verify_id_token(self, id_tokens: "IdTokens", token: str) -> VerifiedToken | str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trimtab.errors import InputError
@@ -29,7 +30,7 @@ def make_authority(authority: CertificateAuthority, now: datetime) -> None:
     key = _read_key(key_path) if key_path.exists() else ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
     certificate = (
-        _builder(name, name, key, now, _AUTHORITY_VALIDITY)
+        _builder(name, name, key.public_key(), now, _AUTHORITY_VALIDITY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(authority=True), critical=True)
         .sign(key, hashes.SHA256())
@@ -64,15 +65,34 @@ def issue(
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
-    builder = (
-        _builder(subject, issuer.subject, key, now, _VALIDITY)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-    )
+    builder = _for_purpose(_builder(subject, issuer.subject, key.public_key(), now, _VALIDITY), purpose)
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
     _save(authority, file, builder.sign(signer, hashes.SHA256()), key)
+
+
+def sign_request(authority: CertificateAuthority, request: bytes, validity: timedelta, now: datetime) -> bytes:
+    """The certificate of a client for a request in PEM: its subject and key, without the extensions that it asks for.
+
+    Raises `ValueError` for a request that cannot be read or is not signed with its key.
+    """
+    asked = x509.load_pem_x509_csr(request)
+    if not asked.is_signature_valid:
+        raise ValueError("the signature of the request is not valid")
+    signer_certificate, signer_key = authority.certificate_and_key("ca")
+    issuer = x509.load_pem_x509_certificate(signer_certificate.read_bytes())
+    limit = issuer.not_valid_after_utc - now
+    builder = _builder(asked.subject, issuer.subject, asked.public_key(), now, min(validity, limit))
+    certificate = _for_purpose(builder, ExtendedKeyUsageOID.CLIENT_AUTH).sign(_read_key(signer_key), hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _for_purpose(builder: x509.CertificateBuilder, purpose: x509.ObjectIdentifier) -> x509.CertificateBuilder:
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    )
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -83,13 +103,13 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, validity: timedelta
+    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, now: datetime, validity: timedelta
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + validity)

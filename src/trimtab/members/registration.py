@@ -1,0 +1,269 @@
+"""Clusters that register themselves with a bootstrap token, as with `karmadactl token create` and `karmadactl register`.
+
+A token is a Secret. Whoever has it reads `kube-public/cluster-info` without credentials, checks the signature that the token
+makes, and asks for certificates of an agent. Requests of agents are approved if RBAC allows their author to create
+`certificatesigningrequests/clusteragent`, or `/selfclusteragent` for a certificate of the same user, and every approved
+request for a client certificate is signed by the authority of the server.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hashlib
+import hmac
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
+
+import orjson
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Client, Resource
+from trimtab.clock import timestamp
+from trimtab.errors import AlreadyExists, ApiError, NotFound
+from trimtab.members.join import ROLE_BINDINGS, ROLES, SECRETS
+from trimtab.server.auth.authorize import Action, Authorizer
+from trimtab.server.auth.bootstrap_tokens import NAMESPACE, SECRET_TYPE, SIGNING, read_token
+from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.server.auth.user import ANONYMOUS, User
+
+log = logging.getLogger("trimtab.members")
+
+RBAC, CERTIFICATES = "rbac.authorization.k8s.io", "certificates.k8s.io"
+REQUESTS = Resource(CERTIFICATES, "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACED_ROLES = Resource(RBAC, "v1", "roles", "Role")
+NAMESPACED_ROLE_BINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
+SIGNER = "kubernetes.io/kube-apiserver-client"
+PUBLIC, CLUSTER_INFO, SIGNATURE_PREFIX = "kube-public", "cluster-info", "jws-kubeconfig-"
+TOKEN_GROUP = "system:bootstrappers:karmada:default-cluster-token"  # noqa: S105 - a group, not a secret
+AGENT_GROUP, AGENT_PREFIX = "system:karmada:agents", "system:karmada:agent:"
+ROLE_MAKER = f"{AGENT_PREFIX}rbac-generator"
+"""As this user `karmadactl register` creates the role of the agent."""
+USAGES = ({"digital signature", "client auth"}, {"digital signature", "key encipherment", "client auth"})
+LONGEST_VALIDITY = timedelta(days=365)
+RETRY_SECONDS = 1.0
+EXPIRY_CHECK_SECONDS = 60.0
+
+
+class Registration:
+    """Signs requests of agents and the information about the control plane; `trimtab up --bootstrap-tokens` runs it."""
+
+    def __init__(
+        self,
+        client: Client,
+        authorizer: Authorizer,
+        authority: CertificateAuthority,
+        url: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client, self._authorizer, self._authority = client, authorizer, authority
+        self._url, self._now = url, now
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        for resource, obj in objects_of_registration():
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(resource, obj)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._follow(REQUESTS, "", self.handle_request)),
+            loop.create_task(self._follow(SECRETS, NAMESPACE, self._sign_after_change)),
+            loop.create_task(self._sign_regularly()),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, resource: Resource, namespace: str, handle: Callable[[Raw], Awaitable[None]]) -> None:
+        """Call the function for every object now and after each change; starts again when the watch ends."""
+        while True:
+            try:
+                listing = await self._client.list(resource, namespace)
+                for obj in listing.items:
+                    await handle(obj)
+                async for events in self._client.watch(resource, namespace, revision=listing.revision):
+                    for event in events:
+                        await handle(event.object)
+            except ApiError as fault:
+                log.warning("registration of clusters", extra={"error": str(fault)})
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def handle_request(self, request: Raw) -> None:
+        """Approve a request of an agent, and sign an approved one; what somebody decided otherwise stays."""
+        decisions = {one.get("type") for one in (request.get("status") or {}).get("conditions") or ()}
+        if request["spec"].get("signerName") != SIGNER or (request.get("status") or {}).get("certificate"):
+            return
+        try:
+            if not decisions and (why := self._reason_to_approve(request)):
+                await self._approve(request, why)
+            elif "Approved" in decisions and decisions.isdisjoint({"Denied", "Failed"}):
+                await self._sign(request)
+        except (ApiError, ValueError) as fault:  # the next change of the request starts another attempt
+            log.warning("certificate request", extra={"request": request["metadata"]["name"], "error": str(fault)})
+
+    def _reason_to_approve(self, request: Raw) -> str:
+        spec = request["spec"]
+        name = agent_asked_for(spec)
+        if not name:
+            return ""
+        user = User(spec.get("username", ""), tuple(spec.get("groups") or ()))
+        for kind, is_asked in (("selfclusteragent", user.name == name), ("clusteragent", True)):
+            action = Action("create", CERTIFICATES, "certificatesigningrequests", subresource=kind)
+            if is_asked and self._authorizer.allows(user, action):
+                whose = "self karmada agent" if kind == "selfclusteragent" else "karmada agent"
+                return f"Auto approving {whose} certificate after SubjectAccessReview."
+        return ""
+
+    async def _approve(self, request: Raw, why: str) -> None:
+        moment = timestamp(self._now())
+        condition = {
+            "type": "Approved",
+            "status": "True",
+            "reason": "AutoApproved",
+            "message": why,
+            "lastUpdateTime": moment,
+            "lastTransitionTime": moment,
+        }
+        status = {**(request.get("status") or {}), "conditions": [condition]}
+        await self._client.replace(REQUESTS, {**request, "status": status}, subresource="approval")
+
+    async def _sign(self, request: Raw) -> None:
+        spec = request["spec"]
+        seconds = spec.get("expirationSeconds")
+        validity = min(timedelta(seconds=seconds), LONGEST_VALIDITY) if seconds else LONGEST_VALIDITY
+        signing = importlib.import_module("trimtab.server.auth.signing")  # slow to import
+        certificate: bytes = await asyncio.to_thread(
+            signing.sign_request, self._authority, base64.b64decode(spec["request"]), validity, self._now()
+        )
+        status = {**request["status"], "certificate": base64.b64encode(certificate).decode()}
+        await self._client.replace(REQUESTS, {**request, "status": status}, subresource="status")
+
+    async def _sign_after_change(self, secret: Raw) -> None:
+        if secret.get("type") == SECRET_TYPE:
+            await self.sign_cluster_info()
+
+    async def _sign_regularly(self) -> None:
+        """Tokens expire without a change of their Secret, and the authority may get a new certificate."""
+        while True:
+            try:
+                await self.sign_cluster_info()
+            except ApiError as fault:
+                log.warning("cluster-info", extra={"error": str(fault)})
+            await asyncio.sleep(EXPIRY_CHECK_SECONDS)
+
+    async def sign_cluster_info(self) -> None:
+        """Write the address and certificate of the control plane, with a signature for every valid token."""
+        content = cluster_info(self._url, self._authority.certificate.read_bytes())
+        data = {"kubeconfig": content}
+        for secret in (await self._client.list(SECRETS, NAMESPACE)).items:
+            if (token := read_token(secret, SIGNING, self._now())) is not None:
+                data[SIGNATURE_PREFIX + token.id] = detached_signature(content, token.id, token.secret)
+        try:
+            seen = await self._client.get(CONFIG_MAPS, PUBLIC, CLUSTER_INFO)
+        except NotFound:
+            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": PUBLIC, "name": CLUSTER_INFO}}
+            await self._client.create(CONFIG_MAPS, {**head, "data": data})
+            return
+        if seen.get("data") != data:
+            await self._client.replace(CONFIG_MAPS, {**seen, "data": data})
+
+
+def agent_asked_for(spec: Raw) -> str:
+    """The user of the certificate that is asked for, if it is one of an agent and nothing else; else empty."""
+    x509 = importlib.import_module("cryptography.x509")
+    try:
+        asked = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or ""))
+    except (ValueError, binascii.Error):
+        return ""
+    names, organizations = (
+        [str(one.value) for one in asked.subject.get_attributes_for_oid(oid)]
+        for oid in (x509.NameOID.COMMON_NAME, x509.NameOID.ORGANIZATION_NAME)
+    )
+    is_agent = organizations == [AGENT_GROUP] and len(names) == 1 and names[0].startswith(AGENT_PREFIX)
+    has_other_names = any(one.oid == x509.SubjectAlternativeName.oid for one in asked.extensions)
+    return names[0] if is_agent and not has_other_names and set(spec.get("usages") or ()) in USAGES else ""
+
+
+def cluster_info(url: str, certificate: bytes) -> str:
+    trusted = base64.b64encode(certificate).decode()
+    return (
+        "apiVersion: v1\nkind: Config\npreferences: {}\nclusters:\n"
+        f'- cluster:\n    certificate-authority-data: {trusted}\n    server: {url}\n  name: ""\n'
+        'contexts: null\ncurrent-context: ""\nusers: null\n'
+    )
+
+
+def detached_signature(content: str, token_id: str, secret: str) -> str:
+    """A JWS with HMAC-SHA256 whose payload is left out."""
+    head = _encode(orjson.dumps({"alg": "HS256", "kid": token_id}))
+    signed = f"{head}.{_encode(content.encode())}".encode()
+    return f"{head}..{_encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest())}"
+
+
+def _encode(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def objects_of_registration() -> Iterator[tuple[Resource, Raw]]:
+    """The roles and bindings with which `karmadactl init` prepares a control plane for `karmadactl register`."""
+    reader = f"{PUBLIC}:bootstrap-signer-clusterinfo"
+    read = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO]}
+    yield NAMESPACED_ROLES, _role("Role", reader, [read], PUBLIC)
+    yield NAMESPACED_ROLE_BINDINGS, _binding("Role", reader, reader, "User", ANONYMOUS, PUBLIC)
+    requests = "certificatesigningrequests"
+    ask = {"verbs": ["create", "get", "list", "watch"], "apiGroups": [CERTIFICATES], "resources": [requests]}
+    grants = (
+        ("system:node-bootstrapper", "system:karmada:agent-bootstrap", "Group", TOKEN_GROUP, [ask]),
+        (
+            "system:karmada:certificatesigningrequest:autoapprover",
+            "system:karmada:agent-autoapprove-bootstrap",
+            "Group",
+            TOKEN_GROUP,
+            [{"verbs": ["create"], "apiGroups": [CERTIFICATES], "resources": [f"{requests}/clusteragent"]}],
+        ),
+        (
+            "system:karmada:certificatesigningrequest:selfautoapprover",
+            "system:karmada:agent-autoapprove-certificate-rotation",
+            "Group",
+            AGENT_GROUP,
+            [{"verbs": ["create"], "apiGroups": [CERTIFICATES], "resources": [f"{requests}/selfclusteragent"]}],
+        ),
+        ("system:karmada:agent-rbac-generator",) * 2 + ("User", ROLE_MAKER, role_maker_rules()),
+    )
+    for role, binding, kind, subject, rules in grants:
+        yield ROLES, _role("ClusterRole", role, rules)
+        yield ROLE_BINDINGS, _binding("ClusterRole", binding, role, kind, subject)
+
+
+def role_maker_rules() -> list[Raw]:
+    """What `karmadactl register` needs to create the role of an agent. Roles may grant more than their author has."""
+    roles = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
+    change = ["get", "list", "create", "update", "delete"]
+    return [
+        {"verbs": [*change, "escalate", "bind"], "apiGroups": [RBAC], "resources": roles},
+        {"verbs": ["get", "create"], "apiGroups": [""], "resources": ["namespaces"]},
+        {"verbs": ["get", "list"], "apiGroups": ["cluster.karmada.io"], "resources": ["clusters"]},
+        {"verbs": ["get", "delete"], "apiGroups": [CERTIFICATES], "resources": ["certificatesigningrequests"]},
+    ]
+
+
+def _role(kind: str, name: str, rules: list[Raw], namespace: str = "") -> Raw:
+    return {**_head(kind, name, namespace), "rules": rules}
+
+
+def _binding(role_kind: str, name: str, role: str, kind: str, subject: str, namespace: str = "") -> Raw:
+    return {
+        **_head(f"{role_kind}Binding", name, namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": kind, "name": subject}],
+    }
+
+
+def _head(kind: str, name: str, namespace: str) -> Raw:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata}
