@@ -1,6 +1,7 @@
 """Karmada's own suite, against a control plane in the profile `upstream` with two Push members and one Pull member."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,6 @@ EXAMPLE = "interpreter-webhook-example"
 MEMBERS = ("member1", "member2", "member3")
 FLAGS = (
     "--profile=upstream",
-    f"--clusters={len(MEMBERS)}",
-    "--nodes=2",
     "--pull=1",
     "--system-workloads",
     "--context=karmada-apiserver",
@@ -55,7 +54,7 @@ class KarmadaSuite:
         (home / ".kube").mkdir(parents=True, exist_ok=True)
         write_docker(tools)
         with contextlib.ExitStack() as stack:
-            fleet = stack.enter_context(start_fleet(directory, *FLAGS))
+            fleet = stack.enter_context(start_fleet(directory, f"--fleet={write_fleet(directory)}", *FLAGS))
             stack.enter_context(removed_containers(containers))
             data = fleet.kubeconfig.parent
             stack.enter_context(start_example(self._programs / EXAMPLE, self._source, data, MEMBERS))
@@ -71,6 +70,14 @@ class KarmadaSuite:
             }
             polling = ["--poll-interval=500ms", "--poll-timeout=100s"]
             yield Invocation([str(self.binary), *polling], environment)
+
+
+def write_fleet(directory: Path) -> Path:
+    """Nodes as large as the machines on which kind runs: by resource models a node counts as the least of its grade."""
+    path = directory / "fleet.json"
+    members = [{"name": name, "nodes": 2, "cpu": "16", "memory": "128Gi"} for name in MEMBERS]
+    path.write_text(json.dumps({"members": members}))
+    return path
 
 
 def write_docker(directory: Path) -> None:
