@@ -13,7 +13,8 @@ from suites.interpreter_example import start_example
 from suites.peer_suite import Invocation
 from suites.processes import start_fleet
 
-EXAMPLE = "interpreter-webhook-example"
+EXAMPLE, AREA_OF_EXAMPLE = "interpreter-webhook-example", "resourceinterpreter"
+"""The example serves metrics on a fixed port, so it runs only for the area that calls it: others may run at once."""
 MEMBERS = ("member1", "member2", "member3")
 FLAGS = (
     "--profile=upstream",
@@ -49,7 +50,7 @@ class KarmadaSuite:
         return [f"--ginkgo.focus-file=/{area}_test.go"]
 
     @contextlib.contextmanager
-    def start(self, directory: Path) -> Iterator[Invocation]:
+    def start(self, directory: Path, area: str) -> Iterator[Invocation]:
         home, tools, containers = (directory / name for name in ("home", "tools", "containers"))
         (home / ".kube").mkdir(parents=True, exist_ok=True)
         write_docker(tools)
@@ -57,7 +58,8 @@ class KarmadaSuite:
             fleet = stack.enter_context(start_fleet(directory, f"--fleet={write_fleet(directory)}", *FLAGS))
             stack.enter_context(removed_containers(containers))
             data = fleet.kubeconfig.parent
-            stack.enter_context(start_example(self._programs / EXAMPLE, self._source, data, MEMBERS))
+            if area == AREA_OF_EXAMPLE:
+                stack.enter_context(start_example(self._programs / EXAMPLE, self._source, data, MEMBERS))
             environment = {
                 **os.environ,
                 "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",

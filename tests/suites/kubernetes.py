@@ -55,7 +55,7 @@ class KubernetesSuite:
         return [f"--ginkgo.focus-file=/e2e/{area}.go"]
 
     @contextlib.contextmanager
-    def start(self, directory: Path) -> Iterator[Invocation]:
+    def start(self, directory: Path, area: str) -> Iterator[Invocation]:
         with start_fleet(directory, "--clusters=1", "--nodes=3") as fleet:
             asyncio.run(create_node_agents(fleet.kubeconfig))
             command = [

@@ -37,8 +37,8 @@ class PeerSuite(Protocol):
     def focus_of(self, area: str) -> list[str]:
         """The flags that select the specs of an area."""
 
-    def start(self, directory: Path) -> AbstractContextManager[Invocation]:
-        """Start what the suite runs against, with its data in the directory, and stop it at the end."""
+    def start(self, directory: Path, area: str) -> AbstractContextManager[Invocation]:
+        """Start what the area runs against, with its data in the directory, and stop it at the end."""
 
 
 def run_to_end(

@@ -64,7 +64,7 @@ def run_suite(suite: PeerSuite, areas: list[str], directory: Path, focus: str) -
         if area in suite.further_areas:
             results = suite.further_areas[area](own, focus)
         else:
-            with suite.start(own) as invocation:
+            with suite.start(own, area) as invocation:
                 results = run_area(suite, area, own, invocation.command, invocation.environment, focus)
         states = Counter(result.state for result in results)
         counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.quota import FederatedResourceQuota
 from trimtab.api.kinds.work import ResourceBinding
@@ -39,7 +41,7 @@ class FederatedQuotaCheck:
             return None
         if obj["metadata"].get("deletionTimestamp") or not self._store.count(namespace_below(_QUOTAS, where.namespace)):
             return None
-        binding = kind_of(ResourceBinding).decode(obj)
+        binding = msgspec.convert(obj, ResourceBinding, strict=False)
 
         def check(draft: Draft) -> Sequence[Operation]:
             _check_quotas(StagedObjects(draft), binding)
