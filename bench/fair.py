@@ -2,7 +2,8 @@
 
 Prints JSON. Three processes: the API server with a writer in its event loop (as the controllers of `trimtab up`), a writer
 over TLS with the credentials of an administrator (as `trimtab controllers`), and the load: one service account with many
-connections, each of which sends its next request as soon as the last one is answered, whatever the answer. Each kind of load
+connections, each of which sends its next request as soon as the last one is answered, whatever the answer (`page`: without
+credentials, for a page of the console). Each kind of load
 is measured with and without flow control, next to the latency without load. The load runs with a lower priority, because on
 a small machine it would otherwise take the processor from the server it measures. `inProcessServerCpu` is the CPU time of the
 event loop during a write, `longestSlice` the longest CPU time without a break during a write and the pause after it. Unlike the
@@ -37,9 +38,10 @@ from trimtab.api.kind import kind_of
 from trimtab.cli.support.processes import run_process as run_command
 from trimtab.client.client import resource_of
 from trimtab.client.kubeconfig import Credentials, load
+from trimtab.clock import WallClock
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-LOADS = ("get", "list", "create", "watch", "connect")
+LOADS = ("get", "list", "create", "watch", "connect", "page")
 MODES = ("limited", "unlimited")
 PAUSE_SECONDS = 0.01
 """Between two writes of a controller."""
@@ -95,12 +97,13 @@ def server(folder: Path, flags: list[str]) -> Iterator[MeasuredProcess]:
 async def serve(folder: Path, *, limited: bool) -> None:
     """An API server with a writer in its event loop, which writes its latencies to a file when it is asked to."""
     from trimtab.api.kinds.native.config import ConfigMap  # noqa: PLC0415
-    from trimtab.server.daemon import Daemon  # noqa: PLC0415
+    from trimtab.server.daemon import Daemon, ServedApplications  # noqa: PLC0415
     from trimtab.server.flowcontrol.controller import FlowLimits  # noqa: PLC0415
     from trimtab.server.local import LocalClient  # noqa: PLC0415
+    from trimtab.server.mount import Mount  # noqa: PLC0415
 
     daemon = Daemon(folder / "data", "127.0.0.1", 0, flow_control=FlowLimits() if limited else None)
-    await daemon.start()
+    await daemon.start(ServedApplications(Mount(daemon.api.app, {"/console": paced_console(daemon)})))
     client, resource = LocalClient(daemon.api), resource_of(kind_of(ConfigMap))
     await client.create(resource, {"metadata": {"name": "controller", "namespace": "kube-system"}})
     stopped, latencies, loop = asyncio.Event(), list[tuple[float, float, float]](), asyncio.get_running_loop()
@@ -116,6 +119,18 @@ async def serve(folder: Path, *, limited: bool) -> None:
         latencies.append((time.perf_counter() - begun, time.thread_time() - cpu, slices.take_longest()))
         await asyncio.sleep(PAUSE_SECONDS)
     await daemon.stop()
+
+
+def paced_console(daemon: Any) -> Any:
+    """The console of `trimtab up` without data: its sign-in page is what anybody can ask for."""
+    from trimtab.console.application import Console  # noqa: PLC0415
+    from trimtab.console.permissions import LocalAuthority, UserClients  # noqa: PLC0415
+    from trimtab.server.http.paced_application import PacedApplication  # noqa: PLC0415
+
+    clients = UserClients(lambda: Credentials(daemon.url))
+    authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, clients)
+    console, flows = Console(authority, WallClock().now), daemon.api.flow_control
+    return console if flows is None else PacedApplication(console, flows, console.user_of)
 
 
 class LoopSlices:
@@ -308,6 +323,8 @@ def load_requests(name: str, token: str) -> Iterator[bytes]:
             body = orjson.dumps({"metadata": {"generateName": "load-"}, "data": {"k": "v" * 100}})
         elif name == "watch":
             path = "/api/v1/configmaps?watch=1&resourceVersion=0"
+        elif name == "page":
+            head, path = "host: x\r\n", "/console/login"
         elif name == "connect":
             head += "" if "close" in head else "connection: close\r\n"
         yield f"{method} {path} HTTP/1.1\r\n{head}content-length: {len(body)}\r\n\r\n".encode() + body
