@@ -10,8 +10,11 @@ from kube.fleet import RealFleet, wait_until_served
 from kube.rig import RealControlPlane, RigUnavailable, binaries_directory, kubectl
 
 from trimtab.cli.commands.crds import command as crds
+from trimtab.client import connection_pool
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+
+PATIENT_SECONDS = 300.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +26,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     except RigUnavailable as reason:
         for item in here:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: {reason}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_clients() -> Iterator[None]:
+    """A busy machine may need long for a TLS handshake; no test is about that."""
+    usual = connection_pool.CONNECT_SECONDS
+    connection_pool.CONNECT_SECONDS = PATIENT_SECONDS
+    yield
+    connection_pool.CONNECT_SECONDS = usual
 
 
 @pytest.fixture(scope="session")
