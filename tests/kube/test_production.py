@@ -332,7 +332,7 @@ def test_rebalance_survives_crash_upgrade_and_rotation_within_its_budget(
     first = [host.start("controllers-1", RELEASE), host.start("controllers-2", RELEASE)]
     host.start("webhook-1", f"{RELEASE}-webhook")
     run(wait_until(lambda: all_ready(fleet)))
-    run(wait_until(lambda: webhook_answers(fleet)))
+    run(wait_until(lambda: webhook_answers(fleet.client)))
 
     kubectl(fleet.host, "create", "namespace", SHOP)
     start = [
@@ -363,7 +363,7 @@ def test_rebalance_survives_crash_upgrade_and_rotation_within_its_budget(
             process.stop()
     assert all("--set=evacuate-after-seconds=290" in " ".join(process._command) for process in second)
     run(wait_until(lambda: has_other_certificates(fleet, before)))
-    run(wait_until(lambda: webhook_answers(fleet)))
+    run(wait_until(lambda: webhook_answers(fleet.client)))
 
     run(wait_until(lambda: has_arrived(fleet, ("member2", "member3"))))
     run(observer.stop())
@@ -387,6 +387,7 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
     release.apply()
     release.start("webhook", f"{RELEASE}-webhook")
     release.start("pods", f"{RELEASE}-pods")
+    run(wait_until(lambda: webhook_answers(member.client)))
     given = [workload("local", "default", 3), budget("default", maxUnavailable=1)]
     kubectl(member.plane, "apply", "-f", "-", given=as_list(given[:1]))
 
@@ -433,11 +434,11 @@ async def another_leads(fleet: RealFleet, killed: int) -> bool:
     return await leader_pid(fleet) not in (0, killed)
 
 
-async def webhook_answers(fleet: RealFleet) -> bool:
+async def webhook_answers(client: KubeClient) -> bool:
     """A schedule that does not exist is refused by the webhook alone."""
     wrong = budget("default", windows=[{"schedule": "0 33 * * *", "duration": "1h"}])
     try:
-        await fleet.client.create(BUDGETS, wrong, dry_run=True)
+        await client.create(BUDGETS, wrong, dry_run=True)
     except (ApiError, OSError) as fault:
         return "schedule" in str(fault)
     return False
