@@ -19,11 +19,8 @@ from trimtab.clock import LoopClock
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.server.resources import ObjectPath
-from trimtab.server.storage.object_codec import pack
 from trimtab.simulate.fleet import flows_fleet
 from trimtab.store.store import Store
-from trimtab.store.txn import PutKey
 
 RECORDED_AT = "2026-01-01T00:00:00Z"
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -58,14 +55,7 @@ async def load_recorded_state(fleet: EmbeddedFleet, flow: RecordedFlow, step: in
 
 
 async def write_as_recorded(server: ApiServer, objects: dict[str, list[dict[str, Any]]]) -> None:
-    writes = []
-    for raw in (raw for listed in objects.values() for raw in listed):
-        served = server.catalogue.find_kind(raw["apiVersion"], raw["kind"])
-        assert served is not None, raw["kind"]
-        path = ObjectPath(served, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
-        writes.append(PutKey(path.key, pack(served.to_stored(raw) if served.to_stored else raw)))
-    if writes:
-        await server.store.commit(writes)
+    assert await server.load(raw for listed in objects.values() for raw in listed) == []
 
 
 @asynccontextmanager

@@ -11,11 +11,8 @@ from trimtab.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.server.resources import ObjectPath
-from trimtab.server.storage.object_codec import pack
 from trimtab.server.storage.uids import random_uid
 from trimtab.store.store import Store
-from trimtab.store.txn import PutKey
 
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -65,8 +62,8 @@ async def copy_host(host: Client, clock: Clock) -> CopiedHost:
     try:
         objects, left_out = await _list_all(host)
         left_out += await _serve_custom_kinds(server, (await host.list(DEFINITIONS)).items)
-        written, unknown = await write_objects(server, objects)
-        return CopiedHost(server, written, tuple(sorted({*left_out, *unknown})))
+        unknown = {f"{raw['kind']}.{raw['apiVersion']}" for raw in await server.load(objects)}
+        return CopiedHost(server, tuple(objects), tuple(sorted({*left_out, *unknown})))
     except BaseException:
         await server.stop()
         raise
@@ -113,20 +110,3 @@ async def _serve_custom_kinds(server: ApiServer, definitions: Iterable[Raw]) -> 
         while any(server.catalogue.find_kind(*kind) is None for kind in added):  # noqa: ASYNC110 - nothing reports it
             await asyncio.sleep(0.05)
     return refused
-
-
-async def write_objects(server: ApiServer, objects: Iterable[Raw]) -> tuple[tuple[Raw, ...], list[str]]:
-    """Store the objects as they are; returns them, and the kinds that the server does not serve."""
-    written, unknown, writes = [], [], []
-    for raw in objects:
-        served = server.catalogue.find_kind(raw["apiVersion"], raw["kind"])
-        if served is None:
-            unknown.append(f"{raw['kind']}.{raw['apiVersion']}")
-            continue
-        metadata = raw["metadata"]
-        path = ObjectPath(served, metadata.get("namespace", ""), metadata["name"])
-        writes.append(PutKey(path.key, pack(served.to_stored(raw) if served.to_stored else raw)))
-        written.append(raw)
-    if writes:
-        await server.store.commit(writes)
-    return tuple(written), unknown

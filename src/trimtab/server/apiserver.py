@@ -66,13 +66,15 @@ from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.registry.webhook_changes import WebhookChanges
-from trimtab.server.resources import ResourceCatalogue, ServedResource
+from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
+from trimtab.server.storage.object_codec import pack
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import Subresources
 from trimtab.server.subresources.eviction import DirectDeletionEvents
 from trimtab.server.subresources.pod_runtime import PodRuntime
 from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.store import Store
+from trimtab.store.txn import PutKey
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
@@ -354,6 +356,20 @@ class ApiServer:
             old = [entry for entry in self.store.list(_EVENTS_PREFIX).entries if _last_observed(entry.value) < oldest]
             for entry in old:
                 await self.store.delete(entry.key)
+
+    async def load(self, objects: Iterable[Raw]) -> list[Raw]:
+        """Store objects as they are, with their uids and status and without admission; returns those of unknown kinds."""
+        writes, unknown = [], []
+        for raw in objects:
+            served = self.catalogue.find_kind(raw["apiVersion"], raw["kind"])
+            if served is None:
+                unknown.append(raw)
+                continue
+            path = ObjectPath(served, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+            writes.append(PutKey(path.key, pack(served.to_stored(raw) if served.to_stored else raw)))
+        if writes:
+            await self.store.commit(writes)
+        return unknown
 
     async def stop(self) -> None:
         await stop_tasks(self._background_tasks, log)

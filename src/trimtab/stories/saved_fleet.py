@@ -25,10 +25,7 @@ from trimtab.decide.node_capacity import amount_of
 from trimtab.dryrun.fleet_state import FleetState
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, InputError
-from trimtab.server.resources import ObjectPath
-from trimtab.server.storage.object_codec import pack
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePool, NodeTaint
-from trimtab.store.txn import PutKey
 
 READY_SECONDS = 120.0
 SETTLE_SECONDS = 300.0
@@ -150,18 +147,9 @@ async def write_objects(fleet: EmbeddedFleet, state: FleetState) -> LoadedFleet:
     ]
     raws += [raw for found in state.templates.values() for raw in found.values()]
     await create_namespaces(fleet, {raw["metadata"].get("namespace", "") for raw in raws} - {""})
-    writes, skipped = [], []
-    for raw in raws:
-        served = fleet.host.catalogue.find_kind(raw["apiVersion"], raw["kind"])
-        metadata = raw["metadata"]
-        if served is None:
-            skipped.append(f"{raw['kind']} {metadata.get('namespace', '')}/{metadata['name']}")
-            continue
-        path = ObjectPath(served, metadata.get("namespace", ""), metadata["name"])
-        writes.append(PutKey(path.key, pack(served.to_stored(raw) if served.to_stored else raw)))
-    if writes:
-        await fleet.host.store.commit(writes)
-    return LoadedFleet(len(writes), tuple(skipped))
+    skipped = await fleet.host.load(raws)
+    names = [f"{raw['kind']} {raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}" for raw in skipped]
+    return LoadedFleet(len(raws) - len(skipped), tuple(names))
 
 
 def without_observations(thing: Object) -> Object:
