@@ -404,7 +404,15 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
     placed = json.loads(kubectl(member.plane, "get", "pods", "-l", "app=local", "-o", "json"))["items"]
     node = placed[0]["spec"]["nodeName"]
     done = subprocess.run(
-        [*member.plane.kubectl, "drain", node, "--ignore-daemonsets", "--force", "--timeout=600s"],
+        [
+            *member.plane.kubectl,
+            "drain",
+            node,
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            "--force",
+            "--timeout=600s",
+        ],
         capture_output=True,
         text=True,
         check=False,
