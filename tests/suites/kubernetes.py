@@ -16,8 +16,20 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 
 MEMBER = "member1"
-AREAS = ("apimachinery", "apps", "auth", "kubectl", "scheduling", "node", "common/node")
-"""Directories of the suite below `test/e2e`."""
+DIRECTORIES = ("apimachinery", "apps", "auth", "kubectl", "scheduling")
+"""Directories of the suite below `test/e2e` that test the API and its controllers."""
+FILES = {
+    "architecture": ("conformance",),
+    "common/node": (
+        *("configmap", "ephemeral_containers", "init_container", "lease", "node_lease", "pod_admission", "pods"),
+        *("podtemplates", "runtimeclass", "secrets"),
+    ),
+    "instrumentation": ("core_events", "events"),
+    "network": ("endpointslice", "endpointslicemirroring", "ingress", "ingressclass"),
+    "node": ("node_lifecycle", "pods", "runtimeclass"),
+    "storage": ("csi_node", "storageclass", "volume_attachment"),
+}
+"""Files of other directories that do so; the others test kubelets, container runtimes, networks and disks."""
 
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
@@ -47,9 +59,11 @@ class KubernetesSuite:
         self.binary = obtain_suites.SUITES[self.name].directory / "e2e.test"
 
     def area_of(self, file: str) -> str:
-        """`apimachinery/watch` for a file of that name; areas that need a real cluster are left out."""
+        """`apimachinery/watch` for a file of that name; areas that need real machines are left out."""
         path = Path(file.rpartition("/e2e/")[2])
-        return str(path.with_suffix("")) if str(path.parent) in AREAS else ""
+        directory = str(path.parent)
+        is_area = directory in DIRECTORIES or path.stem in FILES.get(directory, ())
+        return str(path.with_suffix("")) if is_area else ""
 
     def focus_of(self, area: str) -> list[str]:
         return [f"--ginkgo.focus-file=/e2e/{area}.go"]

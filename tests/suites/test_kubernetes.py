@@ -14,6 +14,8 @@ from suites.kubernetes import KubernetesSuite
         ("k8s.io/kubernetes/test/e2e/apimachinery/watch.go", "apimachinery/watch"),
         ("k8s.io/kubernetes/test/e2e/common/node/pods.go", "common/node/pods"),
         ("k8s.io/kubernetes/test/e2e/node/pods.go", "node/pods"),
+        ("k8s.io/kubernetes/test/e2e/network/endpointslice.go", "network/endpointslice"),
+        ("k8s.io/kubernetes/test/e2e/common/node/security_context.go", ""),
         ("k8s.io/kubernetes/test/e2e/storage/volumes.go", ""),
     ],
 )

@@ -56,12 +56,19 @@ def next_time(schedule: str, zone: str, after: datetime) -> datetime | None:
     return next(times_after(schedule, zone, after), None)
 
 
+def is_time_zone(name: str) -> bool:
+    """Whether the database of time zones has this name."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
 def check_schedule(schedule: str, zone: str, field: str) -> Iterator[Cause]:
     if not _is_cron(schedule):
         yield invalid(f"{field}.schedule", schedule, "must be a cron schedule with five fields")
-    try:
-        ZoneInfo(zone or "UTC")
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    if not is_time_zone(zone or "UTC"):
         yield invalid(f"{field}.timeZone", zone, "must be a time zone such as Europe/Berlin")
 
 

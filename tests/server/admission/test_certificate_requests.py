@@ -95,7 +95,7 @@ def test_the_status_does_not_approve_and_the_approval_does_not_sign() -> None:
         changed = (await patch(client, "approval", both)).json()
         assert changed["status"]["conditions"][0]["type"] == "Approved"
         assert "certificate" not in changed["status"]
-        assert "labels" not in changed["metadata"]
+        assert changed["metadata"]["labels"] == {"a": "b"}
 
     with_asgi_client(scenario)
 

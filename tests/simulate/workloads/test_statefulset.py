@@ -103,6 +103,21 @@ def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_unready_pods() -
     run_in_member(scenario)
 
 
+def test_scaling_to_zero_waits_while_several_pods_are_not_ready() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=3))
+        await asyncio.sleep(10)
+        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 0}})
+        await asyncio.sleep(10)
+        assert [pod.name for pod in member.pods] == ["db-0", "db-1", "db-2"]
+        member.remove_override("broken")
+        await asyncio.sleep(10)
+        assert member.pods == []
+
+    run_in_member(scenario)
+
+
 def test_every_pod_gets_a_claim_that_outlives_it() -> None:
     async def scenario(member: SimulatedMember) -> None:
         size = {"requests": {"storage": "1Gi"}}

@@ -39,7 +39,6 @@ _STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _STATUS_KEEPS: Mapping[str, Iterable[str]] = {
     "deployments.apps": ("labels",),
     "pods": ("ownerReferences",),
-    "certificatesigningrequests.certificates.k8s.io": _STATUS_METADATA,
     "customresourcedefinitions.apiextensions.k8s.io": _STATUS_METADATA,
     "flowschemas.flowcontrol.apiserver.k8s.io": _STATUS_METADATA,
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _STATUS_METADATA,
@@ -128,9 +127,11 @@ def _with_finalizers(old: Raw, new: Raw) -> Raw:
 
 
 def _with_approval(old: Raw, new: Raw) -> Raw:
-    status = {**(old.get("status") or {})}
+    status, metadata = {**(old.get("status") or {})}, {**old["metadata"]}
     copy_member(status, new.get("status") or {}, "conditions")
-    return {**old, "status": status}
+    for key in _STATUS_METADATA:
+        copy_member(metadata, new["metadata"], key)
+    return {**old, "metadata": metadata, "status": status}
 
 
 def _with_ephemeral_containers(old: Raw, new: Raw) -> Raw:
@@ -160,7 +161,7 @@ _PART_WRITERS: Mapping[str, Callable[[Raw, Raw], Raw]] = {
     "finalize": _with_finalizers,
     "resize": _with_resources,
 }
-"""Subresources that own one part of an object; whoever may write them may change nothing else."""
+"""Subresources that own one part of an object; whoever may write them may change nothing else of spec and status."""
 
 
 def copy_member(target: Raw, source: Raw, key: str) -> None:

@@ -1,6 +1,6 @@
 """The claims of a StatefulSet: whether each goes with the StatefulSet, with its pod, or stays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trimtab.api.kind import kind_of
@@ -39,7 +39,7 @@ def update_claim_owners(
             own = {wanted.metadata.uid, pod.metadata.uid if pod is not None else ""}
             others = tuple(one for one in claim.metadata.owner_references if one.uid not in own)
             owners = (*others, *_owners(wanted, policy, pod, is_surplus=ordinal not in ordinals))
-            if {one.uid for one in claim.metadata.owner_references} != {one.uid for one in owners}:
+            if _flags(claim.metadata.owner_references) != _flags(owners):
                 yield claim.but(metadata=claim.metadata.but(owner_references=owners))
 
 
@@ -48,6 +48,10 @@ def _owners(wanted: StatefulSet, policy: Raw, pod: Pod | None, *, is_surplus: bo
     if is_surplus and deletes["whenScaled"]:
         return (_reference(pod),) if pod is not None else ()
     return (_reference(wanted),) if deletes["whenDeleted"] else ()
+
+
+def _flags(owners: Iterable[OwnerReference]) -> set[tuple[str, bool]]:
+    return {(one.uid, bool(one.controller)) for one in owners}
 
 
 def _is_owned_elsewhere(claim: Any, wanted: StatefulSet, pod: Pod | None) -> bool:

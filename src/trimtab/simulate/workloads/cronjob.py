@@ -47,6 +47,10 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
     done = [one.status.completion_time for one in jobs if one.has_condition("Complete") and one.status.completion_time]
     if done:
         status["lastSuccessfulTime"] = timestamp(max(done))
+    known = {one.metadata.uid for one in jobs}
+    for missing in (one for one in status.get("active") or () if one.get("uid") not in known):
+        message = f"Active job went missing: {missing.get('name')}"
+        yield RecordEvent(ref_to(wanted), "MissingJob", message, EVENT_SOURCE)
     status["active"] = [_reference(one) for one in active]
     yield from update_status(raw, status)
     if (wait := _seconds_until_next(wanted, view.now)) is not None:

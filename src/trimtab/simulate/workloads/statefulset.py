@@ -137,12 +137,13 @@ def _create_missing(state: StatefulSetState, view: View) -> Iterator[Effect]:
 
 def _delete_surplus(state: StatefulSetState, view: View) -> Iterator[Effect]:
     """Delete surplus pods, highest ordinal first; in order, one at a time and only when the others are available."""
-    staying = [pod for ordinal, pod in state.pods.items() if ordinal in state.ordinals]
+    unavailable = [ordinal for ordinal in sorted(state.pods) if not _is_available(state.pods[ordinal], state, view)]
+    blocked = [ordinal for ordinal in unavailable if ordinal in state.ordinals]
     for ordinal in sorted(set(state.pods) - set(state.ordinals), reverse=True):
         pod = state.pods[ordinal]
-        if pod.metadata.deletion_timestamp is None and (
-            state.is_parallel or all(_is_available(one, state, view) for one in staying)
-        ):
+        # In order, a pod that is not available waits for those before it that are not available either.
+        waits = bool(blocked) or (ordinal in unavailable and ordinal != unavailable[0])
+        if pod.metadata.deletion_timestamp is None and (state.is_parallel or not waits):
             yield Delete(pod)
         if not state.is_parallel:
             return

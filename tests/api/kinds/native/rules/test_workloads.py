@@ -1,6 +1,7 @@
 import pytest
 
 from api.kinds.native.native_validation import validation_error, with_change
+from trimtab.api.kinds.native.rules.workloads import check_cron_job
 from trimtab.api.value import Raw
 
 WORKLOAD: Raw = {
@@ -139,3 +140,19 @@ def test_name_of_a_cron_job_is_limited_to_52_characters() -> None:
     assert validation_error("batch/v1", "CronJob", with_change(CRON_JOB, "metadata", "name", to="c" * 53)).endswith(
         "must be no more than 52 characters"
     )
+
+
+def test_unknown_time_zone_is_refused_unless_it_is_stored() -> None:
+    template = {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
+
+    def cron_job(zone: str) -> dict:
+        spec = {"schedule": "* * * * *", "timeZone": zone, "jobTemplate": {"spec": {"template": template}}}
+        return {"metadata": {"name": "a"}, "spec": spec}
+
+    def zone_faults(new: str, old: str | None) -> list[str]:
+        causes = check_cron_job(cron_job(new), cron_job(old) if old else None)
+        return [cause.message for cause in causes if cause.field == "spec.timeZone"]
+
+    assert zone_faults("Europe/Berlin", None) == []
+    assert zone_faults("bad-zone", None) == ['Invalid value: "bad-zone": unknown time zone bad-zone']
+    assert zone_faults("bad-zone", "bad-zone") == []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from trimtab.api.cron import is_time_zone
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
 from trimtab.api.paths import object_at
@@ -278,6 +279,14 @@ def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 
 @_skip_unchanged_spec
+def _check_time_zone(spec: Raw, before: Raw) -> Sequence[Cause]:
+    """A time zone that the database of this machine knows; one that is stored stays valid."""
+    zone = spec.get("timeZone")
+    if zone is None or zone == before.get("timeZone"):
+        return []
+    return [] if is_time_zone(zone) else [invalid("spec.timeZone", zone, f"unknown time zone {zone}")]
+
+
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, name = object_at(new, "spec"), object_at(new, "metadata").get("name", "")
     found: list[Cause] = []
@@ -286,6 +295,7 @@ def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
         found.append(required("spec.schedule"))
     elif fault := cron.schedule_error(schedule):
         found.append(invalid("spec.schedule", schedule, fault))
+    found += _check_time_zone(spec, object_at(old or {}, "spec"))
     found += _check_not_negative(spec, "startingDeadlineSeconds")
     found += common.check_one_of(
         spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy"
