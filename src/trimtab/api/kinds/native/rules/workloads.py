@@ -278,7 +278,6 @@ def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     return found
 
 
-@_skip_unchanged_spec
 def _check_time_zone(spec: Raw, before: Raw) -> Sequence[Cause]:
     """A time zone that the database of this machine knows; one that is stored stays valid."""
     zone = spec.get("timeZone")
@@ -287,6 +286,7 @@ def _check_time_zone(spec: Raw, before: Raw) -> Sequence[Cause]:
     return [] if is_time_zone(zone) else [invalid("spec.timeZone", zone, f"unknown time zone {zone}")]
 
 
+@_skip_unchanged_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, name = object_at(new, "spec"), object_at(new, "metadata").get("name", "")
     found: list[Cause] = []
