@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, PODS, deployment, fleet, run_in_member
+from simulate.fixtures import DEPLOYMENTS, PODS, STATEFULSETS, deployment, fleet, run_in_member, statefulset
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import SimulatedMember
 
@@ -43,3 +43,25 @@ def test_deleted_pod_ends_within_its_grace_period() -> None:
         assert name not in {pod.name for pod in member.pods}
 
     run_in_member(scenario, fleet(pace=Pace(stop=60)))
+
+
+def test_kubelet_rejects_a_pod_whose_host_port_is_taken_and_its_statefulset_tries_again() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        node = next(iter(member.kubelets.machines))
+        ports = [{"containerPort": 80, "hostPort": 80}]
+        spec = {"nodeName": node, "containers": [{"name": "a", "image": "a", "ports": ports}]}
+        await member.client.create(PODS, {"metadata": {"name": "first", "namespace": "default"}, "spec": spec})
+        await asyncio.sleep(5)
+        waiting = statefulset(replicas=1)
+        waiting["spec"]["template"]["spec"] = spec
+        await member.client.create(STATEFULSETS, waiting)
+        uids: set[str] = set()
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            uids |= {pod.metadata.uid for pod in member.pods if pod.name == "db-0"}
+        assert len(uids) > 1
+        await member.client.delete(PODS, "default", "first")
+        await asyncio.sleep(60)
+        assert [(pod.name, pod.status.phase) for pod in member.pods] == [("db-0", "Running")]
+
+    run_in_member(scenario)

@@ -1,26 +1,35 @@
-"""Which pods a simulated machine admits: those that fit its actual capacity, which may be less than it reports."""
+"""Which pods a simulated machine admits: those that fit its actual capacity, which may be less than it reports, and its ports."""
 
 from collections.abc import Iterable, Mapping
 
 from trimtab.api.value import Key
-from trimtab.decide.pods.fit.requests import Amounts
+from trimtab.decide.pods.fit.requests import Amounts, HostPort, PodResources
 
 
 class PodAdmission:
-    """The requests of the pods admitted on each node."""
+    """The requests and host ports of the pods admitted on each node."""
 
     def __init__(self) -> None:
         self._admitted: dict[str, dict[Key, Amounts]] = {}
+        self._ports: dict[str, dict[Key, tuple[HostPort, ...]]] = {}
+        """Only of pods that have some."""
 
     def insufficient_resource(self, node: str, capacity: Amounts, requests: Amounts) -> str | None:
         """The first resource of which the node has too little for one more pod; None if the pod fits."""
         return insufficient_resource(capacity, self._admitted.get(node, {}).values(), requests)
 
-    def add(self, key: Key, node: str, requests: Amounts) -> None:
-        self._admitted.setdefault(node, {})[key] = requests
+    def has_port_conflict(self, node: str, ports: Iterable[HostPort]) -> bool:
+        taken = [port for others in self._ports.get(node, {}).values() for port in others]
+        return bool(taken) and any(port.conflicts(other) for port in ports for other in taken)
+
+    def add(self, key: Key, node: str, resources: PodResources) -> None:
+        self._admitted.setdefault(node, {})[key] = resources.requests
+        if resources.ports:
+            self._ports.setdefault(node, {})[key] = resources.ports
 
     def remove(self, key: Key, node: str) -> None:
         self._admitted.get(node, {}).pop(key, None)
+        self._ports.get(node, {}).pop(key, None)
 
     def rejection_message(self, node: str, capacity: Amounts, requests: Amounts, insufficient: str) -> str:
         """The message of a kubelet that rejects a pod for lack of this resource."""

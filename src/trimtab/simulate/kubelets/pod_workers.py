@@ -27,6 +27,9 @@ MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
 STORAGE_RETRY_SECONDS = 10.0
 MAX_PARALLEL = 16
+PORTS_MESSAGE = (
+    "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+)
 OS_MESSAGE = "Failed to admit pod as the OS field doesn't match node OS"
 log = logging.getLogger("trimtab.kubelet")
 
@@ -191,16 +194,17 @@ class PodWorkers:
         self._lifecycles[key] = lifecycle
         if _is_for_other_system(entry.raw):
             lifecycle.is_admitted = False
-        elif pod.status.phase == "Running" or self._insufficient_resource(pod) is None:
-            self._admission.add(key, lifecycle.node, pod_resources_of(pod).requests)
+        elif pod.status.phase == "Running" or self._fits(pod):
+            self._admission.add(key, lifecycle.node, pod_resources_of(pod))
         else:
             lifecycle.is_admitted = False
         self._queue.add_after(key, 0.0 if lifecycle.is_admitted else REJECTION_SECONDS)
 
-    def _insufficient_resource(self, pod: Pod) -> str | None:
-        node = pod.spec.node_name
-        return self._admission.insufficient_resource(
-            node, self._machines[node].capacity, pod_resources_of(pod).requests
+    def _fits(self, pod: Pod) -> bool:
+        node, resources = pod.spec.node_name, pod_resources_of(pod)
+        capacity = self._machines[node].capacity
+        return not self._admission.has_port_conflict(node, resources.ports) and (
+            self._admission.insufficient_resource(node, capacity, resources.requests) is None
         )
 
     def _forget(self, key: Key) -> None:
@@ -275,16 +279,18 @@ class PodWorkers:
             await self._reports.write(entry, {"phase": "Failed", "reason": "PodOSNotSupported", "message": OS_MESSAGE})
             return
         pod, node = cast("Pod", entry.typed), lifecycle.node
-        requests, capacity = pod_resources_of(pod).requests, self._machines[node].capacity
-        insufficient = self._admission.insufficient_resource(node, capacity, requests)
-        if insufficient is None:
+        if self._fits(pod):
             lifecycle.is_admitted = True
-            self._admission.add(key, node, requests)
+            self._admission.add(key, node, pod_resources_of(pod))
             self._queue.add(key)
             return
-        message = self._admission.rejection_message(node, capacity, requests, insufficient)
+        requests, capacity = pod_resources_of(pod).requests, self._machines[node].capacity
+        reason, message = "NodePorts", PORTS_MESSAGE
+        if insufficient := self._admission.insufficient_resource(node, capacity, requests):
+            reason = f"OutOf{insufficient}"
+            message = self._admission.rejection_message(node, capacity, requests, insufficient)
         del self._lifecycles[key], self._sandboxes[key]
-        await self._reports.write(entry, {"phase": "Failed", "reason": f"OutOf{insufficient}", "message": message})
+        await self._reports.write(entry, {"phase": "Failed", "reason": reason, "message": message})
 
     async def _finish_termination(self, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Report the end to owners that wait for it through finalizers, then delete the pod."""
