@@ -71,3 +71,19 @@ def test_histogram_counts_observations_up_to_each_bound() -> None:
         'x_sum{a="b"} 7.650000',
         'x_count{a="b"} 4',
     ]
+
+
+def test_fields_of_a_message_are_fields_of_the_json_line_and_the_end_of_a_text_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = logging.getLogger("trimtab.reconciler")
+    fields = {"controller": "execute", "object": "Work demo/web", "cluster": "m1", "move": "demo/web.1.m1"}
+    configure_logging(as_json=True)
+    log.warning("refused: %s", "full", extra=fields)
+    line = json.loads(capsys.readouterr().err)
+    assert {name: line[name] for name in fields} == fields
+    assert set(line) == {"ts", "level", "logger", "msg", *fields}
+    configure_logging()
+    log.warning("refused: %s", "full", extra=fields)
+    expected = "refused: full controller=execute object=Work demo/web cluster=m1 move=demo/web.1.m1\n"
+    assert capsys.readouterr().err.endswith(expected)

@@ -14,6 +14,25 @@ from typing import Any, NamedTuple
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
+_STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What the call gave as `extra`: controller, object, cluster, move and others."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES}
+
+
+class TextFormatter(logging.Formatter):
+    """Formats a log record as a line for people, with its fields at the end."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides a method of the library
+        fields = "".join(f" {name}={value}" for name, value in _fields_of(record).items())
+        return super().formatMessage(record) + fields
+
+
 class JsonFormatter(logging.Formatter):
     """Formats a log record as one JSON object per line."""
 
@@ -24,19 +43,16 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "msg": record.getMessage(),
         }
+        line |= {name: value for name, value in _fields_of(record).items() if name not in line}
         if record.exc_info:
             line["err"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def configure_logging(*, verbosity: int = 0, as_json: bool = False) -> None:
     """Log to standard error: warnings; with verbosity 1 also info, with 2 also debug messages."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonFormatter()
-        if as_json
-        else logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S")
-    )
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger("trimtab")
     root.handlers[:] = [handler]
     root.propagate = False

@@ -32,7 +32,7 @@ class Heartbeat:
             try:
                 await self.renew_lease()
             except (ApiError, OSError, TimeoutError) as fault:
-                log.warning("cannot renew the lease of %s: %s", self._cluster, fault)
+                log.warning("cannot renew the lease: %s", fault, extra={"cluster": self._cluster})
             await asyncio.sleep(self._period)
 
     async def renew_lease(self) -> None:

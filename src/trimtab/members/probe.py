@@ -128,7 +128,7 @@ class Prober:
                     return Probe(now, online=True, healthy=False)
                 return await self._read_state(member, cluster)
         except (ApiError, OSError, TimeoutError) as fault:
-            log.info("member %s does not respond: %s", cluster.name, fault or type(fault).__name__)
+            log.info("the member does not respond: %s", fault or type(fault).__name__, extra={"cluster": cluster.name})
             return Probe(self._clock.now(), online=False, healthy=False)
 
     @staticmethod

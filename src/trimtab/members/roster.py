@@ -153,7 +153,7 @@ class Roster:
         try:
             client = self._connect(cluster)
         except (InputError, ValueError) as fault:
-            log.warning("cannot connect to %s: %s", cluster.name, fault)
+            log.warning("cannot connect to the member: %s", fault, extra={"cluster": cluster.name})
             return
         if client is not None:
             self._members[cluster.name] = MemberHandle(cluster.name, client, self._listener)

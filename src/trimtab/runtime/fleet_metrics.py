@@ -4,6 +4,7 @@ Times are observed once, when an object changes in the cache; the caches are rea
 cache holds when it starts is history and is not observed.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
@@ -21,6 +22,7 @@ from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.telemetry import Histogram, HistogramSeries, Sample
 
+log = logging.getLogger("trimtab.moves")
 T = TypeVar("T", bound=Object)
 PROPAGATION_BOUNDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 MOVE_BOUNDS = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
@@ -60,9 +62,12 @@ class FleetMetrics:
         if not self._watched or new is None:
             return
         move = cast("Move", new.typed)
+        if old is None and not move.status.outcome:
+            log.info("move began: %s", move.spec.cause, extra=_log_fields(move))
         had_ended = old is not None and bool(cast("Move", old.typed).status.outcome)
         if move.status.outcome and not had_ended:
             self._ended[move.spec.cause, move.status.outcome] += 1
+            log.info("move ended: %s", move.status.outcome, extra=_log_fields(move))
             if move.status.started and move.status.finished:
                 histogram = self._moves.setdefault(move.spec.cause, Histogram(MOVE_BOUNDS))
                 histogram.observe((move.status.finished - move.status.started).total_seconds())
@@ -112,6 +117,15 @@ class FleetMetrics:
         """The cached objects of a kind; metrics must not start a watch that no controller needs."""
         table = self._cache.find_table(kind_of(type_).id)
         return [cast("T", entry.typed) for entry in table.entries.values()] if table is not None else []
+
+
+def _log_fields(move: Move) -> dict[str, str]:
+    about = move.spec.object
+    return {
+        "move": f"{move.namespace}/{move.name}" if move.namespace else move.name,
+        "object": "/".join(filter(None, (about.kind, about.namespace, about.name))),
+        "cluster": move.spec.from_,
+    }
 
 
 def _resource_samples(side: str, amounts: dict[str, QuantityText], labels: dict[str, str]) -> Iterator[Sample]:

@@ -173,18 +173,23 @@ class Reconciler:
             await self._effects.execute_all(key, effects)
             self._record_success(key, effects)
         except Conflict as conflict:
-            log.debug("%s retries %s after a conflict: %s", self.controller.name, key, conflict)
+            log.debug("conflict, tried again: %s", conflict, extra=self._log_fields(key))
             self.queue.retry(key)
         except MemberFault as failed:
             self._record_fault(key, failed.fault, failed.cluster)
         except ApiError as fault:
             self._record_fault(key, fault, "")
         except (OSError, TimeoutError) as fault:
-            log.warning("%s: cannot reach the API server for %s: %s", self.controller.name, key, fault)
+            log.warning("cannot reach the API server: %s", fault, extra=self._log_fields(key))
             self.queue.retry(key)
+
+    def _log_fields(self, key: Key, cluster: str = "") -> dict[str, str]:
+        fields = {"controller": self.controller.name, "object": str(key)}
+        return fields | {"cluster": cluster} if cluster else fields
 
     def _record_fault(self, key: Key, fault: ApiError, cluster: str) -> None:
         """Keep the fault for the next reconcile of the key, and retry it."""
+        log.info("refused: %s", fault.message, extra=self._log_fields(key, cluster))
         earlier = self._faults.get(key)
         self._faults[key] = ReconcileFault(
             fault.code, fault.reason, fault.message, cluster, (earlier.attempts if earlier else 0) + 1
