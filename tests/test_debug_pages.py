@@ -32,8 +32,9 @@ def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: st
 
 
 def test_profile_page_names_the_profile() -> None:
-    pages = DebugPages(Store(), UPSTREAM, lambda: None)
-    assert orjson.loads(pages.handle(get("/debug/profile")).body) == {"profile": "upstream"}
+    pages = DebugPages(Store(), UPSTREAM, lambda: None, {"evacuate-after-seconds": 10, "internal": object()})
+    document = orjson.loads(pages.handle(get("/debug/profile")).body)
+    assert document == {"profile": "upstream", "settings": {"evacuate-after-seconds": 10}}
 
 
 def test_nothing_is_explained_while_no_control_plane_runs() -> None:

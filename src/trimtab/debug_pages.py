@@ -1,7 +1,7 @@
 """Pages that explain decisions: the last one about a binding, and each step of the one about a Placement."""
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -12,6 +12,7 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.controllers.propagation.scheduling.schedule import DECISION
+from trimtab.controllers.settings import SETTINGS
 from trimtab.controllers.well_known import ref_of
 from trimtab.decide.explain import Explanation, explain
 from trimtab.decide.ocm.decision import Misconfigured
@@ -47,19 +48,27 @@ def debug_error(code: int, text: str) -> Response:
 class DebugPages:
     """Serves `/debug`: explanations of decisions of the control plane that runs now, if one runs."""
 
-    def __init__(self, store: Store, profile: Profile, current_state: Callable[[], ControlPlaneState | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        profile: Profile,
+        current_state: Callable[[], ControlPlaneState | None],
+        settings: Mapping[str, Any] = {},
+    ) -> None:
         self._store = store
         self._profile = profile
+        self._settings = settings
         self._current_state = current_state
 
     def handle(self, request: Request) -> Response:
         """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision.
 
-        `/debug/profile` is the name of the profile.
+        `/debug/profile` is the name of the profile, and the settings that were given.
         """
         page, *names = request.path.strip("/").split("/")[1:] or [""]
         if page == "profile" and not names and request.method == "GET":
-            return Response(200, orjson.dumps({"profile": self._profile.name}))
+            given = {name: value for name, value in self._settings.items() if name in SETTINGS}
+            return Response(200, orjson.dumps({"profile": self._profile.name, "settings": given}))
         if page == "placements":
             return self._explain_placement(request, names)
         if request.method != "GET":

@@ -98,7 +98,9 @@ class EmbeddedFleet:
         self.endpoints: dict[str, str] = {}
         """Addresses at which clients outside of this process reach members; the control plane does not dial them."""
         self.faults = FaultInjector(self.world)
-        self.debug_pages = DebugPages(host.store, profile, lambda: self.plane.state if self.plane is not None else None)
+        self.debug_pages = DebugPages(
+            host.store, profile, lambda: self.plane.state if self.plane is not None else None, settings or {}
+        )
         self._extend_host(clock)
 
     def _extend_host(self, clock: Clock) -> None:

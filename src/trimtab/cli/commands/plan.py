@@ -15,7 +15,7 @@ from trimtab.cli.commands.rebalance import selector_of
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import echo_report
-from trimtab.cli.support.settings import parse_settings
+from trimtab.cli.support.settings import parse_settings, settings_of_server
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import reference_to
 from trimtab.clock import WallClock
@@ -135,7 +135,7 @@ def command(
                 changed_templates=change.objects,
                 policies=manifests.policies,
             )
-            state = state._replace(settings=chosen)
+            state = state._replace(settings={**await settings_of_server(client), **chosen})
             return state, make_plan(state, asked)
 
         state, plan = with_client(kubeconfig, context, work)
