@@ -220,7 +220,8 @@ def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
         else:
             assert happened == expected, plan
         moves = [move for move in await scene.list_moves() if move.name not in earlier]
-        check_starts(plan, moves)
+        if case.change != "lose":  # when a failure is noticed depends on the probes: the plan gives an estimate
+            check_starts(plan, moves)
         if not case.failure and not earlier and case.strategy != "Dynamic":
             assert recorded_moves(moves) == planned_moves(plan), plan
         if case.change == "rebalance":
