@@ -2,12 +2,13 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import yaml
 from distribution.tools import ROOT, run, tool
 
-from trimtab.telemetry import METRICS
+from trimtab.telemetry import METRICS, Histogram, Sample, format_histograms, format_metrics
 
 FILES = ROOT / "charts" / "trimtab" / "files"
 NAME = re.compile(r"\b(?:trimtab|process|cluster)_[a-z_]+\b")
@@ -16,6 +17,19 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 
 def test_promtool_accepts_the_rules() -> None:
     assert "SUCCESS" in run(tool("promtool"), "check", "rules", str(FILES / "rules.yaml"))
+
+
+def test_promtool_finds_nothing_wrong_with_the_metrics() -> None:
+    histograms = [metric for metric in METRICS.values() if metric.text.startswith("Histogram")]
+    gauges = [metric for metric in METRICS.values() if metric not in histograms]
+    text = format_metrics(Sample(one.name, 1.0, dict.fromkeys(one.labels, "x")) for one in gauges)
+    text += format_histograms(
+        (one.name, {name: "x" for name in one.labels if name != "le"}, Histogram((1, 2))) for one in histograms
+    )
+    done = subprocess.run(
+        [tool("promtool"), "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
