@@ -202,7 +202,8 @@ class ControlPlane:
             yield from self._fleet_metrics.karmada_samples()
 
     def histograms(self) -> Iterator[HistogramSeries]:
-        return self._fleet_metrics.histograms()
+        yield from self.manager.histograms()
+        yield from self._fleet_metrics.histograms()
 
     def push_members(self) -> list[str]:
         """The names of all Push clusters."""

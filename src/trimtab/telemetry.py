@@ -140,6 +140,11 @@ _TABLE = (
     Metric("trimtab_controller_writes_total", "Writes sent to API servers.", ("controller",)),
     Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
     Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
+    Metric(
+        "trimtab_controller_write_duration_seconds",
+        "Histogram of the time that the writes of one reconcile took.",
+        ("controller", "le"),
+    ),
     Metric("trimtab_leading", "1 if this process is the leader, else 0."),
     Metric("trimtab_member_owned", "1 if a process serves the member, 0 if nothing is applied there."),
     Metric("trimtab_owned_members", "The number of members that this process serves."),

@@ -27,6 +27,9 @@ def test_metrics_count_reconciles_and_writes() -> None:
     async def scenario(harness: Harness) -> None:
         await harness.create_map("a", text="Zmlyc3Q=")
         await asyncio.sleep(5)
+        durations = {labels["controller"]: one for _, labels, one in harness.manager.histograms()}
+        (counted,) = [line for line in durations["copier"].lines("x", {}) if line.startswith("x_count")]
+        assert int(counted.split()[1]) > 0
         found = {sample.name: sample for sample in harness.manager.samples()}
         assert found["trimtab_controller_writes_total"].value == 2
         assert found["trimtab_controller_reconciles_total"].value >= 2

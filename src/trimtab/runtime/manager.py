@@ -14,7 +14,7 @@ from trimtab.errors import ApiError
 from trimtab.runtime.reconciler import Reconciler
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import stop_tasks
-from trimtab.telemetry import Sample
+from trimtab.telemetry import HistogramSeries, Sample
 
 DISCOVERY_SECONDS = 30.0
 log = logging.getLogger("trimtab.manager")
@@ -91,6 +91,11 @@ class ControllerManager:
             yield Sample("trimtab_controller_writes_total", reconciler.writes, labels)
             yield Sample("trimtab_controller_queue_length", len(reconciler.queue), labels)
             yield Sample("trimtab_controller_failing_objects", reconciler.queue.failing_count, labels)
+
+    def histograms(self) -> Iterator[HistogramSeries]:
+        for reconciler in self.reconcilers:
+            labels = {"controller": reconciler.controller.name}
+            yield "trimtab_controller_write_duration_seconds", labels, reconciler.write_durations
 
     def enqueue(self, controller: str, key: Key) -> None:
         """Queue a key of one controller."""

@@ -33,8 +33,10 @@ takes time, and another key may be reconciled before it is finished.
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Coroutine
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, cast
 
 from trimtab.api.value import Key
@@ -56,8 +58,10 @@ from trimtab.runtime.queue import WorkQueue
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import LoggedFailure
+from trimtab.telemetry import Histogram
 
 MAX_CONCURRENT_KEYS = 16
+WRITE_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 MAX_CONCURRENT_KEYS_IN_MEMBERS = 64
 """Keys of a controller that may wait for their writes at once: more for writes to members, which take longer."""
 RECONCILES_BEFORE_YIELD = 8
@@ -82,6 +86,11 @@ class Reconciler:
     @property
     def reconciles(self) -> int:
         return self._call.count
+
+    @cached_property
+    def write_durations(self) -> Histogram:
+        """Seconds that the writes of one reconcile took."""
+        return Histogram(WRITE_BOUNDS)
 
     @property
     def writes(self) -> int:
@@ -160,12 +169,14 @@ class Reconciler:
 
     async def _execute_one(self, key: Key, effects: list[Effect]) -> None:
         """Carry out the effects of one key and record the result."""
+        started = time.perf_counter()
         try:
             with LoggedFailure(log, "%s failed on %s", self.controller.name, key) as attempt:
                 await self._execute_effects(key, effects)
             if attempt.failure is not None:
                 self.queue.retry(key)
         finally:
+            self.write_durations.observe(time.perf_counter() - started)
             self.queue.done(key)
 
     async def _execute_effects(self, key: Key, effects: list[Effect]) -> None:
