@@ -133,8 +133,16 @@ def test_issuer_that_refuses_or_is_gone_is_named(tmp_path: Path, running: tuple[
             await client_of(running, clock).refresh("unknown")
         issuer, ca = running
         other = IdTokens(OidcClaims("https://127.0.0.1:1", CLIENT), clock.now)
-        with pytest.raises(IssuerUnavailable, match=r"127\.0\.0\.1:1 was not reached"):
+        with pytest.raises(IssuerUnavailable, match=r"127\.0\.0\.1:1 was not reached: (?!Cannot)"):
             await OidcIssuer(OidcClient(CLIENT), other, ca.read_bytes()).addresses()
+        trusts_others = OidcIssuer(OidcClient(CLIENT), IdTokens(OidcClaims(issuer.url, CLIENT), clock.now))
+        with pytest.raises(IssuerUnavailable, match="certificate is not trusted"):
+            await trusts_others.addresses()
+        console = Console(FakeAuthority({}), clock.now, code_flow=CodeFlow(trusts_others, clock.now))
+        answer = await call(console, "/login/oidc?target=/console/moves")
+        assert answer.code == 502
+        assert "certificate is not trusted" in answer.text
+        assert 'name="token"' in answer.text
         renamed = IdTokens(OidcClaims(issuer.url + "/", CLIENT), clock.now)
         with pytest.raises(IssuerUnavailable, match="calls itself"):
             await OidcIssuer(OidcClient(CLIENT), renamed, ca.read_bytes()).addresses()

@@ -314,8 +314,11 @@ class Console:
         return self._signed_in(self.sessions.open(user, token), target)
 
     async def _begin_code_flow(self, flow: CodeFlow, request: ConsoleRequest) -> ConsoleResponse:
-        host = request.headers.get("host", "")
-        begun = await flow.begin(host, local_target(request.query.get("target", "")))
+        host, target = request.headers.get("host", ""), local_target(request.query.get("target", ""))
+        try:
+            begun = await flow.begin(host, target)
+        except ApiError as fault:
+            return self._login_page(target, fault.code, f"Nobody can sign in there now: {fault}.")
         seconds = int(code_flows.LIFETIME.total_seconds())
         # Lax: the browser comes back from the site of the issuer, where a strict cookie would not be sent.
         cookie = f"{code_flows.COOKIE}={begun.cookie}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={seconds}"

@@ -150,10 +150,17 @@ class OidcIssuer:
                 content = await response.content.read(MAX_ANSWER_BYTES + 1)
                 code = response.status
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
-            raise IssuerUnavailable(
-                f"{urlsplit(url).netloc} was not reached: {fault or type(fault).__name__}"
-            ) from None
+            raise IssuerUnavailable(f"{urlsplit(url).netloc} was not reached: {reason_of(fault)}") from None
         return answer_of(code, content, url)
+
+
+def reason_of(fault: Exception) -> str:
+    """Why there was no answer; the texts of aiohttp name objects of this process."""
+    if isinstance(fault, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not trusted"
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        return fault.os_error.strerror or str(fault.os_error)
+    return "it did not answer in time" if isinstance(fault, TimeoutError) else str(fault) or type(fault).__name__
 
 
 def answer_of(code: int, content: bytes, url: str) -> Raw:
