@@ -9,6 +9,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
 from trimtab.controllers.propagation.detect import TEMPLATE, best_policy, content_changed, detect, template_state
+from trimtab.controllers.selection import RUNNING
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -52,6 +53,20 @@ def test_correct_binding_is_not_written() -> None:
     (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), ResourceBinding)
     again = made.but(metadata=made.metadata.but(resource_version="12"))
     assert effects_of_type(detect(template, view(policy(), again, raws=[template])), ResourceBinding) == []
+
+
+def test_template_seen_for_the_first_time_keeps_its_binding_only_if_works_are_rendered_in_this_process() -> None:
+    template = claimed_template(deployment(), policy())
+    (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), ResourceBinding)
+    later = claimed_template(deployment(resourceVersion="9"), policy())
+
+    def versions_written(*running: str) -> list[str]:
+        restarted = view(policy(), made, raws=[later], settings={RUNNING: frozenset(running)})
+        written = effects_of_type(detect(later, restarted), ResourceBinding)
+        return [one.spec.resource.resource_version for one in written]
+
+    assert versions_written("detect", "dispatch") == []
+    assert versions_written("detect") == ["9"]
 
 
 def test_namespaced_policy_wins_over_cluster_wide_policy() -> None:

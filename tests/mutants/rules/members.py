@@ -209,4 +209,11 @@ MUTANTS = (
         "pass",
         ("runtime/effects/test_member_effects.py",),
     ),
+    Mutant(
+        "A change of a template that was made while no controller ran is not lost where another process renders Works.",
+        "controllers/propagation/detect.py",
+        'return view.profile.silent_restarts and runs_here("dispatch", view)',
+        "return view.profile.silent_restarts",
+        ("controllers/propagation/test_detect.py",),
+    ),
 )
