@@ -111,8 +111,6 @@ class MeasuredFleet:
     fleet: EmbeddedFleet
     client: Client
     members: int
-    prepared_at: str = ""
-    """The revision after which workloads were created."""
     steps: dict[str, StepCost] = field(default_factory=dict)
 
     @classmethod
@@ -140,7 +138,6 @@ class MeasuredFleet:
         for group in range(group_count(self.members)):
             await self.client.create(POLICIES, policy(group))
         await self.settle()
-        self.prepared_at = (await self.client.list(POLICIES)).revision
 
     async def measure(self, step: str, run: Callable[[], Awaitable[None]]) -> StepCost:
         gc.collect()

@@ -188,9 +188,13 @@ class FleetSteps:
             await self._client.list(BINDINGS, NAMESPACE)
 
     async def watch(self) -> None:
-        """A client that reads every change of the bindings since they were created."""
+        """A client reads one change of every binding."""
+        before = (await self._client.list(BINDINGS, NAMESPACE)).revision
+        for number in range(self._workloads):
+            label = {"metadata": {"labels": {"watched": "true"}}}
+            await self._client.patch(BINDINGS, NAMESPACE, f"web-{number}-deployment", label)
         seen = 0
-        async for changes in self._client.watch(BINDINGS, NAMESPACE, revision=self._fleet.prepared_at):
+        async for changes in self._client.watch(BINDINGS, NAMESPACE, revision=before):
             seen += len(changes)
             if seen >= self._workloads:
                 return
