@@ -28,6 +28,7 @@ def test_a_changed_placement_triggers_rescheduling(applied: Any) -> None:
 
 def test_an_unreadable_applied_placement_counts_as_unchanged() -> None:
     assert reason_for("{") == "None"
+    assert reason_for('{"a":' * 50_000) == "None"
 
 
 def test_a_change_of_an_unused_affinity_group_does_not_trigger() -> None:

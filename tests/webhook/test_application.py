@@ -64,6 +64,10 @@ def test_other_requests_are_refused() -> None:
     assert call("/missing")[0] == 404
     assert call("/allow", method="GET")[0] == 405
     assert call("/allow", b"nonsense that is no review")[0] == 400
+    for obj in (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, b'{"a":"\xff"}'):
+        review = json.dumps(REVIEW).encode().removesuffix(b"}") + b',"more":%s}' % obj
+        deep = b'{"request":{"object":%s}}' % obj
+        assert [call("/allow", body)[0] for body in (review, deep)] in ([400, 400], [200, 400])
     assert call("/allow", b"x" * (MAX_REVIEW_BYTES + 1))[0] == 413
 
 

@@ -11,6 +11,14 @@ from trimtab.decide.request import DEFAULT_FEATURE_GATES, DUPLICATED, FeatureGat
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 
 
+def read_placement(text: str) -> Placement | None:
+    """The placement in an annotation, which anybody who may change the object can write; None when it is invalid."""
+    try:
+        return msgspec.json.decode(text, type=Placement, strict=False)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
 def reschedule_reason(
     binding: Binding, fleet: Fleet[Cluster], feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
 ) -> str:
@@ -38,11 +46,8 @@ def has_placement_changed(binding: Binding) -> bool:
     placement = binding.spec.placement or Placement()
     if not text:
         return True
-    try:
-        applied = msgspec.json.decode(text, type=Placement, strict=False)
-    except msgspec.MsgspecError:
-        return False
-    if applied == placement:
+    applied = read_placement(text)
+    if applied is None or applied == placement:
         return False
     common = {"cluster_affinities": (), "workload_affinity": None}
     if applied.but(**common) != placement.but(**common):

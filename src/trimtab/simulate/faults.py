@@ -55,7 +55,7 @@ class FaultInjector:
             raise MethodNotAllowed("faults are sent by POST")
         try:
             fault = msgspec.json.decode(request.body, type=FaultRequest)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadRequest(f"the body is not a fault: {error}") from error
         return Response(200, msgspec.json.encode({"message": self.inject(cluster, fault)}))
 

@@ -88,7 +88,7 @@ def parse_review(body: bytes) -> Review:
     """The request of an AdmissionReview; raises `BadRequest`."""
     try:
         review = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body is not an AdmissionReview: {error}") from error
     if review.api_version != "admission.k8s.io/v1" or review.kind != "AdmissionReview":
         raise BadRequest("the body must be an AdmissionReview of admission.k8s.io/v1")

@@ -8,6 +8,7 @@ import pytest
 from builders import NOON, binding, cluster, placement, status_item
 from views import FakeView
 
+from plugins import clusters
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
@@ -31,6 +32,7 @@ from trimtab.controllers.movement.taint_eviction import (
     LAST_STORM,
     STORM_COOLDOWN,
     affected_binding,
+    applied_tolerations,
     bindings_in_tainted_cluster,
     eviction_rate_factor,
     eviction_slot,
@@ -289,3 +291,10 @@ def test_an_eviction_in_an_earlier_slot_does_not_give_later_slots_away_again() -
     assert evicted_binding(effects) is not None
     last = [e.value for e in effects if isinstance(e, RememberInProcess) and e.topic == LAST_EVICTION_SLOT]
     assert last == [NOON + SECOND]
+
+
+def test_unreadable_applied_placement_has_no_tolerations() -> None:
+    one = clusters.binding()
+    for text in ("{", '{"a":' * 50_000, "5"):
+        noted = one.but(metadata=one.metadata.but(annotations={well_known.APPLIED_PLACEMENT: text}))
+        assert applied_tolerations(noted) is None

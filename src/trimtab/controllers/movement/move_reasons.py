@@ -29,6 +29,7 @@ from trimtab.decide.ocm.pipeline import UnlistableClusterSet, eligible_clusters,
 from trimtab.decide.ocm.request import ocm_request_of
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.pipeline import all_filters, columns_in_use
+from trimtab.decide.reschedule_trigger import read_placement
 
 HEALTH_TAINTS = ("/unavailable", "/unreachable", "/not-ready")
 """How the keys of the taints end that say that a cluster does not work."""
@@ -120,12 +121,10 @@ def _describe_policy_edit(binding: Binding) -> str:
         policy = f"ClusterPropagationPolicy {name}"
     else:
         policy = "the policy"
-    try:
-        applied = msgspec.to_builtins(
-            msgspec.json.decode(annotations.get(well_known.APPLIED_PLACEMENT, ""), type=Placement, strict=False)
-        )
-    except msgspec.MsgspecError:
+    placement = read_placement(annotations.get(well_known.APPLIED_PLACEMENT, ""))
+    if placement is None:
         return f"{policy} changed"
+    applied = msgspec.to_builtins(placement)
     wanted = msgspec.to_builtins(binding.spec.placement or Placement())
     changed = sorted(name for name in applied.keys() | wanted.keys() if applied.get(name) != wanted.get(name))
     return f"{policy} changed" + (f": {', '.join(f'placement.{name}' for name in changed)}" if changed else "")

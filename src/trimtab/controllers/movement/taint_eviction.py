@@ -10,7 +10,7 @@ from trimtab.api.jsonpath import find_values_or_empty
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, OutageThresholds
-from trimtab.api.kinds.policy import Placement, StatePreservation
+from trimtab.api.kinds.policy import StatePreservation
 from trimtab.api.kinds.work import (
     Binding,
     ClusterResourceBinding,
@@ -40,6 +40,7 @@ from trimtab.controllers.movement.move_reasons import MoveReason, mode_of_evicti
 from trimtab.controllers.movement.placement_preview import PlacementPreview, preview_placement, transfer_out_of
 from trimtab.controllers.settings import setting
 from trimtab.decide.pods.budgets.budget import scaled_value
+from trimtab.decide.reschedule_trigger import read_placement
 
 PURGE_MODE_ALIASES = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
@@ -182,9 +183,8 @@ def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
 
 def applied_tolerations(binding: Binding) -> tuple[Toleration, ...] | None:
     text = binding.metadata.annotations.get(well_known.APPLIED_PLACEMENT)
-    if not text:
-        return None
-    return msgspec.json.decode(text, type=Placement, strict=False).cluster_tolerations
+    applied = read_placement(text) if text else None
+    return applied.cluster_tolerations if applied is not None else None
 
 
 def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now: datetime) -> datetime | None:

@@ -4,10 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
-
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import PROBE
@@ -15,6 +12,7 @@ from trimtab.controllers.contract import Effect, RecordEvent, Ref, RememberInPro
 from trimtab.controllers.movement import state
 from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.settings import setting
+from trimtab.decide.reschedule_trigger import read_placement
 
 SOURCE = "karmada-descheduler"
 INTERVAL_SECONDS = 120
@@ -72,7 +70,8 @@ def is_descheduled(binding: ResourceBinding, view: View) -> bool:
         return False
     if (resource.api_version, resource.kind) != ("apps/v1", "Deployment") or binding.metadata.deletion_timestamp:
         return False
-    scheduling = msgspec.json.decode(text, type=Placement, strict=False).replica_scheduling
+    applied = read_placement(text)
+    scheduling = applied.replica_scheduling if applied is not None else None
     if scheduling is None or scheduling.replica_scheduling_type != "Divided":
         return False
     weights = scheduling.weight_preference

@@ -56,7 +56,7 @@ def entries_of(annotations: Mapping[str, str]) -> tuple[AvoidEntry, ...]:
         return ()
     try:
         return msgspec.json.decode(text, type=AvoidPods).prefer_avoid_pods
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ()
 
 
