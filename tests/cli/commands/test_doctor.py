@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -42,3 +43,16 @@ def test_findings_are_printed_with_remedies_and_the_exit_code_tells(kubeconfig: 
     problems = [finding for finding in json.loads(result.stdout) if finding["level"] == "problem"]
     assert [finding["message"] for finding in problems] == ["cluster dark is not ready (it was never probed)"]
     assert problems[0]["remedy"] == "check its API server https://127.0.0.1:1 and its credentials"
+
+
+def test_server_that_cannot_be_reached_is_a_finding_with_a_remedy(tmp_path: Path) -> None:
+    users = "users: [{name: a, user: {token: x}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+    cluster = '{server: "https://127.0.0.1:1", insecure-skip-tls-verify: true}'
+    text = f"kind: Config\nclusters: [{{name: a, cluster: {cluster}}}]\n{users}current-context: a\n"
+    (tmp_path / "kubeconfig").write_text(text)
+    result = CliRunner().invoke(trimtab, ["doctor", "--kubeconfig", str(tmp_path / "kubeconfig"), "-o", "json"])
+    assert result.exit_code == 1
+    (finding,) = json.loads(result.stdout)
+    assert finding["check"] == "connectivity"
+    assert "cannot be reached" in finding["message"]
+    assert finding["remedy"].startswith("check that it runs")

@@ -44,10 +44,14 @@ def command(kubeconfig: str, context: str, lease_namespace: str, output: str) ->
     """
     expiry = client_certificate_expiry(load(kubeconfig or None, context).cert)
 
-    async def work(client: Client) -> Facts:
-        return (await gather_facts(client, lease_namespace))._replace(client_certificate_expiry=expiry)
+    async def work(client: Client) -> list[Finding]:
+        try:
+            facts = await gather_facts(client, lease_namespace)
+        except (OSError, TimeoutError, ApiError, ValueError) as fault:
+            return [connectivity_finding(fault)]
+        return diagnose(facts._replace(client_certificate_expiry=expiry))
 
-    findings = diagnose(with_client(kubeconfig, context, work))
+    findings = with_client(kubeconfig, context, work)
     if output in ("json", "yaml"):
         click.echo(format_structured([finding._asdict() for finding in findings], output))
     elif output == "name":
@@ -55,6 +59,18 @@ def command(kubeconfig: str, context: str, lease_namespace: str, output: str) ->
     else:
         print_findings(findings)
     sys.exit(any(finding.level == "problem" for finding in findings))
+
+
+def connectivity_finding(fault: Exception) -> Finding:
+    """Why nothing else could be checked."""
+    if isinstance(fault, ApiError):
+        why, remedy = f"the API server refuses this user: {fault.message}", "use a kubeconfig with valid credentials"
+    elif isinstance(fault, ValueError):
+        why, remedy = "what answers is no API server", "check the address in the kubeconfig"
+    else:
+        why = f"the API server cannot be reached: {str(fault) or type(fault).__name__}"
+        remedy = "check that it runs, the address in the kubeconfig, and the network"
+    return Finding("problem", "connectivity", why, remedy)
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
