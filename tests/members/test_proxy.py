@@ -13,7 +13,7 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import BadRequest, Unavailable
 from trimtab.members.proxy import MemberProxy
 from trimtab.server.auth.user import AUTHENTICATED, Caller, User
-from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.messages import Request, Response, StreamingResponse, UpgradeResponse
 
 ALICE = User("alice", ("devs", AUTHENTICATED))
 
@@ -183,3 +183,18 @@ def test_stream_that_breaks_ends_without_an_error(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(run()) == [b"one"]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_session_of_a_member_in_this_process_runs_on_the_connection_of_the_caller() -> None:
+    async def run(_: Any) -> None:
+        """Nothing is sent."""
+
+    session = UpgradeResponse("v5.channel.k8s.io", run)
+
+    async def serve(request: Request) -> UpgradeResponse:
+        assert request.headers["upgrade"] == "websocket"
+        return session
+
+    request = new_request("/api/v1/namespaces/a/pods/b/exec")
+    request.headers["upgrade"] = "websocket"
+    assert asyncio.run(MemberProxy(lambda _: serve).forward(request, "east")) is session

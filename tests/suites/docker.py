@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 CLUSTER = Path(__file__).with_name("cluster.py")
@@ -98,7 +99,8 @@ class Docker:
         name = rest[rest.index("--name") + 1]
         pairs = [rest[at + 1].partition("=") for at, flag in enumerate(rest) if flag == "--label"]
         used = sum(1 for _ in self._directory.iterdir())
-        Container(self._directory / name).start({key: value for key, _, value in pairs}, f"127.18.0.{used + 2}")
+        address = f"127.18.{own_subnet(self._directory)}.{used + 2}"
+        Container(self._directory / name).start({key: value for key, _, value in pairs}, address)
         return "container\n"
 
     def _ps(self, rest: list[str]) -> str:
@@ -135,6 +137,11 @@ class Docker:
             if not name.startswith("-"):
                 Container(self._directory / name).remove()
         return ""
+
+
+def own_subnet(directory: Path) -> int:
+    """A number from the directory, so that areas that run at the same time have other addresses."""
+    return zlib.crc32(str(directory).encode()) % 255
 
 
 def main() -> None:

@@ -75,9 +75,9 @@ class KarmadaSuite:
 
 
 def write_fleet(directory: Path) -> Path:
-    """Nodes as large as the machines on which kind runs: by resource models a node counts as the least of its grade."""
+    """One node per cluster, as with kind, of the size of real machines: by resource models it counts as the least of its grade."""
     path = directory / "fleet.json"
-    members = [{"name": name, "nodes": 2, "cpu": "16", "memory": "128Gi"} for name in MEMBERS]
+    members = [{"name": name, "nodes": 1, "cpu": "16", "memory": "128Gi"} for name in MEMBERS]
     path.write_text(json.dumps({"members": members}))
     return path
 

@@ -9,12 +9,12 @@ import aiohttp
 from trimtab.client.kube import KubeClient, read_body
 from trimtab.errors import BadRequest, Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
-from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.messages import ForwardedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.routes import is_true
 
 log = logging.getLogger("trimtab.members")
 
-ServeRequest = Callable[[Request], Awaitable[Response | StreamingResponse]]
+ServeRequest = Callable[[Request], Awaitable[ForwardedResponse]]
 FindServer = Callable[[str], ServeRequest | KubeClient | None]
 """The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
@@ -33,12 +33,12 @@ class MemberProxy:
     def __init__(self, find: FindServer) -> None:
         self._find = find
 
-    async def forward(self, request: Request, cluster: str) -> Response | StreamingResponse:
+    async def forward(self, request: Request, cluster: str) -> ForwardedResponse:
         return await self.forward_path(
             request, cluster, request.path.partition(f"/clusters/{cluster}{_PROXY_SUFFIX}")[2] or "/"
         )
 
-    async def forward_path(self, request: Request, cluster: str, path: str) -> Response | StreamingResponse:
+    async def forward_path(self, request: Request, cluster: str, path: str) -> ForwardedResponse:
         """Forward a request to a path of the member's API server."""
         _check_path(path)
         server = self._find(cluster)

@@ -27,7 +27,7 @@ from trimtab.server.registry.selector_matching import RequestSelector, parse_sel
 from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.body_worker import BodyWorker
-from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.messages import ForwardedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, ResponseFormat, media_type_of, negotiate_format
 from trimtab.server.request.options import ListOptions, parse_list_options
 from trimtab.server.request.routes import RequestInfo, parse_path, verb_of
@@ -45,7 +45,7 @@ MAX_OBJECTS_IN_LOOP = 200
 log = logging.getLogger("trimtab.members")
 _READS = frozenset({"get", "list", "watch"})
 
-AnyAnswer = Response | StreamingResponse
+AnyAnswer = ForwardedResponse
 Forward = Callable[[Request, str, str], Awaitable[AnyAnswer]]
 """Sends a request to a member, with the cluster and the path in it."""
 CheckAccess = Callable[[Request, RequestInfo], None]

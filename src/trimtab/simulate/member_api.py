@@ -6,7 +6,7 @@ from trimtab.client.client import Client
 from trimtab.errors import Unavailable
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
-from trimtab.server.request.messages import Request, Response, StreamingResponse
+from trimtab.server.request.messages import ForwardedResponse, Request
 from trimtab.simulate.faulty_client import FaultyMemberClient
 
 KUBELET_HEAD_START_SECONDS = 0.1
@@ -34,10 +34,10 @@ class MemberApi:
         """The client of the cluster's own components, which partitions do not affect."""
         return self._internal
 
-    async def handle(self, request: Request) -> Response | StreamingResponse:
+    async def handle(self, request: Request) -> ForwardedResponse:
         """Handle a request from outside."""
         try:
-            return await self._external.forward(lambda: self.server.handler.handle(request))
+            return await self._external.forward(lambda: self.server.handler.handle_forwarded(request))
         except OSError as fault:
             raise Unavailable(str(fault)) from fault
 

@@ -1,8 +1,11 @@
-"""Images that cannot be pulled, by convention."""
+"""Images that cannot be pulled, and servers that log their start, by convention."""
+
+import random
 
 import pytest
 
-from trimtab.simulate.containers.programs import pull_error
+from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.programs import ContainerContext, find_launch, pull_error
 
 
 @pytest.mark.parametrize(
@@ -20,3 +23,14 @@ from trimtab.simulate.containers.programs import pull_error
 )
 def test_images_of_broken_sources_cannot_be_pulled(reference: str, fails: bool) -> None:
     assert bool(pull_error(reference)) is fails
+
+
+@pytest.mark.parametrize("image", ["nginx:1.19.0", "httpd:2.4"])
+def test_web_server_logs_its_start_and_runs_for_ever(image: str) -> None:
+    launch = find_launch({"image": image}, ContainerContext({}, Files(), random.Random(0)))
+    assert launch is not None
+    lines: list[str] = []
+    running = launch.program(lines.append)
+    assert next(running) > 0
+    assert len(lines) == 1
+    assert lines[0].endswith("\n")

@@ -33,6 +33,7 @@ from trimtab.server.request.body_decoding import decode_body
 from trimtab.server.request.body_worker import BodyWorker
 from trimtab.server.request.messages import (
     AnyResponse,
+    ForwardedResponse,
     PartedResponse,
     Request,
     Response,
@@ -50,7 +51,7 @@ LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources whose requests may last long and take no seat; watches take one only while they start."""
 OBJECTS_PER_SEAT = 100
 MOST_SEATS = 10
-ExternalHandler = Callable[[Request, str], Awaitable[Response | StreamingResponse]]
+ExternalHandler = Callable[[Request, str], Awaitable[ForwardedResponse]]
 
 _COLLECTION_VERBS = {"list", "watch", "deletecollection"}
 
@@ -92,10 +93,15 @@ class RequestHandler:
         self._external_subresources[f"{kind_id}/{name}"] = handler
 
     async def handle(self, request: Request) -> Response | StreamingResponse:
-        """Answer a request of this process, or one that was forwarded; these need no seat."""
-        response = await self.answer(request, self.identify(request))
+        """Answer a request of this process, which needs no seat."""
+        response = await self.handle_forwarded(request)
         if isinstance(response, UpgradeResponse):
             raise BadRequest("this request cannot become a WebSocket connection")
+        return response
+
+    async def handle_forwarded(self, request: Request) -> ForwardedResponse:
+        """Answer a request that another server of this process forwarded; it needs no seat."""
+        response = await self.answer(request, self.identify(request))
         return await response.join(partial(asyncio.sleep, 0)) if isinstance(response, PartedResponse) else response
 
     def identify(self, request: Request) -> Action:

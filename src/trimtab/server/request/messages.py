@@ -87,4 +87,6 @@ class UpgradeResponse(msgspec.Struct):
     """Takes the connection; when it returns, the connection is closed."""
 
 
-AnyResponse = Response | PartedResponse | StreamingResponse | UpgradeResponse
+ForwardedResponse = Response | StreamingResponse | UpgradeResponse
+"""What another server in this process answers; a session then runs on the connection of the first one."""
+AnyResponse = PartedResponse | ForwardedResponse

@@ -151,6 +151,11 @@ def _run_forever(write: Callable[[str], None]) -> Run:
 
 
 _WEB_ROOTS = {"httpd": "/usr/local/apache2/htdocs", "nginx": "/usr/share/nginx/html"}
+_STARTUP_LINES = {
+    "httpd": "AH00094: Command line: 'httpd -D FOREGROUND'\n",
+    "nginx": "/docker-entrypoint.sh: Configuration complete; ready for start up\n",
+}
+"""What the servers log when they start."""
 KNOWN_IMAGES = frozenset(("agnhost", "pause", *_WEB_ROOTS))
 _INDEX_PAGE = "<html><body><h1>It works!</h1></body></html>\n"
 
@@ -168,7 +173,11 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
         page = context.files.read(root + (path if path.strip("/") else "/index.html"))
         return ServerAnswer(404, "not found\n") if page is None else ServerAnswer(200, page)
 
-    return Launch(_run_forever, Server(respond))
+    def run(write: Callable[[str], None]) -> Run:
+        write(_STARTUP_LINES[image])
+        return (yield from _run_forever(write))
+
+    return Launch(run, Server(respond))
 
 
 # agnhost
