@@ -1,6 +1,7 @@
 """The local fleet keeps its plan, and a member that was unjoined stays unjoined."""
 
 import asyncio
+import base64
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from trimtab.cli.support.controller_selection import enabled_controllers
 from trimtab.client.client import resource_of
 from trimtab.errors import InputError
 from trimtab.local_fleet import LocalFleet, port_of, read_stored_plan
-from trimtab.members.join import SECRETS
+from trimtab.members.join import SECRETS, SERVICE_ACCOUNTS
 from trimtab.members.member_client import client_from_secret
 from trimtab.runtime.leader_election import LEASES
 from trimtab.runtime.observe_only import end_observing, request_observing
@@ -198,3 +199,28 @@ def test_controllers_of_a_restored_fleet_start_when_they_are_released(tmp_path: 
             await local.stop()
 
     asyncio.run(run_fleet())
+
+
+def test_control_plane_fills_token_secrets(tmp_path: Path) -> None:
+    async def scenario() -> str:
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, FleetPlan(), "trimtab", {})
+        client = local.fleet.client
+        try:
+            await local.open()
+            await local.start()
+            metadata: dict[str, Any] = {"namespace": "default", "name": "tom"}
+            await client.create(SERVICE_ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+            head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}
+            annotations = {"kubernetes.io/service-account.name": "tom"}
+            await client.create(SECRETS, {**head, "metadata": {**metadata, "annotations": annotations}})
+
+            async def has_token() -> bool:
+                return bool((await client.get(SECRETS, "default", "tom")).get("data", {}).get("token"))
+
+            await until(has_token)
+            token = base64.b64decode((await client.get(SECRETS, "default", "tom"))["data"]["token"]).decode()
+            return local.daemon.api.authenticator.authenticate(f"Bearer {token}", None).name
+        finally:
+            await local.stop()
+
+    assert asyncio.run(scenario()) == "system:serviceaccount:default:tom"

@@ -28,6 +28,7 @@ from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.members.registration import Registration
+from trimtab.runtime.cache import Cache
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import begin_if_requested, reason_to_observe, wait_for_release
 from trimtab.server.admission.federated_quota import FederatedQuotaCheck
@@ -44,6 +45,7 @@ from trimtab.server.http.paced_application import PacedApplication
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
 from trimtab.simulate.components.cluster_objects import ApiServerAddress
+from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
 from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members, with_system_workloads
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.member_api import MemberApi
@@ -138,6 +140,13 @@ class LocalFleet:
         self.reason_to_observe = ""
         """Why the controllers do not run until `trimtab release`; empty when they run."""
         self._release: asyncio.Task[None] | None = None
+        self._cache = Cache(self.fleet.client)
+        self._legacy_tokens = LegacyTokens(
+            self._cache,
+            self.fleet.client,
+            issuer_of_legacy_tokens(self.daemon.api.tokens, WallClock().now),
+            self.daemon.authority_certificate.decode(),
+        )
         self._bootstrap_tokens = bootstrap_tokens
         self._registration: Registration | None = None
 
@@ -211,6 +220,7 @@ class LocalFleet:
         await self.fleet.start_plane()
         self.attach_console()
         await self._agents.start()
+        await self._legacy_tokens.start()
         if self._bootstrap_tokens:
             daemon = self.daemon
             self._registration = Registration(
@@ -261,6 +271,8 @@ class LocalFleet:
         await self.console.close()
         if self._registration is not None:
             await self._registration.stop()
+        self._legacy_tokens.stop()
+        await self._cache.close()
         await self._agents.stop()
         await self.fleet.stop_plane()
         await self.daemon.stop()

@@ -41,7 +41,6 @@ from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.admission.service_accounts import ServiceAccountAdmission
 from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.server.auth.authenticate import ISSUER, TokenClaims
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.registry.object_reader import ComputedObjects
@@ -50,7 +49,7 @@ from trimtab.server.subresources.pod_runtime import LogLine, PodRuntime
 from trimtab.simulate import components as component_modules
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.components.cluster_objects import ApiServerAddress, cluster_objects
-from trimtab.simulate.components.legacy_tokens import LegacyTokens
+from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
 from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
@@ -81,7 +80,6 @@ KINDS_OF_WHOLE_CLUSTERS = (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-LEGACY_TOKEN_SECONDS = 10 * 365 * 86400
 METRICS_RESOURCES = ("nodes.metrics.k8s.io", "pods.metrics.k8s.io")
 
 
@@ -205,7 +203,8 @@ class SimulatedMember(MemberApi):
                 if change:
                     place = metadata.get("namespace", "")
                     await self._internal.patch(resource, place, metadata["name"], change, manager=FIELD_MANAGER)
-        tokens = LegacyTokens(self.cache, self._internal, self._issue_token, self.address.certificate)
+        issue = issuer_of_legacy_tokens(self.server.tokens, self._environment.clock.now)
+        tokens = LegacyTokens(self.cache, self._internal, issue, self.address.certificate)
         await tokens.start()
         self._legacy_tokens = tokens
 
@@ -213,13 +212,6 @@ class SimulatedMember(MemberApi):
         yield from cluster_objects(self.address)
         if self.plan.system_workloads:
             yield from system_objects(control_plane_node(self.name))
-
-    def _issue_token(self, namespace: str, account: Raw, secret: Raw) -> str:
-        issued = int(self._environment.clock.now().timestamp())
-        bound = {"kind": "Secret", "name": secret["name"], "uid": secret["uid"]}
-        expires = issued + LEGACY_TOKEN_SECONDS
-        claims = TokenClaims(namespace, account["name"], account["uid"], (ISSUER,), issued, expires, bound)
-        return self.server.tokens.issue(claims)
 
     async def stop(self) -> None:
         if self._legacy_tokens is not None:

@@ -3,11 +3,13 @@
 import asyncio
 import base64
 from collections.abc import Callable
+from datetime import datetime
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.errors import ApiError
 from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -17,6 +19,19 @@ UID_ANNOTATION = "kubernetes.io/service-account.uid"
 
 IssueToken = Callable[[str, Raw, Raw], str]
 """(namespace, metadata of the account, metadata of the secret) -> token"""
+
+TOKEN_SECONDS = 10 * 365 * 86400
+"""Such tokens have no end in Kubernetes; these have one, far away."""
+
+
+def issuer_of_legacy_tokens(tokens: ServiceAccountTokens, now: Callable[[], datetime]) -> IssueToken:
+    def issue(namespace: str, account: Raw, secret: Raw) -> str:
+        issued = int(now().timestamp())
+        bound = {"kind": "Secret", "name": secret["name"], "uid": secret["uid"]}
+        expires = issued + TOKEN_SECONDS
+        return tokens.issue(TokenClaims(namespace, account["name"], account["uid"], (ISSUER,), issued, expires, bound))
+
+    return issue
 
 
 class LegacyTokens:
