@@ -4,19 +4,24 @@ local FIELDS = { "pending", "running", "succeeded", "failed", "terminating", "un
 local PHASES = { "Failed", "Aborted", "Terminated", "Aborting", "Terminating", "Restarting", "Pending", "Running",
   "Completing", "Completed" }
 
-local function groups(job)
+local function groups(job, replicas_of)
   local found = {}
   for index, task in each(at(job, "spec", "tasks")) do
     found[#found + 1] = {
-      name = task.name or ("task-" .. index), replicas = integer(task.replicas or 1), template = task.template,
+      name = task.name or ("task-" .. index - 1), replicas = integer(replicas_of(task)), template = task.template,
     }
   end
   return found
 end
 
-function GetReplicas(desiredObj) return total_replicas(groups(desiredObj)) end
+local function all_of(task) return task.replicas or 1 end
 
-function GetComponents(desiredObj) return components_of(groups(desiredObj)) end
+-- What must run together; Volcano starts the rest of a task later, or never.
+local function gang_of(task) return task.minAvailable or all_of(task) end
+
+function GetReplicas(desiredObj) return total_replicas(groups(desiredObj, all_of)) end
+
+function GetComponents(desiredObj) return components_of(groups(desiredObj, gang_of)) end
 
 function ReflectStatus(observedObj)
   return reflect(observedObj, "state", "minAvailable", "runningDuration", "conditions", "taskStatusCount", unpack(FIELDS))
