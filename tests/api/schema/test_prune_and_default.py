@@ -74,3 +74,12 @@ def test_defaults_are_copied_for_every_object() -> None:
     first, second = fill({}), fill({})
     first["tags"].append("b")
     assert second == {"tags": ["a"]}
+
+
+def test_unknown_metadata_of_an_embedded_object_is_pruned() -> None:
+    prune = compile_pruner({"properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": True}}})
+    unknown: list[str] = []
+    value = {"template": {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", "nickname": "b"}}}
+    assert prune is not None
+    assert prune(value, "", unknown)["template"]["metadata"] == {"name": "a"}
+    assert unknown == ["template.metadata.nickname"]

@@ -51,3 +51,15 @@ def test_endpoints_that_somebody_writes_are_mirrored() -> None:
         assert await slices_of(member, "own") == []
 
     run_in_whole_cluster(scenario)
+
+
+def test_endpoints_without_a_service_are_left_alone() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        body = {"metadata": {"name": "mine", "namespace": "default"}, "subsets": [{"addresses": [{"ip": "10.0.0.9"}]}]}
+        await member.client.create(ENDPOINTS, body)
+        await asyncio.sleep(5)
+        assert (await member.client.get(ENDPOINTS, "default", "mine"))["subsets"][0]["addresses"] == [
+            {"ip": "10.0.0.9"}
+        ]
+
+    run_in_whole_cluster(scenario)

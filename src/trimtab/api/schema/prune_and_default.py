@@ -14,6 +14,25 @@ Defaulter = Callable[[Any], Any]
 
 _CONTAINERS = frozenset((dict, list))
 _OBJECT_FIELDS = frozenset(("apiVersion", "kind", "metadata"))
+_METADATA_FIELDS = frozenset(
+    [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ]
+)
 
 
 def compile_pruner(schema: Raw, *, root: bool = False) -> Pruner | None:
@@ -63,6 +82,12 @@ def _drops_null(schema: Raw) -> bool:
     return not schema.get("nullable") and "default" not in schema
 
 
+def _known_metadata(metadata: Raw, path: str, unknown: list[str]) -> Raw:
+    """The metadata of an embedded object without fields that no object has."""
+    unknown.extend(f"{path}.{key}" for key in metadata if key not in _METADATA_FIELDS)
+    return {key: value for key, value in metadata.items() if key in _METADATA_FIELDS}
+
+
 def _object_pruner(schema: Raw, *, root: bool) -> Pruner:
     head = _OBJECT_FIELDS if root or schema.get("x-kubernetes-embedded-resource") else frozenset[str]()
     known = {
@@ -80,6 +105,9 @@ def _object_pruner(schema: Raw, *, root: bool) -> Pruner:
         prefix = f"{path}." if path else ""
         for key, item in value.items():
             if key in head:
+                if key == "metadata" and not root and type(item) is dict and not _METADATA_FIELDS.issuperset(item):
+                    result = dict(value) if result is value else result
+                    result[key] = _known_metadata(item, prefix + key, unknown)
                 continue
             rule = known.get(key, rest)
             if rule is None:

@@ -55,8 +55,9 @@ def _endpoint_facts(pod: Pod) -> tuple[Any, ...]:
 
 
 def _service_of_endpoints(old: Object | None, new: Object | None, view: View) -> Iterator[Key]:
+    """The Service of the same name; Endpoints that somebody wrote without one are left alone."""
     seen = new or old
-    if seen is not None:
+    if seen is not None and view.get(Service, seen.metadata.namespace, seen.metadata.name) is not None:
         yield Key("services", seen.metadata.namespace, seen.metadata.name)
 
 
