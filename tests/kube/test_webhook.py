@@ -124,8 +124,8 @@ async def refusal_by_checks(admission: KindAdmission, case: Case) -> str:
     kind = find_kind(case.obj["apiVersion"], case.obj["kind"])
     assert kind is not None
     review = Review("r1", kind.id, "CREATE", user="admin", groups=("system:masters",), object=case.obj)
-    filled = (await admission.mutate(review)).object or case.obj
     try:
+        filled = (await admission.mutate(review)).object or case.obj
         await admission.validate(review._replace(object=filled))
     except Refused as refused:
         return str(refused)
