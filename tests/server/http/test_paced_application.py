@@ -45,6 +45,7 @@ def test_one_request_starts_per_turn_of_the_loop_however_many_connections_send()
             while True:
                 await paced(scope(), receive, Sent())
                 served["requests"] += 1
+                await asyncio.sleep(0)
 
         tasks = [asyncio.ensure_future(send_forever()) for _ in range(500)]
         for _ in range(400):
