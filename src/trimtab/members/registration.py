@@ -28,6 +28,7 @@ from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.bootstrap_tokens import NAMESPACE, SECRET_TYPE, SIGNING, read_token
 from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.user import ANONYMOUS, User
+from trimtab.tasks import stop_tasks
 
 log = logging.getLogger("trimtab.members")
 
@@ -75,9 +76,7 @@ class Registration:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stop_tasks(self._tasks, log)
 
     async def _follow(self, resource: Resource, namespace: str, handle: Callable[[Raw], Awaitable[None]]) -> None:
         """Call the function for every object now and after each change; starts again when the watch ends."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
-from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_WARNING_CHARACTERS
+from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_WARNING_CHARACTERS, MAX_WARNINGS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -169,7 +169,7 @@ def test_many_unknown_fields_give_few_warning_headers() -> None:
         warnings = created.headers["warning"].split("\n")
         assert created.status == 201
         assert warnings[0] == '299 - "unknown field \\"field0\\""'
-        assert len(warnings) == MAX_FIELD_PROBLEMS
+        assert len(warnings) == MAX_WARNINGS
         strict = await client("POST", f"{CONFIG_MAPS}?fieldValidation=Strict", {**body, "metadata": {"name": "b"}})
         assert strict.status == 400
         assert strict.json()["message"].count("unknown field") == MAX_FIELD_PROBLEMS
