@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, deployment, run_in_whole_cluster, workload
+from simulate.fixtures import DEPLOYMENTS, PODS, deployment, run_in_whole_cluster, workload
 from trimtab.client.client import Resource
 from trimtab.simulate.member import SimulatedMember
 
@@ -61,5 +61,42 @@ def test_endpoints_without_a_service_are_left_alone() -> None:
         assert (await member.client.get(ENDPOINTS, "default", "mine"))["subsets"][0]["addresses"] == [
             {"ip": "10.0.0.9"}
         ]
+
+    run_in_whole_cluster(scenario)
+
+
+def test_slices_that_somebody_deletes_are_made_again() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(SERVICES, service(selector={"app": "web"}))
+        await member.client.create(SERVICES, service("own"))
+        body = {"metadata": {"name": "own", "namespace": "default"}, "subsets": [{"addresses": [{"ip": "10.1.2.3"}]}]}
+        await member.client.create(ENDPOINTS, body)
+        await asyncio.sleep(5)
+        for name in ("web", "own"):
+            (first,) = await slices_of(member, name)
+            await member.client.delete(SLICES, "default", first["metadata"]["name"])  # type: ignore[index]
+            await asyncio.sleep(5)
+            (again,) = await slices_of(member, name)
+            assert again["metadata"]["uid"] != first["metadata"]["uid"]  # type: ignore[index]
+
+    run_in_whole_cluster(scenario)
+
+
+def test_a_named_port_is_that_of_the_same_protocol_on_each_pod() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        for name, number in (("one", 3000), ("two", 3001)):
+            datagrams = {"name": "http", "containerPort": number + 1000, "protocol": "UDP"}
+            containers = [
+                {"name": f"main-{position}", "image": "web", "ports": [port]}
+                for position, port in enumerate((datagrams, {"name": "http", "containerPort": number}))
+            ]
+            metadata = {"name": name, "namespace": "default", "labels": {"app": "web"}}
+            await member.client.create(PODS, {"metadata": metadata, "spec": {"containers": containers}})
+        ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+        await member.client.create(SERVICES, service(selector={"app": "web"}, ports=ports))
+        await asyncio.sleep(10)
+        found = [one["ports"] for one in await slices_of(member, "web")]
+        wanted = [[{"name": "http", "port": number, "protocol": "TCP"}] for number in (3000, 3001)]
+        assert sorted(found, key=str) == wanted
 
     run_in_whole_cluster(scenario)

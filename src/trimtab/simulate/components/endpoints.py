@@ -61,6 +61,12 @@ def _service_of_endpoints(old: Object | None, new: Object | None, view: View) ->
         yield Key("services", seen.metadata.namespace, seen.metadata.name)
 
 
+def _service_of_own_slice(old: EndpointSlice | None, new: EndpointSlice | None, view: View) -> Iterator[Key]:
+    """The Service whose slice somebody changed or deleted: it gets the right one again."""
+    if old is not None and old.metadata.labels.get(MANAGED_BY_LABEL) == SLICE_CONTROLLER:
+        yield Key("services", old.metadata.namespace, old.metadata.labels.get(SERVICE_NAME_LABEL, ""))
+
+
 def _delete_endpoints(key: Key, view: View) -> Iterator[Effect]:
     """Delete the Endpoints of a deleted Service; its slices have it as owner."""
     found = view.get(Endpoints, key.namespace, key.name)
@@ -71,7 +77,11 @@ def _delete_endpoints(key: Key, view: View) -> Iterator[Effect]:
 @component(
     Service,
     writes=["Endpoints", "EndpointSlice"],
-    triggers=[Trigger(Pod, _services_of_pod), Trigger(Endpoints, _service_of_endpoints)],
+    triggers=[
+        Trigger(Pod, _services_of_pod),
+        Trigger(Endpoints, _service_of_endpoints),
+        Trigger(EndpointSlice, _service_of_own_slice),
+    ],
     on_deleted=_delete_endpoints,
     name="service_endpoints",
 )
@@ -112,7 +122,7 @@ def _ports_on(pod: Pod, service: Service, view: View) -> Ports:
     for port in service.spec.ports:
         number = port.target_port or port.port
         if isinstance(number, str):
-            named = _named_port(pod, number, view)
+            named = _named_port(pod, number, port.protocol, view)
             if named is None:
                 continue
             number = named
@@ -120,10 +130,10 @@ def _ports_on(pod: Pod, service: Service, view: View) -> Ports:
     return tuple(found)
 
 
-def _named_port(pod: Pod, name: str, view: View) -> int | None:
+def _named_port(pod: Pod, name: str, protocol: str, view: View) -> int | None:
     for container in raw_of(pod, view)["spec"].get("containers") or ():
         for port in container.get("ports") or ():
-            if port.get("name") == name:
+            if port.get("name") == name and (port.get("protocol") or "TCP") == protocol:
                 return int(port["containerPort"])
     return None
 
@@ -239,10 +249,15 @@ def _endpoints_of_service(old: Service | None, new: Service | None, view: View) 
         yield Key("endpoints", seen.metadata.namespace, seen.metadata.name)
 
 
+def _endpoints_of_own_slice(old: EndpointSlice | None, new: EndpointSlice | None, view: View) -> Iterator[Key]:
+    if old is not None and old.metadata.labels.get(MANAGED_BY_LABEL) == MIRROR_CONTROLLER:
+        yield Key("endpoints", old.metadata.namespace, old.metadata.labels.get(SERVICE_NAME_LABEL, ""))
+
+
 @component(
     Endpoints,
     writes=["EndpointSlice"],
-    triggers=[Trigger(Service, _endpoints_of_service)],
+    triggers=[Trigger(Service, _endpoints_of_service), Trigger(EndpointSlice, _endpoints_of_own_slice)],
     name="mirrored_endpoints",
 )
 def mirrored_endpoints(endpoints: Endpoints, view: View) -> Iterator[Effect]:
