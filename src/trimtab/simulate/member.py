@@ -3,7 +3,7 @@
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -299,6 +299,9 @@ class SimulatedMember(MemberApi):
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]:
         return self.kubelets.read_log(pod, container, previous=previous)
+
+    def follow_log(self, pod: Raw, container: str) -> AsyncIterator[Sequence[LogLine]]:
+        return self.kubelets.follow_log(pod, container)
 
     async def run_command(
         self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]

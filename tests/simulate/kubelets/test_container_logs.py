@@ -1,6 +1,8 @@
 import asyncio
 
-from simulate.fixtures import DEPLOYMENTS, deployment, run_in_member
+from simulate.fixtures import DEPLOYMENTS, PODS, deployment, run_in_member
+from trimtab.server.auth.user import User
+from trimtab.server.request.messages import Request, StreamingResponse
 from trimtab.simulate.kubelets.container_logs import format_container_log
 from trimtab.simulate.member import SimulatedMember
 
@@ -49,5 +51,41 @@ def test_member_serves_logs_and_refuses_exec() -> None:
         assert refused.code == 400
         assert b"exec of a simulated container needs a WebSocket" in refused.body
         assert (await member.client.fetch(f"{path}/log?tailLines=few")).code == 400
+
+    run_in_member(scenario)
+
+
+async def start_following(member: SimulatedMember, script: str, **query: str) -> StreamingResponse:
+    container = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    await member.client.create(PODS, {"metadata": {"name": "talker", "namespace": "default"}, "spec": spec})
+    await asyncio.sleep(8)
+    path = "/api/v1/namespaces/default/pods/talker/log"
+    user = User("reader", ("system:masters",))
+    response = await member.server.handler.handle(
+        Request("GET", path, {"follow": "true", **query}, {}, certificate_user=user)
+    )
+    assert isinstance(response, StreamingResponse)
+    return response
+
+
+def test_a_followed_log_is_sent_until_the_last_line() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        response = await start_following(member, "echo first; sleep 60; echo second; sleep 60; echo last")
+        chunks = [chunk async for chunk in response.chunks]
+        assert chunks == [b"first\n", b"second\n", b"last\n"]
+
+    run_in_member(scenario)
+
+
+def test_a_followed_log_ends_at_the_limit_and_with_its_pod() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        response = await start_following(member, "echo first; sleep 20; echo second; sleep 9000", limitBytes="9")
+        assert b"".join([chunk async for chunk in response.chunks]) == b"first\nsec"
+        path, user = "/api/v1/namespaces/default/pods/talker/log", User("reader", ("system:masters",))
+        again = await member.server.handler.handle(Request("GET", path, {"follow": "1"}, {}, certificate_user=user))
+        assert isinstance(again, StreamingResponse)
+        await member.client.delete(PODS, "default", "talker", grace_seconds=0)
+        assert [chunk async for chunk in again.chunks] == [b"first\nsecond\n"]
 
     run_in_member(scenario)

@@ -15,7 +15,7 @@ from trimtab.server.printers.responses import check_response_format, raw_respons
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
-from trimtab.server.request.messages import Request, Response, UpgradeResponse
+from trimtab.server.request.messages import ForwardedResponse, Request, Response, StreamingResponse, UpgradeResponse
 from trimtab.server.request.negotiation import PROTOBUF, ResponseFormat
 from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
@@ -24,7 +24,7 @@ from trimtab.server.resources import ObjectPath, ResourceCatalogue
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
 from trimtab.server.subresources.exec import exec_response
-from trimtab.server.subresources.pod_runtime import PodRuntime, select_lines
+from trimtab.server.subresources.pod_runtime import PodRuntime, follow_lines, select_lines
 from trimtab.server.subresources.proxy import ProxySubresource, split_port
 from trimtab.server.subresources.scale import ScaleSubresource
 
@@ -35,7 +35,7 @@ _ADMITTED = {"attach", "exec", "portforward", "proxy"}
 """Subresources that webhooks and policies may refuse with the operation CONNECT."""
 _CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 """Subresources that respond with a stream or a text, whatever the client accepts."""
-SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[Response | UpgradeResponse]]
+SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[ForwardedResponse]]
 
 
 def success_response(request: Request, code: int, message: str = "") -> Response:
@@ -79,7 +79,7 @@ class Subresources:
             "proxy": self._proxy.handle,
         }
 
-    async def handle(self, request: Request, where: ObjectPath, verb: str) -> Response | UpgradeResponse:
+    async def handle(self, request: Request, where: ObjectPath, verb: str) -> ForwardedResponse:
         name = where.subresource.partition("/")[0]
         if name in _ADMITTED:
             await self._admit_connection(request, where, name)
@@ -209,7 +209,7 @@ class Subresources:
         except NotFound:
             return {"name": name}
 
-    async def _read_log(self, request: Request, where: ObjectPath) -> Response:
+    async def _read_log(self, request: Request, where: ObjectPath) -> Response | StreamingResponse:
         pod = self._resource_store.get(where).raw()
         names = [
             spec.get("name")
@@ -227,10 +227,12 @@ class Subresources:
             return Response(204, b"", "")
         if self._runtime is None:
             raise api_errors.not_found("pods", "", node)
-        lines = self._runtime.read_log(
-            pod, container or str(names[0]), previous=is_true(request.query.get("previous", ""))
-        )
-        text = select_lines(lines, dict(request.query), self._resource_store.clock.now())
+        container, previous = container or str(names[0]), is_true(request.query.get("previous", ""))
+        lines = self._runtime.read_log(pod, container, previous=previous)
+        text = select_lines(lines, request.query, self._resource_store.clock.now())
+        if is_true(request.query.get("follow", "")) and not previous:
+            later = self._runtime.follow_log(pod, container)
+            return StreamingResponse(follow_lines(text, later, request.query), "text/plain")
         return Response(200, text.encode(), "text/plain")
 
     async def _exec(self, request: Request, where: ObjectPath) -> UpgradeResponse:

@@ -1,6 +1,6 @@
 """What an API server asks of the kubelets of its cluster: container logs and answers to proxied requests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -23,6 +23,9 @@ class PodRuntime(Protocol):
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]: ...
 
+    def follow_log(self, pod: Raw, container: str) -> AsyncIterator[Sequence[LogLine]]:
+        """What the container writes after this call, until it ends; nothing if it does not run."""
+
     async def run_command(
         self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
     ) -> int:
@@ -40,14 +43,36 @@ def select_lines(lines: Sequence[LogLine], query: dict[str, str], now: datetime)
     if count := query.get("tailLines", ""):
         number = _number("tailLines", count)
         lines = lines[-number:] if number else []
-    if is_true(query.get("timestamps", "")):
-        shown = [f"{_stamp(line.at)}{line.text}\n" for line in lines]
-    else:
-        shown = [f"{line.text}\n" for line in lines]
-    text = "".join(shown)
-    if limit := query.get("limitBytes", ""):
-        return text.encode()[: _number("limitBytes", limit)].decode("utf-8", "ignore")
-    return text
+    text = _format(lines, query)
+    limit = _byte_limit(query)
+    return text if limit is None else text.encode()[:limit].decode("utf-8", "ignore")
+
+
+async def follow_lines(
+    first: str, later: AsyncIterator[Sequence[LogLine]], query: dict[str, str]
+) -> AsyncIterator[bytes]:
+    """The part of a log that exists, then what is written later, up to the number of bytes that a client asks for."""
+    chunk, left = first.encode(), _byte_limit(query)
+    while True:
+        if left is not None:
+            chunk = chunk[:left]
+            left -= len(chunk)
+        if chunk:
+            yield chunk
+        lines = await anext(later, None) if left != 0 else None
+        if lines is None:
+            return
+        chunk = _format(lines, query).encode()
+
+
+def _format(lines: Sequence[LogLine], query: dict[str, str]) -> str:
+    has_times = is_true(query.get("timestamps", ""))
+    return "".join(f"{_stamp(line.at) if has_times else ''}{line.text}\n" for line in lines)
+
+
+def _byte_limit(query: dict[str, str]) -> int | None:
+    limit = query.get("limitBytes", "")
+    return _number("limitBytes", limit) if limit else None
 
 
 def _stamp(at: datetime | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from trimtab.simulate.containers.shell import Exit, Run
@@ -27,12 +28,19 @@ class ContainerLog:
 
     def __init__(self) -> None:
         self.lines: deque[LogLine] = deque(maxlen=MAX_LOG_LINES)
+        self.written = 0
+        """How many lines were written, including those that are no longer kept."""
         self._partial = ""
 
     def write(self, at: float, text: str) -> None:
         *complete, self._partial = (self._partial + text).split("\n")
         self.lines.extend(LogLine(at, line[:MAX_LINE_CHARACTERS]) for line in complete)
+        self.written += len(complete)
         self._partial = self._partial[:MAX_LINE_CHARACTERS]
+
+    def after(self, count: int) -> list[LogLine]:
+        """The lines that were written after the first `count`, as far as they are kept."""
+        return list(islice(self.lines, max(0, len(self.lines) - (self.written - count)), None))
 
     def finish(self, at: float) -> None:
         """Complete the last line."""
@@ -53,6 +61,7 @@ class Process:
 
     def advance(self, now: float) -> float | None:
         """Run until `now`; returns when to look again, or None when it has ended or never ends by itself."""
+        self._looks += self._moment <= now  # readers of the log look more often than there is something to do
         for _ in range(MAX_STEPS_PER_LOOK):
             if self.exit_code is not None:
                 return None
@@ -61,7 +70,6 @@ class Process:
             self._step()
         if self._moment >= FOREVER_SECONDS:
             return None
-        self._looks += 1
         if self._looks <= EXACT_LOOKS:
             return self._moment
         age = min(MAX_SECONDS_BETWEEN_LOOKS, self._looks - EXACT_LOOKS)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from trimtab.api.value import Raw
@@ -14,6 +14,7 @@ from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.subresources.pod_runtime import LogLine
 from trimtab.simulate.containers.commands import run_command
+from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
 from trimtab.simulate.containers.environment import MissingConfig
 from trimtab.simulate.fleet import NodePlan, Pace
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride, PodBehaviours
@@ -26,6 +27,8 @@ from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
 from trimtab.simulate.kubelets.pod_workers import PodWorkers
 
 REGISTER_RETRY_SECONDS = 10.0
+FOLLOW_SECONDS = 0.5
+"""How often the log of a container is read for a client that follows it."""
 
 
 class KubeletSettings(NamedTuple):
@@ -193,6 +196,31 @@ class Kubelets:
             log = found.previous_log if previous else found.process.log
             return [LogLine(self._times.to_wall_time(one.at), one.text) for one in (log.lines if log else ())]
         return [LogLine(None, one) for one in format_container_log(pod, container, previous=previous).splitlines()]
+
+    def follow_log(self, pod: Raw, container: str) -> AsyncIterator[Sequence[LogLine]]:
+        """What a running container writes after this call, until this run of it ends."""
+        lifecycle = self._pods.find_lifecycle(pod)
+        found = lifecycle.container(container) if lifecycle is not None else None
+        written = found.process.log.written if found is not None and found.process is not None else 0
+        return self._later_lines(pod, found, written)
+
+    async def _later_lines(
+        self, pod: Raw, found: ContainerLifecycle | None, written: int
+    ) -> AsyncIterator[Sequence[LogLine]]:
+        if found is None or found.running_since is None:
+            return
+        began, process, is_running = found.running_since, found.process, True
+        while is_running:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            is_running = found.running_since == began and self._pods.find_lifecycle(pod) is not None
+            if process is None:
+                continue
+            if is_running:
+                process.advance(self._times.now())
+                is_running = process.exit_code is None
+            if new := process.log.after(written):
+                written = process.log.written
+                yield [LogLine(self._times.to_wall_time(one.at), one.text) for one in new]
 
     async def run_command(
         self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
