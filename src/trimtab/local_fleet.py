@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -202,6 +203,7 @@ class LocalFleet:
             server = urlsplit(self.fleet.endpoint(member.name))
             if isinstance(member, SimulatedMember) and server.hostname and server.port:
                 member.address = ApiServerAddress(server.hostname, server.port, certificate)
+                member.pass_client_authority_to(partial(self.daemon.trust_clients, member.name))
         await world.start()
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined

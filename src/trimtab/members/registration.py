@@ -15,7 +15,7 @@ import hmac
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import orjson
 
@@ -27,6 +27,7 @@ from trimtab.members.join import ROLE_BINDINGS, ROLES, SECRETS
 from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.bootstrap_tokens import NAMESPACE, SECRET_TYPE, SIGNING, read_token
 from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.server.auth.request_signing import CLIENT_SIGNER, is_to_sign, with_certificate
 from trimtab.server.auth.user import ANONYMOUS, User
 from trimtab.tasks import stop_tasks
 
@@ -37,14 +38,12 @@ REQUESTS = Resource(CERTIFICATES, "v1", "certificatesigningrequests", "Certifica
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACED_ROLES = Resource(RBAC, "v1", "roles", "Role")
 NAMESPACED_ROLE_BINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
-SIGNER = "kubernetes.io/kube-apiserver-client"
 PUBLIC, CLUSTER_INFO, SIGNATURE_PREFIX = "kube-public", "cluster-info", "jws-kubeconfig-"
 TOKEN_GROUP = "system:bootstrappers:karmada:default-cluster-token"  # noqa: S105 - a group, not a secret
 AGENT_GROUP, AGENT_PREFIX = "system:karmada:agents", "system:karmada:agent:"
 ROLE_MAKER = f"{AGENT_PREFIX}rbac-generator"
 """As this user `karmadactl register` creates the role of the agent."""
 USAGES = ({"digital signature", "client auth"}, {"digital signature", "key encipherment", "client auth"})
-LONGEST_VALIDITY = timedelta(days=365)
 RETRY_SECONDS = 1.0
 EXPIRY_CHECK_SECONDS = 60.0
 
@@ -94,14 +93,14 @@ class Registration:
 
     async def handle_request(self, request: Raw) -> None:
         """Approve a request of an agent, and sign an approved one; what somebody decided otherwise stays."""
-        decisions = {one.get("type") for one in (request.get("status") or {}).get("conditions") or ()}
-        if request["spec"].get("signerName") != SIGNER or (request.get("status") or {}).get("certificate"):
+        if request["spec"].get("signerName") != CLIENT_SIGNER:
             return
         try:
-            if not decisions and (why := self._reason_to_approve(request)):
+            if not (request.get("status") or {}).get("conditions") and (why := self._reason_to_approve(request)):
                 await self._approve(request, why)
-            elif "Approved" in decisions and decisions.isdisjoint({"Denied", "Failed"}):
-                await self._sign(request)
+            elif is_to_sign(request):
+                signed = await with_certificate(request, self._authority, self._now())
+                await self._client.replace(REQUESTS, signed, subresource="status")
         except (ApiError, ValueError) as fault:  # the next change of the request starts another attempt
             log.warning("certificate request", extra={"request": request["metadata"]["name"], "error": str(fault)})
 
@@ -130,17 +129,6 @@ class Registration:
         }
         status = {**(request.get("status") or {}), "conditions": [condition]}
         await self._client.replace(REQUESTS, {**request, "status": status}, subresource="approval")
-
-    async def _sign(self, request: Raw) -> None:
-        spec = request["spec"]
-        seconds = spec.get("expirationSeconds")
-        validity = min(timedelta(seconds=seconds), LONGEST_VALIDITY) if seconds else LONGEST_VALIDITY
-        signing = importlib.import_module("trimtab.server.auth.signing")  # slow to import
-        certificate: bytes = await asyncio.to_thread(
-            signing.sign_request, self._authority, base64.b64decode(spec["request"]), validity, self._now()
-        )
-        status = {**request["status"], "certificate": base64.b64encode(certificate).decode()}
-        await self._client.replace(REQUESTS, {**request, "status": status}, subresource="status")
 
     async def _sign_after_change(self, secret: Raw) -> None:
         if secret.get("type") == SECRET_TYPE:

@@ -39,6 +39,8 @@ _SECRET_FILES = (
     "store.db*",
     "members",
     "members/*",
+    "members/*/pki",
+    "members/*/pki/*",
     "members/*/service-account.key",
     "members/*/store.db*",
 )
@@ -184,6 +186,11 @@ class Daemon:
             return Listener(server.app, self._bind, server.preferred_port, self.authority, revoked=self.revoked)
         except InputError:
             return Listener(server.app, self._bind, 0, self.authority, revoked=self.revoked)
+
+    def trust_clients(self, name: str, certificate: Path) -> None:
+        """Let one server with a port of its own accept clients of a further authority; no other server does."""
+        if (listener := self._root_listeners.get(name)) is not None:
+            listener.trust(certificate)
 
     def _write_kubeconfig(self) -> None:
         names = {"trimtab": self.url, **dict.fromkeys(self._further_contexts, self.url)}

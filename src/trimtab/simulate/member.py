@@ -48,6 +48,7 @@ from trimtab.server.storage.formats import open_store
 from trimtab.server.subresources.pod_runtime import LogLine, PodRuntime
 from trimtab.simulate import components as component_modules
 from trimtab.simulate import workloads as workload_modules
+from trimtab.simulate.components.certificate_signer import CertificateSigner
 from trimtab.simulate.components.cluster_objects import ApiServerAddress, cluster_objects
 from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
@@ -135,7 +136,13 @@ class SimulatedMember(MemberApi):
         self.rescheduler: Rescheduler
         self.address = ApiServerAddress("127.0.0.1", 6443, "")
         """Where clients outside of this process reach the API server."""
+        self._trust_clients: Callable[[Path], None] = lambda _: None
         self._legacy_tokens: LegacyTokens | None = None
+        self._signer: CertificateSigner | None = None
+
+    def pass_client_authority_to(self, trust: Callable[[Path], None]) -> None:
+        """Call this function with the certificate of the authority that signs for clients, before it signs."""
+        self._trust_clients = trust
 
     async def start(self) -> None:
         environment, fleet = self._environment, self._fleet
@@ -207,6 +214,10 @@ class SimulatedMember(MemberApi):
         tokens = LegacyTokens(self.cache, self._internal, issue, self.address.certificate)
         await tokens.start()
         self._legacy_tokens = tokens
+        if self._environment.directory is not None:  # a member in memory has no port and keeps no keys
+            keys, now = self._environment.directory / self.name / "pki", self._environment.clock.now
+            self._signer = CertificateSigner(self.cache, self._internal, keys, now, self._trust_clients)
+            await self._signer.start()
 
     def _cluster_objects(self) -> Iterator[Raw]:
         yield from cluster_objects(self.address)
@@ -216,6 +227,8 @@ class SimulatedMember(MemberApi):
     async def stop(self) -> None:
         if self._legacy_tokens is not None:
             self._legacy_tokens.stop()
+        if self._signer is not None:
+            self._signer.stop()
         await self.rescheduler.stop()
         await self.pod_scheduler.stop()
         if self.metrics_server is not None:

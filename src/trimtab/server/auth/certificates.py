@@ -68,6 +68,15 @@ def ensure_authority(directory: Path, addresses: Sequence[str], now: datetime | 
     return authority
 
 
+def ensure_signing_authority(directory: Path, name: str, now: datetime) -> CertificateAuthority:
+    """The authority in `directory` that only signs requests; created when it is first needed."""
+    make_private(directory, "*")
+    authority = CertificateAuthority(directory)
+    if _needs_renewal(authority, "ca", now):
+        importlib.import_module("trimtab.server.auth.signing").make_authority(authority, now, name)
+    return authority
+
+
 def renew_certificates(authority: CertificateAuthority, addresses: Sequence[str], now: datetime) -> list[str]:
     """Make the certificates that are missing, damaged, for other addresses or near their end; returns their names.
 

@@ -19,7 +19,7 @@ _AUTHORITY_VALIDITY = timedelta(days=3650)
 _VALIDITY = timedelta(days=365)
 
 
-def make_authority(authority: CertificateAuthority, now: datetime) -> None:
+def make_authority(authority: CertificateAuthority, now: datetime, common_name: str = "trimtab-ca") -> None:
     """Sign the authority's own certificate, with the key it has or, on the first start, with a new one."""
     certificate_path, key_path = authority.certificate_and_key("ca")
     if certificate_path.exists() and not key_path.exists():
@@ -28,7 +28,7 @@ def make_authority(authority: CertificateAuthority, now: datetime) -> None:
             f"{authority.directory} to make a new authority (then every kubeconfig must be replaced)"
         )
     key = _read_key(key_path) if key_path.exists() else ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
     certificate = (
         _builder(name, name, key.public_key(), now, _AUTHORITY_VALIDITY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

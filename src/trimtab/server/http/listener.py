@@ -7,6 +7,7 @@ import random
 import socket
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -245,6 +246,11 @@ class Listener:
         """Use renewed certificates for new connections."""
         if self._tls is not None:
             _load_certificates(self._tls, authority)
+
+    def trust(self, certificate: Path) -> None:
+        """Accept, on new connections, certificates of a further authority of clients."""
+        if self._tls is not None:
+            self._tls.load_verify_locations(certificate)
 
     def close_revoked(self) -> None:
         """Close the connections whose certificates were revoked meanwhile."""
