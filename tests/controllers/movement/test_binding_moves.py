@@ -76,6 +76,13 @@ def test_a_budget_applies_by_selector_reason_and_target() -> None:
         assert bool(found) is applies, spec
 
 
+def test_a_budget_that_is_being_deleted_does_not_apply() -> None:
+    subject, kept = binding(clusters={"m1": 3}), budget()
+    deleted = kept.but(metadata=kept.metadata.but(deletion_timestamp=NOON))
+    for one, applies in ((kept, True), (deleted, False)):
+        assert bool(binding_moves.budgets_of(subject, FakeView([one], raws=[deployment()]), "Rebalance")) is applies
+
+
 def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas() -> None:
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", status={"readyReplicas": 3}),))
     entry = InFlightDisruption(object="Deployment/web", replicas=2, from_="m1", since=NOON)

@@ -9,7 +9,7 @@ from views import FakeView
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move, MovedObject, MoveSpec
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove
 from trimtab.api.profile import TRIMTAB
@@ -183,3 +183,25 @@ def test_a_drain_never_takes_the_last_applied_copy_of_an_object_without_replicas
     )
     assert isinstance(result, GateResult)
     assert (shares(result), result.refusal and result.refusal.code) == ({"m1": 0}, "LastCopy")
+
+
+def test_a_cluster_that_was_evicted_during_a_move_is_not_logged_or_charged_again() -> None:
+    logged = Move(
+        metadata=Meta(name="web-deployment.2.m3", namespace="demo"),
+        spec=MoveSpec(
+            object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web"),
+            cause="ClusterFailover",
+            from_="m3",
+            replicas=2,
+        ),
+    )
+    moving = web(
+        {"m1": 1, "m2": 1},
+        replicas=4,
+        status_holds=(HeldReplicas(cluster="m1", replicas=1, since=NOON, reason="Drain"),),
+        status_replacement=StateBeforeMove(before=web({"m1": 2, "m3": 2}).spec.clusters),
+    )
+    for cause in ("Scale", "PolicyChange"):
+        result = admitted(moving, logged, budget(max_concurrent=0), cause=cause)
+        assert (shares(result), result.charged_budgets, result.log_entries) == ({"m1": 2, "m2": 2}, (), ())
+        assert [(hold.cluster, hold.reason) for hold in result.holds] == [("m3", "ClusterFailover")]

@@ -21,6 +21,20 @@ FREEZE_TESTS = ("controllers/movement/test_freeze.py",)
 
 MUTANTS = (
     Mutant(
+        "A cluster that was evicted during a move is neither charged nor logged again.",
+        GATE,
+        "running = {hold.cluster for hold in binding.status.holds} | left.keys()",
+        "running = {hold.cluster for hold in binding.status.holds}",
+        GATE_TESTS,
+    ),
+    Mutant(
+        "A DisruptionBudget that is being deleted limits no move.",
+        "controllers/movement/binding_moves.py",
+        'return budget.spec.target in ("", "Workloads") and budget.metadata.deletion_timestamp is None',
+        'return budget.spec.target in ("", "Workloads")',
+        ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
         "While moves are frozen, the gate admits nothing.",
         GATE,
         "if cause != SCALE and (frozen := current_freeze(view)) is not None:",

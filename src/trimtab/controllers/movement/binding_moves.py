@@ -272,6 +272,18 @@ def unfinished_moves(binding: Binding, view: View) -> list[Move]:
     return [move for move in moves_of(binding, view) if not move.status.outcome]
 
 
+def moves_out_of_left_clusters(binding: Binding, view: View) -> dict[str, Move]:
+    """The unfinished moves out of clusters that an eviction took out of the placement while replicas are held elsewhere.
+
+    The placement from before the moves still has these clusters, so a decision that replaces their replicas looks as if
+    it took them away.
+    """
+    if not binding.status.holds:
+        return {}
+    there = current_placement(binding).keys() | {hold.cluster for hold in binding.status.holds}
+    return {move.spec.from_: move for move in unfinished_moves(binding, view) if move.spec.from_ not in there}
+
+
 def with_outcome(move: Move, outcome: str, message: str, now: datetime) -> Move:
     return move.but(status=move.status.but(outcome=outcome, finished=now, message=message))
 

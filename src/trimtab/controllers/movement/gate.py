@@ -6,7 +6,8 @@ lose them before the new ones are ready, and many decisions together would take 
 How a decision passes the gate (`apply_gate`):
 1. The difference between the placement before the move and the decision is split into transfers: replicas that leave
    one cluster, and where their replacements start. Growth that replaces nothing is not gated.
-2. Transfers whose source has a hold passed the gate earlier; they continue and are not charged again. For the others,
+2. Transfers whose source has a hold passed the gate earlier; they continue and are not charged or logged again. The
+   same holds for a cluster that an eviction took out of the placement meanwhile: it has a Move of its own. For the others,
    if the cause is voluntary, every DisruptionBudget over the workload is evaluated: replicas to spare, rate, moves in
    flight, windows. `decide.gate.admit` admits as many transfers, in order, as every budget allows.
    Where an approval is required, nothing is admitted before a person has given it (`movement/approval.py`).
@@ -49,7 +50,7 @@ from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.approval import missing_approval
 from trimtab.controllers.movement.freeze import current_freeze
-from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_move
+from trimtab.controllers.movement.move_reasons import MoveReason, reason_of_logged_move, reason_of_move
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.controllers.settings import setting
 from trimtab.decide.gate import (
@@ -106,7 +107,8 @@ def apply_gate(
     planned = transfers_between(before, after)
     if cause != SCALE and (frozen := current_freeze(view)) is not None:
         return frozen_result(binding, cause, frozen)
-    running = {hold.cluster for hold in binding.status.holds}
+    left = binding_moves.moves_out_of_left_clusters(binding, view)
+    running = {hold.cluster for hold in binding.status.holds} | left.keys()
     requested = [transfer for transfer in planned if transfer.source not in running]
     budgets = binding_moves.budgets_of(binding, view, cause) if cause in VOLUNTARY_CAUSES and requested else []
     if any(key_of(budget) in busy_budgets for budget in budgets):
@@ -132,7 +134,9 @@ def apply_gate(
     continued = [transfer for transfer in planned if transfer.source in running]
     shares = apply_transfers(before, after, (*continued, *admitted.transfers))
     reasons = {
-        name: reason_of_move(binding, name, cause, decision, view)
+        name: reason_of_logged_move(left[name])
+        if name in left
+        else reason_of_move(binding, name, cause, decision, view)
         for name, replicas in before.items()
         if replicas > after.get(name, 0) or name not in after
     }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.policy import Placement
@@ -71,6 +72,11 @@ def reason_of_move(binding: Binding, source: str, cause: str, decision: BindingD
     elif cause == "Reschedule":
         message = _describe_rejection(source, decision)
     return MoveReason(cause, message, by)
+
+
+def reason_of_logged_move(move: Move) -> MoveReason:
+    """Why replicas leave a cluster whose Move was written earlier."""
+    return MoveReason(move.spec.cause, move.spec.message, move.spec.by)
 
 
 def reason_of_taints(cluster: Cluster, taints: Sequence[Taint]) -> MoveReason:
