@@ -78,6 +78,13 @@ MUTANTS = (
         NODE_TESTS,
     ),
     Mutant(
+        "In a ClusterRoleBinding, a ServiceAccount without a namespace is nobody.",
+        RBAC,
+        'kind == "ServiceAccount" and bool(place) and user.name',
+        'kind == "ServiceAccount" and user.name',
+        RBAC_TESTS,
+    ),
+    Mutant(
         "A Role is looked up in the namespace of its binding.",
         RBAC,
         'object_key(GROUP, "roles", namespace, name)',

@@ -1,11 +1,16 @@
 """Role-based access control."""
 
+import asyncio
+
+import orjson
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from server.rbac_objects import ALICE, CONFIG_MAPS, RBAC, binding, grant, role, rule
-from trimtab.server.auth.authorize import Action, rule_allows
+from server.rbac_objects import ALICE, CONFIG_MAPS, GROUP, RBAC, binding, cluster_role, grant, role, rule
+from trimtab.server.auth.authorize import Action, Authorizer, rule_allows
 from trimtab.server.auth.user import AUTHENTICATED, User
+from trimtab.store.keys import object_key
+from trimtab.store.store import Store
 
 
 def test_anonymous_requests_may_only_read_health_and_version() -> None:
@@ -84,6 +89,26 @@ def test_rule_with_resource_names_allows_only_these_objects() -> None:
     assert rule_allows(named, GET_SECRET)
     assert not rule_allows(named, GET_SECRET._replace(name="b"))
     assert not rule_allows(named, GET_SECRET._replace(verb="list", name=""))
+
+
+def test_service_account_without_a_namespace_is_that_of_the_binding_and_nobody_in_the_whole_cluster() -> None:
+    """The server refuses such a subject, but one may be stored from before."""
+    stored = {
+        **binding("robot", "ClusterRole", "reader", ""),
+        "subjects": [{"kind": "ServiceAccount", "name": "robot"}],
+    }
+    read = Action("list", "", "configmaps", namespace="shop")
+
+    async def readers(bindings: str, namespace: str) -> list[str]:
+        store = Store()
+        await store.create(object_key(GROUP, "clusterroles", "", "reader"), role_bytes)
+        await store.create(object_key(GROUP, bindings, namespace, "robot"), orjson.dumps(stored))
+        users = ("system:serviceaccount:shop:robot", "system:serviceaccount::robot")
+        return [name for name in users if Authorizer(store).allows(User(name, (AUTHENTICATED,)), read)]
+
+    role_bytes = orjson.dumps(cluster_role("reader", rule("list", "configmaps")))
+    assert asyncio.run(readers("rolebindings", "shop")) == ["system:serviceaccount:shop:robot"]
+    assert asyncio.run(readers("clusterrolebindings", "")) == []
 
 
 def test_binding_to_a_service_account_is_for_that_of_its_namespace() -> None:
