@@ -11,7 +11,7 @@ from trimtab.api.value import Raw
 from trimtab.console.decision_history import PastDecision
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
-from trimtab.controllers.settings import SETTINGS, default_of
+from trimtab.controllers.settings import value_of
 from trimtab.decide.explain import Explanation
 from trimtab.decide.ocm.explain import ClusterOutcome
 from trimtab.dryrun.change import Change
@@ -86,8 +86,7 @@ class Services(NamedTuple):
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the controllers: what was given, or the default."""
-        given = self.settings.get(name)
-        return default_of(SETTINGS[name], self.profile) if given is None else given
+        return value_of(name, self.settings, self.profile)
 
 
 class PageContext(NamedTuple):

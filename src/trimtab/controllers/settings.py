@@ -1,5 +1,6 @@
 """The settings that users may give to the controllers, with their types and defaults."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trimtab.api.profile import Profile
@@ -65,5 +66,10 @@ def default_of(setting: Setting, profile: Profile) -> Any:
 
 def setting(view: View, name: str) -> Any:
     """The value of a setting: what the user gave, or the default."""
-    given = view.settings.get(name)
-    return default_of(SETTINGS[name], view.profile) if given is None else given
+    return value_of(name, view.settings, view.profile)
+
+
+def value_of(name: str, given: Mapping[str, Any], profile: Profile) -> Any:
+    """The value of a setting where these settings are given: that, or the default of the profile."""
+    value = given.get(name)
+    return default_of(SETTINGS[name], profile) if value is None else value

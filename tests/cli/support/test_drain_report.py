@@ -1,5 +1,6 @@
 """The report about a cluster: which workloads stay, which leave and when, and what delays them."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,8 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import OutageThresholds
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
-from trimtab.cli.support.drain_report import FleetOverview, cluster_report, report_lines
+from trimtab.cli.support.drain_report import FleetOverview, cluster_report, explain_cluster, report_lines
+from trimtab.client.client import Listing, PlainResponse, Resource
 from trimtab.clock import EPOCH
 
 UNREACHABLE = {"key": "cluster.karmada.io/unreachable", "effect": "NoExecute", "timeAdded": "2030-01-01T00:05:00Z"}
@@ -44,9 +46,12 @@ def binding(name: str, tolerations: str = "[]", **status: Any) -> ResourceBindin
     return msgspec.convert(body, ResourceBinding, strict=False)
 
 
-def report(first: Cluster, *bindings: ResourceBinding, unready: int = 0, profile: Any = TRIMTAB) -> str:
+def report(
+    first: Cluster, *bindings: ResourceBinding, unready: int = 0, profile: Any = TRIMTAB, settings: Any = None
+) -> str:
     others = [cluster(f"m{n}", ready=n > unready + 1) for n in range(2, 11)]
-    return "\n".join(report_lines(first, FleetOverview([first, *others], bindings, OutageThresholds(), NOW), profile))
+    overview = FleetOverview([first, *others], bindings, OutageThresholds(), NOW, settings or {})
+    return "\n".join(report_lines(first, overview, profile))
 
 
 def test_ready_cluster_keeps_its_workloads() -> None:
@@ -63,6 +68,32 @@ def test_unready_cluster_shows_when_it_is_evacuated() -> None:
     assert "set at 2030-01-01 00:05:00 UTC" in report(unready)
     assert "set only by users and ClusterTaintPolicies" in report(unready, profile=UPSTREAM)
     assert "No workload is placed in this cluster." in report(unready)
+
+
+def test_delay_of_the_evacuation_is_that_of_the_server() -> None:
+    unready = cluster("m1", ready=False)
+    for profile in (TRIMTAB, UPSTREAM):
+        assert "set at 2030-01-01 00:00:10 UTC" in report(
+            unready, profile=profile, settings={"evacuate-after-seconds": 10}
+        )
+    never = report(unready, settings={"evacuate-after-seconds": 0})
+    assert "evacuate-after-seconds is 0, so it is set only by users and ClusterTaintPolicies" in never
+
+
+def test_settings_in_the_report_are_those_that_the_server_tells() -> None:
+    class Server:
+        """Serves one cluster that is not ready, and its settings."""
+
+        async def fetch(self, path: str) -> PlainResponse:
+            assert path == "/debug/profile"
+            return PlainResponse(200, b'{"settings": {"evacuate-after-seconds": 10}}')
+
+        async def list(self, resource: Resource, *_: Any, **__: Any) -> Listing:
+            body = msgspec.to_builtins(cluster("m1", ready=False))
+            return Listing([body] if resource.kind == "Cluster" else [], "1")
+
+    text = asyncio.run(explain_cluster(Server(), "m1", TRIMTAB, NOW))  # type: ignore[arg-type]
+    assert "set at 2030-01-01 00:00:10 UTC" in text
 
 
 def test_each_workload_shows_whether_and_when_the_taint_evicts_it() -> None:

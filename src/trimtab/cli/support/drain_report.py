@@ -1,6 +1,6 @@
 """The report of `trimtab explain cluster/NAME`: which workloads leave, when, and which preconditions apply."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.cli.support.output import format_structured
+from trimtab.cli.support.settings import settings_of_server
 from trimtab.client.client import Client
 from trimtab.client.lookups import list_typed
 from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_leaving, is_terminating
@@ -20,6 +21,7 @@ from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.cluster_departure import clusters_in_use
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, is_storm, no_execute_taints
+from trimtab.controllers.settings import value_of
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.tables import format_table
@@ -34,6 +36,8 @@ class FleetOverview(NamedTuple):
     bindings: Sequence[Binding]
     storm: OutageThresholds
     now: datetime
+    settings: Mapping[str, object] = {}
+    """The settings that the server tells; others are those of the profile."""
 
 
 class WorkloadOutlook(msgspec.Struct, rename="camel"):
@@ -81,7 +85,7 @@ async def find_cluster(client: Client, name: str, now: datetime) -> tuple[Cluste
         (found for found in await list_typed(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
     storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
-    return cluster, FleetOverview(clusters, bindings, storm, now)
+    return cluster, FleetOverview(clusters, bindings, storm, now, await settings_of_server(client))
 
 
 def cluster_report(cluster: Cluster, overview: FleetOverview, profile: Profile) -> ClusterReport:
@@ -89,7 +93,7 @@ def cluster_report(cluster: Cluster, overview: FleetOverview, profile: Profile) 
     return ClusterReport(
         cluster=cluster.name,
         readiness=readiness_text(cluster),
-        no_execute_taint=taint_text(cluster, profile),
+        no_execute_taint=taint_text(cluster, value_of("evacuate-after-seconds", overview.settings, profile)),
         storm=storm_text(overview),
         drain=drain_text(cluster, profile),
         workloads=[workload_outlook(binding, cluster, overview, profile) for binding in bindings],
@@ -133,15 +137,15 @@ def drain_text(cluster: Cluster, profile: Profile) -> str:
     return progress if is_drained(cluster, profile) else "none; start one with: trimtab drain-cluster"
 
 
-def taint_text(cluster: Cluster, profile: Profile) -> str:
+def taint_text(cluster: Cluster, evacuate_after: int) -> str:
     if taints := no_execute_taints(cluster):
         return ", ".join(f"{t.key} since {format_time(t.time_added)}" if t.time_added else t.key for t in taints)
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
         return "none, and none is scheduled"
-    if not profile.evacuate_after_seconds:
-        return "none; in this profile it is set only by users and ClusterTaintPolicies"
-    due = ready.last_transition_time + timedelta(seconds=profile.evacuate_after_seconds)
+    if not evacuate_after:
+        return "none; evacuate-after-seconds is 0, so it is set only by users and ClusterTaintPolicies"
+    due = ready.last_transition_time + timedelta(seconds=evacuate_after)
     return f"none yet; set at {format_time(due)} if the cluster is still not ready (evacuate-after-seconds)"
 
 
