@@ -180,6 +180,13 @@ class Profile(Value):
     run_missed_schedules: Annotated[
         bool, Field("A CronFederatedHPA runs a rule late that was due while no control plane ran; else never.")
     ]
+    flink_memory_units: Annotated[
+        bool,
+        Field(
+            "The memory of a FlinkDeployment is read in the units of Flink (`100m` is 100 MiB); else as a quantity of "
+            "Kubernetes (a tenth of a byte)."
+        ),
+    ]
 
 
 TRIMTAB = Profile(
@@ -226,6 +233,7 @@ TRIMTAB = Profile(
     works_removed_within_budgets=True,
     decisions_add_before_remove=True,
     run_missed_schedules=True,
+    flink_memory_units=True,
 )
 UPSTREAM = Profile(
     name="upstream",
@@ -271,5 +279,6 @@ UPSTREAM = Profile(
     works_removed_within_budgets=False,
     decisions_add_before_remove=False,
     run_missed_schedules=False,
+    flink_memory_units=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

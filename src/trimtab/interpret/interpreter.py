@@ -33,7 +33,7 @@ class Interpreter:
     ) -> "Interpreter":
         """The usual order: customizations, a webhook level if given, shipped rules for third-party kinds, native kinds."""
         scripted = ScriptRules(index_scripts(customizations), executor, limits)
-        shipped = ScriptRules(shipped_scripts(), executor, limits, source="the shipped rules")
+        shipped = ScriptRules(shipped_scripts(profile), executor, limits, source="the shipped rules")
         native = NativeRules(upstream=profile == "upstream")
         return cls([scripted, *([] if webhook is None else [webhook]), shipped, native])
 

@@ -102,6 +102,21 @@ def test_object_without_a_spec_or_status_does_not_break_a_script(target: tuple[s
             INTERPRETER.interpret(operation, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("memory", "trimtab", "upstream"),
+    [("100m", "100Mi", "100m"), ("2048m", "2Gi", "2048m"), ("1Gi", "1Gi", "1073741824")],
+)
+def test_memory_of_flink_is_a_quantity_only_in_profile_upstream(memory: str, trimtab: str, upstream: str) -> None:
+    resource = {"resource": {"cpu": 1, "memory": memory}}
+    spec = {"jobManager": resource, "taskManager": resource}
+    flink = {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "spec": spec}
+    for interpreter, read in ((INTERPRETER, trimtab), (Interpreter.of(profile="upstream"), upstream)):
+        _, requirements = interpreter.replicas(flink)
+        components = interpreter.components(flink) or []
+        found = [requirements, *(one["replicaRequirements"] for one in components)]
+        assert [one and one["resourceRequest"] for one in found] == [{"cpu": "1", "memory": read}] * 3
+
+
 def test_customization_of_a_user_comes_before_the_shipped_one() -> None:
     target = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
     own = customization(healthInterpretation="function InterpretHealth(o) return o.metadata.name == 'fine' end")

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.scripts import HOOKS, ScriptIndex, index_scripts
 from trimtab.interpret.operations import Operation
@@ -47,6 +48,8 @@ TARGETS: dict[str, tuple[tuple[str, str], ...]] = {
     "volcano_job": (("batch.volcano.sh/v1alpha1", "Job"),),
 }
 """The kinds of each script, as (apiVersion, kind)."""
+SWITCHES = {"flink_deployment": "flink_memory_units"}
+"""The field of the profile that a script reads, as a constant in capitals."""
 
 
 class ShippedScript(NamedTuple):
@@ -57,10 +60,12 @@ class ShippedScript(NamedTuple):
 
 
 @cache
-def shipped_script(name: str) -> ShippedScript:
+def shipped_script(name: str, profile: str = "trimtab") -> ShippedScript:
     folder = resources.files(__package__).joinpath("scripts")
     common, own = (folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name))
     defined = set(_FUNCTION.findall(own))
+    if switch := SWITCHES.get(name):
+        own = f"local {switch.upper()} = {str(getattr(PROFILES[profile], switch)).lower()}\n{own}"
     return ShippedScript(f"{common}\n{own}", tuple(operation for operation in HOOKS if HOOKS[operation][1] in defined))
 
 
@@ -79,14 +84,14 @@ def customization_for(api_version: str, kind: str, script: ShippedScript) -> Raw
 
 
 @cache
-def shipped_customizations() -> tuple[Raw, ...]:
+def shipped_customizations(profile: str = "trimtab") -> tuple[Raw, ...]:
     return tuple(
-        customization_for(api_version, kind, shipped_script(name))
+        customization_for(api_version, kind, shipped_script(name, profile))
         for name, targets in TARGETS.items()
         for api_version, kind in targets
     )
 
 
 @cache
-def shipped_scripts() -> ScriptIndex:
-    return index_scripts(shipped_customizations())
+def shipped_scripts(profile: str = "trimtab") -> ScriptIndex:
+    return index_scripts(shipped_customizations(profile))

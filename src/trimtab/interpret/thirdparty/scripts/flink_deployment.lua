@@ -5,10 +5,17 @@ local JOB_STATES = { "FAILED", "FAILING", "SUSPENDED", "CANCELED", "CANCELLING",
 local MANAGER_STATES = { "ERROR", "MISSING", "DEPLOYING", "DEPLOYED_NOT_READY", "READY" }
 local LIFECYCLES = { "FAILED", "ROLLING_BACK", "ROLLED_BACK", "SUSPENDED", "UPGRADING", "CREATED", "DEPLOYED", "STABLE" }
 
+-- Flink means mebibytes by 2048m; as a quantity of Kubernetes it is about two bytes.
+local function memory_of(text)
+  if FLINK_MEMORY_UNITS then return mebibytes(java_bytes(text)) end
+  local bytes = kube.getResourceQuantity(tostring(text))
+  return bytes == math.floor(bytes) and string.format("%d", bytes) or tostring(bytes)
+end
+
 local function needs_of(resource, pod)
   local request = {}
   if at(resource, "cpu") ~= nil then request.cpu = tostring(resource.cpu) end
-  if at(resource, "memory") ~= nil then request.memory = mebibytes(java_bytes(resource.memory)) end
+  if at(resource, "memory") ~= nil then request.memory = memory_of(resource.memory) end
   local claim = type(pod) == "table" and at(kube.accuratePodRequirements(pod), "nodeClaim") or nil
   return { resourceRequest = request, nodeClaim = claim }
 end
