@@ -11,6 +11,7 @@ import orjson
 
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, ValidateFunction, kinds
+from trimtab.api.kinds.native.component_status import ComponentStatus
 from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.kinds.native.flow_control import GROUP as FLOW_CONTROL_GROUP
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
@@ -149,7 +150,7 @@ class ApiServerSettings(NamedTuple):
     shared_flow_control: FlowController | None = None
     """The flow control of another API server of this process: a caller has one share, whichever server it calls."""
     computed: Mapping[str, ComputedObjects] = {}
-    """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
+    """Sources of computed, never stored objects by kind id; a computed kind without a source is not served."""
 
 
 class ApiServer:
@@ -386,10 +387,14 @@ def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, Vali
     return {CRD: schema_validator(check_rule, own), MUTATING_HOOKS: hooks, VALIDATING_HOOKS: hooks}
 
 
+def _is_computed(kind: Kind) -> bool:
+    return kind.group == METRICS_GROUP or kind.type is ComponentStatus
+
+
 def _is_served(kind: Kind, settings: ApiServerSettings) -> bool:
     if kind.group == FLOW_CONTROL_GROUP and settings.flow_control is None and not settings.flow_control_objects:
         return False  # its objects would configure nothing
-    return settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
+    return settings.serves(kind) and (not _is_computed(kind) or kind.id in settings.computed)
 
 
 def _log_task_failure(task: asyncio.Task[None]) -> None:
@@ -441,6 +446,7 @@ def _served_resource(kind: Kind, version: str) -> ServedResource:
         schema=lambda: schema_for(kind, version),
         from_stored=other.from_stored,
         to_stored=other.to_stored,
+        deprecation_warning="v1 ComponentStatus is deprecated in v1.19+" if kind.type is ComponentStatus else "",
     )
 
 

@@ -50,6 +50,7 @@ from trimtab.simulate import components as component_modules
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.components.certificate_signer import CertificateSigner
 from trimtab.simulate.components.cluster_objects import ApiServerAddress, cluster_objects
+from trimtab.simulate.components.component_statuses import component_statuses
 from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
@@ -121,7 +122,9 @@ class SimulatedMember(MemberApi):
         self._environment = environment
         self._rng = environment.rng
         self.usage = SimulatedUsage()
-        computed = {id_: partial(self._metrics_objects, id_) for id_ in METRICS_RESOURCES}
+        computed: dict[str, ComputedObjects] = {id_: partial(self._metrics_objects, id_) for id_ in METRICS_RESOURCES}
+        if environment.whole_clusters:
+            computed["componentstatuses"] = partial(component_statuses, has_scheduler=fleet.scheduler != "none")
         server = (
             _disk_server(environment, plan.name, computed, self)
             if environment.directory

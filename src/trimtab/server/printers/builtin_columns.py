@@ -30,6 +30,12 @@ def _namespace_cells(obj: Raw, now: datetime) -> list[Any]:
     return [object_name(obj), value_at(obj, "status", "phase") or "", object_age(obj, now)]
 
 
+def _component_status_cells(obj: Raw, now: datetime) -> list[Any]:
+    healthy: Raw = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {})
+    status = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
+    return [object_name(obj), status, healthy.get("message", ""), healthy.get("error", "")]
+
+
 def _name_and_age_cells(obj: Raw, now: datetime) -> list[Any]:
     return [object_name(obj), object_age(obj, now)]
 
@@ -292,6 +298,7 @@ BUILTIN_COLUMNS: dict[str, ColumnSet] = {
     "configmaps": ColumnSet(parse_headers("Name|Data|Age"), _configmap_cells),
     "secrets": ColumnSet(parse_headers("Name|Type|Data|Age"), _secret_cells),
     "namespaces": ColumnSet(parse_headers("Name|Status|Age"), _namespace_cells),
+    "componentstatuses": ColumnSet(parse_headers("Name|Status|Message|Error"), _component_status_cells),
     "serviceaccounts": ColumnSet(parse_headers("Name|Age"), _name_and_age_cells),
     "services": ColumnSet(parse_headers("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service_cells),
     "nodes": ColumnSet(

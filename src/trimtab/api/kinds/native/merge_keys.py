@@ -31,6 +31,7 @@ core.v1.ResourceStatus: resources=resourceID
 core.v1.NodeSpec: podCIDRs=~
 core.v1.NodeStatus: conditions=type~type addresses=type~type
 core.v1.NamespaceStatus: conditions=type~type
+core.v1.ComponentStatus: conditions=type~type
 core.v1.ServiceSpec: ports=port,protocol~port
 core.v1.ServiceStatus: conditions=type~type
 core.v1.ServiceAccount: secrets=name~name
@@ -253,6 +254,7 @@ KIND_DESCRIPTIONS = {
     "Binding": "Assigns a pod to a node.",
     "ClusterRole": "A set of permissions that can be granted in one namespace or in the whole cluster.",
     "ClusterRoleBinding": "Grants a ClusterRole to subjects in the whole cluster.",
+    "ComponentStatus": "Whether a component of the control plane is healthy.",
     "ConfigMap": "Configuration data for pods.",
     "ControllerRevision": "An immutable snapshot of a controller's template.",
     "CronJob": "Creates Jobs on a schedule.",
