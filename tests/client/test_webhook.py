@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from trimtab.client import delivery
 from trimtab.client import webhook as module
 from trimtab.client.webhook import SIGNATURE, Webhook, WebhookTarget, check_url
 from trimtab.errors import InputError
@@ -121,7 +122,7 @@ def test_redirects_are_not_followed() -> None:
 
 
 def test_endless_failure_ends_after_some_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(delivery, "MAX_DELAY_SECONDS", 0.01)
     receiver = Receiver(*[500] * 50)
 
     async def act(hook: Webhook) -> None:
@@ -129,7 +130,7 @@ def test_endless_failure_ends_after_some_attempts(monkeypatch: pytest.MonkeyPatc
         await settle(hook, 1)
 
     run(receiver, act)
-    assert len(receiver.bodies) == module.MAX_ATTEMPTS
+    assert len(receiver.bodies) == delivery.MAX_ATTEMPTS
 
 
 def test_queue_is_bounded_and_drops_the_oldest() -> None:

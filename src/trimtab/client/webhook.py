@@ -1,9 +1,8 @@
 """Sends events to a webhook: in order, with retries, and without ever delaying the sender.
 
 The address is given by the operator. What is sent there is not secret but internal, so the connection must be HTTPS, except to
-this machine. Redirects are not followed: they could lead to an address that nobody has chosen. Certificates are checked. A
-response is read only as far as its status. The queue is bounded: when the receiver is down for long, the oldest events are
-dropped and counted, and memory does not grow.
+this machine. The queue is bounded: when the receiver is down for long, the oldest events are dropped and counted, and memory
+does not grow. `client/delivery.py` sends them.
 """
 
 import asyncio
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from trimtab.client.delivery import FIRST_DELAY_SECONDS, TIMEOUT, Delivery
 from trimtab.errors import InputError
 from trimtab.tasks import LoggedFailure, stop_tasks
 
@@ -27,12 +27,6 @@ log = logging.getLogger("trimtab.client.webhook")
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 SIGNATURE = "X-Trimtab-Signature-256"
 MAX_QUEUED = 1000
-MAX_ATTEMPTS = 6
-FIRST_DELAY_SECONDS = 1.0
-MAX_DELAY_SECONDS = 60.0
-TIMEOUT = aiohttp.ClientTimeout(total=10.0, connect=5.0)
-RETRIED_CODES = (408, 425, 429)
-"""Client errors that may pass; all others would be the same the next time."""
 
 
 class WebhookTarget(NamedTuple):
@@ -73,7 +67,7 @@ class Webhook:
 
     def __init__(self, target: WebhookTarget, *, first_delay: float = FIRST_DELAY_SECONDS) -> None:
         self._target = WebhookTarget(check_url(target.url), target.secret)
-        self._first_delay = first_delay
+        self._delivery = Delivery(self._target.url, first_delay)
         self._queue: deque[bytes] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -106,29 +100,10 @@ class Webhook:
                         self.counts["sent" if delivered else "failed"] += 1
 
     async def _deliver(self, session: aiohttp.ClientSession, body: bytes) -> bool:
-        delay = self._first_delay
-        problem = ""
-        for attempt in range(MAX_ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(delay)
-                delay = min(MAX_DELAY_SECONDS, 2 * delay)
-            try:
-                async with session.post(
-                    self._target.url, data=body, headers=self._headers(body), allow_redirects=False
-                ) as response:
-                    code, wait = response.status, response.headers.get("Retry-After", "")
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                problem = f"{type(error).__name__}: {error}"
-                continue
-            if 200 <= code < 300:
-                return True
-            problem = f"HTTP {code}"
-            if code < 500 and code not in RETRIED_CODES:
-                break
-            if wait.isascii() and wait.isdigit():
-                delay = min(MAX_DELAY_SECONDS, max(delay, float(wait)))
-        log.warning("an event was not accepted by the webhook: %s", problem)
-        return False
+        problem = await self._delivery.post(session, body, self._headers(body))
+        if problem:
+            log.warning("an event was not accepted by the webhook: %s", problem)
+        return not problem
 
     def _headers(self, body: bytes) -> dict[str, str]:
         headers = {"Content-Type": CONTENT_TYPE}
