@@ -1,7 +1,7 @@
 """A control plane with one controller of ConfigMaps, for tests of the runtime: in process on virtual time, or over TLS."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from trimtab.api.kind import kind_of
@@ -16,6 +16,7 @@ from trimtab.controllers.contract import Controller, Delete, Effect, Topic, Trig
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
+from trimtab.runtime.reconcile_observers import ReconcileObserver
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.daemon import Daemon
@@ -77,8 +78,10 @@ async def run_with_clients(
     clock: Clock,
     scenario: Scenario,
     sources: ViewSources | None = None,
+    observers: Sequence[ReconcileObserver] = (),
 ) -> None:
     state = ControlPlaneState(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers(), sources=sources)
+    state.reconcile_observers.extend(observers)
     manager = ControllerManager(state, [chosen])
     await manager.start()
     try:
@@ -93,6 +96,7 @@ def run_scenario(
     client=LocalClient,
     clock: Clock | None = None,
     sources: ViewSources | None = None,
+    observers: Sequence[ReconcileObserver] = (),
 ) -> None:
     """In process, on virtual time; `client` may be a class that misbehaves."""
 
@@ -100,7 +104,8 @@ def run_scenario(
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
         try:
-            await run_with_clients(chosen, client(server), LocalClient(server), clock or LoopClock(), scenario, sources)
+            user = LocalClient(server)
+            await run_with_clients(chosen, client(server), user, clock or LoopClock(), scenario, sources, observers)
         finally:
             await server.stop()
 

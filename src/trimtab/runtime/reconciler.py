@@ -55,6 +55,7 @@ from trimtab.runtime.controller_call import ControllerCall
 from trimtab.runtime.effects.executor import EffectExecutor
 from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.queue import WorkQueue
+from trimtab.runtime.reconcile_observers import ReconcileTimes
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import LoggedFailure
@@ -66,6 +67,8 @@ MAX_CONCURRENT_KEYS_IN_MEMBERS = 64
 """Keys of a controller that may wait for their writes at once: more for writes to members, which take longer."""
 RECONCILES_BEFORE_YIELD = 8
 """Reconciles without a write after which other tasks get a turn of the event loop."""
+CONTROLLER_FAILED = "ControllerFailed"
+"""What observers of reconciles see for an exception in a controller."""
 CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
 """The name of the controller for which the current task runs; tasks inherit it from the task that starts them."""
 log = logging.getLogger("trimtab.reconciler")
@@ -82,6 +85,8 @@ class Reconciler:
         self.triggers = ChangeTriggers(controller, state, self.queue.add)
         self._call = ControllerCall(controller, state)
         self._effects = EffectExecutor(controller, state, self.queue.add)
+        observers = state.reconcile_observers
+        self._times = ReconcileTimes(controller.name, observers) if observers else None
 
     @property
     def reconciles(self) -> int:
@@ -116,6 +121,8 @@ class Reconciler:
                     task_ended.clear()
                     await task_ended.wait()
                 keys = await self.queue.take(self.controller.batch)
+                if self._times is not None:
+                    self._times.begin(keys, self._call.find)
                 results = [
                     (key, cast("list[Effect]", effects))
                     for key, effects in self._call.reconcile(keys, self._faults)
@@ -139,19 +146,30 @@ class Reconciler:
         """
         if effects is None:
             self.queue.retry(key)
-            self.queue.done(key)
+            self._observe_failure(key, CONTROLLER_FAILED)
+            self._end(key)
             return True
         if effects and isinstance(effects[0], RunScript):
             self._effects.ask_script(key, effects[0])
-            self.queue.done(key)
+            self._end(key)
             return True
         while effects and isinstance(effects[0], RememberInProcess | ReserveCapacity):
             self._effects.execute_in_memory(key, cast("RememberInProcess[Any, Any] | ReserveCapacity", effects.pop(0)))
         if not all(isinstance(effect, RequeueAfter) for effect in effects):
             return False
         self._record_success(key, effects)
-        self.queue.done(key)
+        self._end(key)
         return True
+
+    def _end(self, key: Key, *, had_effects: bool = False) -> None:
+        """The reconcile of the key has ended: the key may be reconciled again."""
+        if self._times is not None:
+            self._times.end(key, had_effects=had_effects)
+        self.queue.done(key)
+
+    def _observe_failure(self, key: Key, reason: str) -> None:
+        if self._times is not None:
+            self._times.fail(key, reason)
 
     def _record_success(self, key: Key, effects: list[Effect]) -> None:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
@@ -174,10 +192,11 @@ class Reconciler:
             with LoggedFailure(log, "%s failed on %s", self.controller.name, key) as attempt:
                 await self._execute_effects(key, effects)
             if attempt.failure is not None:
+                self._observe_failure(key, type(attempt.failure).__name__)
                 self.queue.retry(key)
         finally:
             self.write_durations.observe(time.perf_counter() - started)
-            self.queue.done(key)
+            self._end(key, had_effects=True)
 
     async def _execute_effects(self, key: Key, effects: list[Effect]) -> None:
         try:
@@ -185,6 +204,7 @@ class Reconciler:
             self._record_success(key, effects)
         except Conflict as conflict:
             log.debug("conflict, tried again: %s", conflict, extra=self._log_fields(key))
+            self._observe_failure(key, conflict.reason)
             self.queue.retry(key)
         except MemberFault as failed:
             self._record_fault(key, failed.fault, failed.cluster)
@@ -192,6 +212,7 @@ class Reconciler:
             self._record_fault(key, fault, "")
         except (OSError, TimeoutError) as fault:
             log.warning("cannot reach the API server: %s", fault, extra=self._log_fields(key))
+            self._observe_failure(key, type(fault).__name__)
             self.queue.retry(key)
 
     def _log_fields(self, key: Key, cluster: str = "") -> dict[str, str]:
@@ -201,6 +222,7 @@ class Reconciler:
     def _record_fault(self, key: Key, fault: ApiError, cluster: str) -> None:
         """Keep the fault for the next reconcile of the key, and retry it."""
         log.info("refused: %s", fault.message, extra=self._log_fields(key, cluster))
+        self._observe_failure(key, fault.reason)
         earlier = self._faults.get(key)
         self._faults[key] = ReconcileFault(
             fault.code, fault.reason, fault.message, cluster, (earlier.attempts if earlier else 0) + 1
