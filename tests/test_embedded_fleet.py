@@ -3,12 +3,18 @@
 import asyncio
 from typing import Any
 
+import orjson
 from builders import deployment
 
+from collector import attributes_of, collecting
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.client.client import Resource
-from trimtab.clock import LoopClock, run_virtually
+from trimtab.client.client import Resource, resource_of
+from trimtab.client.otlp import TraceTarget
+from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.embedded_fleet import EmbeddedFleet
+from trimtab.runtime.tracing import trace_of
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
@@ -82,3 +88,58 @@ def test_change_that_was_made_while_no_controller_ran_is_delivered() -> None:
     changes = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "app:2"}]}}}}
     _, images = run_virtually(revisions_after_restart(TRIMTAB, changes))
     assert images == ["app:2", "app:2"]
+
+
+async def spans_of_one_workload(ratio: float) -> tuple[list[dict[str, Any]], str]:
+    """The spans of all traces with the template of a new Deployment, and the id that its trace should have."""
+    host = ApiServer(Store(), ApiServerSettings(clock=WallClock(), plugins=[PeerWebhooks()]))
+    await host.start()
+    async with collecting() as collector:
+        fleet = EmbeddedFleet(PLAN, host=host, clock=WallClock(), trace=TraceTarget(collector.endpoint, ratio))
+        try:
+            await fleet.start()
+            await fleet.client.create(NAMESPACES, {"metadata": {"name": "shop"}})
+            await fleet.client.create(POLICIES, POLICY)
+            web = deployment()
+            web["metadata"] = {"name": "web", "namespace": "shop", "annotations": {"note": "confidential"}}
+            await fleet.client.create(DEPLOYMENTS, web)
+            bindings = resource_of(kind_of(ResourceBinding))
+
+            async def is_healthy() -> bool:
+                items = (await fleet.client.list(bindings, "shop")).items
+                statuses = items[0].get("status", {}).get("aggregatedStatus", []) if items else []
+                is_idle = fleet.plane is not None and fleet.plane.is_idle
+                return is_idle and [one.get("health") for one in statuses] == ["Healthy", "Healthy"]
+
+            while not await is_healthy():  # noqa: ASYNC110 - the status has no event
+                await asyncio.sleep(0.05)
+            template = (await fleet.client.get(DEPLOYMENTS, "shop", "web"))["metadata"]
+        finally:
+            await fleet.stop()
+            await host.stop()
+        return collector.spans, trace_of(template["uid"], template["generation"]).trace_id
+
+
+def test_one_workload_gives_one_trace_with_its_hops_in_order() -> None:
+    spans, trace_id = asyncio.run(spans_of_one_workload(1.0))
+    own = sorted((span for span in spans if span["traceId"] == trace_id), key=lambda s: int(s["startTimeUnixNano"]))
+    active = [span["name"] for span in own if attributes_of(span).get("trimtab.result") != "unchanged"]
+    first = {name: position for position, name in reversed(list(enumerate(active)))}
+    hops = ["apply", "detect", "schedule", "dispatch", "execute", "aggregate"]
+    assert sorted(hops, key=first.__getitem__) == hops
+    [root] = [span for span in own if "parentSpanId" not in span]
+    assert root["name"] == "apply"
+    assert len({span["traceId"] for span in spans if attributes_of(span)["trimtab.object.name"] == "web"}) == 1
+    assert {span["parentSpanId"] for span in own if span is not root} == {root["spanId"]}
+    assert len({span["spanId"] for span in own}) == len(own)
+    [running] = [span for span in own if span["name"] == "running"]
+    assert running["startTimeUnixNano"] == root["startTimeUnixNano"]
+    executed = [attributes_of(span) for span in own if span["name"] == "execute"]
+    assert {one["k8s.cluster.name"] for one in executed} == {"m1", "m2"}
+    assert b"confidential" not in orjson.dumps(spans)
+    assert all(span["traceId"] != trace_id for span in spans if attributes_of(span).get("trimtab.object.name") == "m1")
+
+
+def test_nothing_is_sent_of_traces_that_are_not_sampled() -> None:
+    spans, _ = asyncio.run(spans_of_one_workload(0.0))
+    assert spans == []

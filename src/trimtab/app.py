@@ -14,6 +14,7 @@ from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client
+from trimtab.client.otlp import SpanExporter, TraceTarget
 from trimtab.client.webhook import Webhook, WebhookTarget
 from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
@@ -37,11 +38,13 @@ from trimtab.runtime.customized_interpreter import CustomizedInterpreter
 from trimtab.runtime.declarations import load_declarations
 from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.fleet_metrics import FleetMetrics
+from trimtab.runtime.karmada_metrics import KarmadaMetrics
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.notifications import Notifier
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import is_propagatable
 from trimtab.runtime.script_answers import ScriptRunner
+from trimtab.runtime.tracing import Tracer
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
@@ -69,6 +72,7 @@ class ControlPlane:
         check_lease: Callable[[], None] | None = None,
         check_member: Callable[[str], None] | None = None,
         notify: WebhookTarget | None = None,
+        trace: TraceTarget | None = None,
     ) -> None:
         """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
 
@@ -94,6 +98,10 @@ class ControlPlane:
             on_script_failure=self._script_failed,
         )
         self.state = self._new_state(clock, profile, own_settings, shares_members=bool(check_lease or check_member))
+        self._karmada_metrics = KarmadaMetrics(self.cache) if karmada_metrics else None
+        self._traces = SpanExporter(trace.url) if trace is not None else None
+        self._tracer = self._new_tracer(trace.ratio if trace is not None else 0.0)
+        self._observe_reconciles()
         is_agent = bool(own_settings.get("agent"))
         self._follow_host(is_agent=is_agent)
         self.manager = ControllerManager(self.state, running, propagatable=is_propagatable)
@@ -113,7 +121,6 @@ class ControlPlane:
         )
         self.search = None if is_agent else SearchCache(self.cache, self._served.connect_for_search)
         self._fleet_metrics = FleetMetrics(self.cache, clock)
-        self._karmada_metrics = karmada_metrics
         self._webhook = Webhook(notify) if notify is not None else None
         self._notifier = (
             Notifier(self.cache, clock, self._webhook.send, EVENT_SOURCE) if self._webhook is not None else None
@@ -140,6 +147,15 @@ class ControlPlane:
             sources=sources,
         )
 
+    def _new_tracer(self, ratio: float) -> Tracer | None:
+        return Tracer(self.state, self._traces.export, ratio) if self._traces is not None else None
+
+    def _observe_reconciles(self) -> None:
+        if self._karmada_metrics is not None:
+            self.state.reconcile_observers.append(self._karmada_metrics.reconciled)
+        if self._tracer is not None:
+            self.state.reconcile_observers.append(self._tracer.reconciled)
+
     def _follow_host(self, *, is_agent: bool) -> None:
         """Watch what the control plane itself reads on the host, besides what its controllers watch."""
         self._customized.watch()
@@ -159,6 +175,9 @@ class ControlPlane:
     def _watch_changes(self) -> None:
         """Observe what changes from now on, for metrics and notifications."""
         self._fleet_metrics.watch()
+        if self._traces is not None and self._tracer is not None:
+            self._traces.start()
+            self._tracer.watch()
         if self._webhook is not None and self._notifier is not None:
             self._webhook.start()
             self._notifier.watch()
@@ -179,6 +198,8 @@ class ControlPlane:
         await self.manager.stop()
         if self._webhook is not None:
             await self._webhook.close()
+        if self._traces is not None:
+            await self._traces.close()
         await self._customized.scripts.close()
         if self.search is not None:
             await self.search.close()
@@ -198,12 +219,28 @@ class ControlPlane:
         yield from self._fleet_metrics.samples()
         for result, count in self._webhook.counts.items() if self._webhook is not None else ():
             yield Sample("trimtab_notifications_total", count, {"result": result})
-        if self._karmada_metrics:
+        if self._karmada_metrics is not None:
             yield from self._fleet_metrics.karmada_samples()
+        yield from self.reconcile_samples()
+
+    def reconcile_samples(self) -> Iterator[Sample]:
+        """What the observers of reconciles count."""
+        if self._karmada_metrics is not None:
+            yield from self._karmada_metrics.samples()
+        if self._traces is not None and self._tracer is not None:
+            counts = {**self._traces.counts, "beyond_limit": self._tracer.spans_beyond_limit}
+            for result, count in counts.items():
+                yield Sample("trimtab_trace_spans_total", count, {"result": result})
 
     def histograms(self) -> Iterator[HistogramSeries]:
-        yield from self.manager.histograms()
         yield from self._fleet_metrics.histograms()
+        yield from self.reconcile_histograms()
+
+    def reconcile_histograms(self) -> Iterator[HistogramSeries]:
+        """How long the reconciles of each controller took."""
+        yield from self.manager.histograms()
+        if self._karmada_metrics is not None:
+            yield from self._karmada_metrics.histograms()
 
     def push_members(self) -> list[str]:
         """The names of all Push clusters."""

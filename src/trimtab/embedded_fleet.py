@@ -18,6 +18,7 @@ from trimtab.api.value import Raw
 from trimtab.app import ControlPlane
 from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
+from trimtab.client.otlp import TraceTarget
 from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import Clock
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX
@@ -64,6 +65,7 @@ class EmbeddedFleet:
         wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
         whole_clusters: bool = False,
         notify: WebhookTarget | None = None,
+        trace: TraceTarget | None = None,
         is_enabled: IsEnabled = lambda _: True,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
@@ -92,6 +94,7 @@ class EmbeddedFleet:
             probe_seconds=probe_seconds,
             known_capacity=self._known_capacity,
             notify=notify,
+            trace=trace,
             is_enabled=is_enabled,
         )
         self.plane: ControlPlane | None = None

@@ -17,6 +17,7 @@ from trimtab.api.value import Raw
 from trimtab.app import ControlPlane
 from trimtab.client.client import resource_of
 from trimtab.client.kubeconfig import Credentials
+from trimtab.client.otlp import TraceTarget
 from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import WallClock
 from trimtab.console.application import Console
@@ -84,6 +85,7 @@ class LocalFleet:
         allow_no_execute_taints: bool = False,
         bootstrap_tokens: bool = False,
         notify: WebhookTarget | None = None,
+        trace: TraceTarget | None = None,
         oidc: OidcIssuer | None = None,
         is_enabled: IsEnabled = lambda _: True,
     ) -> None:
@@ -126,6 +128,7 @@ class LocalFleet:
             scripts=self._scripts.submit,
             whole_clusters=True,
             notify=notify,
+            trace=trace,
             is_enabled=is_enabled,
         )
         for member in self.fleet.world:

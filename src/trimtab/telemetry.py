@@ -167,6 +167,11 @@ _TABLE = (
     Metric(
         "trimtab_notifications_total", "Events for the webhook: sent, failed after all attempts, dropped.", ("result",)
     ),
+    Metric(
+        "trimtab_trace_spans_total",
+        "Spans of traces: sent, failed (not accepted by the collector), dropped (queue full), beyond_limit (of one trace).",
+        ("result",),
+    ),
     Metric("trimtab_oldest_move_age_seconds", "Age of the oldest move in progress; 0 if there is none."),
     Metric("cluster_ready_state", "1 if the cluster is ready, else 0 (Karmada's name).", ("member_cluster",)),
     Metric("cluster_node_number", "Nodes of the cluster (Karmada's name).", ("member_cluster",)),
@@ -179,6 +184,42 @@ _TABLE = (
             ("pod", "number", "Pods"),
         )
         for side in ("allocatable", "allocated")
+    ),
+    Metric(
+        "resource_apply_policy_duration_seconds",
+        "Histogram of the time to apply a policy to a template (Karmada's name).",
+        ("result", "le"),
+    ),
+    Metric("policy_apply_attempts_total", "Attempts to apply a policy to a template (Karmada's name).", ("result",)),
+    Metric(
+        "karmada_scheduler_e2e_scheduling_duration_seconds",
+        "Histogram of the time to decide about a binding and to write the decision (Karmada's name).",
+        ("result", "schedule_type", "le"),
+    ),
+    Metric(
+        "karmada_scheduler_schedule_attempts_total",
+        "Decisions about bindings (Karmada's name).",
+        ("result", "schedule_type"),
+    ),
+    Metric(
+        "binding_sync_work_duration_seconds",
+        "Histogram of the time to write the Works of a binding (Karmada's name).",
+        ("result", "le"),
+    ),
+    Metric(
+        "work_sync_workload_duration_seconds",
+        "Histogram of the time to apply a Work in its cluster (Karmada's name).",
+        ("result", "le"),
+    ),
+    Metric(
+        "federatedhpa_process_duration_seconds",
+        "Histogram of the time to process a FederatedHPA (Karmada's name).",
+        ("result", "le"),
+    ),
+    Metric(
+        "cronfederatedhpa_process_duration_seconds",
+        "Histogram of the time to process a CronFederatedHPA (Karmada's name).",
+        ("result", "le"),
     ),
     Metric("trimtab_rescheduler_rounds_total", "Rounds of the rescheduler."),
     Metric("trimtab_rescheduler_moves", "Moves of the last day.", ("outcome",)),

@@ -12,6 +12,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.app import ControlPlane
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
+from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -48,6 +49,7 @@ from trimtab.telemetry import configure_logging
 )
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @health_option
+@trace_options
 @click.option("--verbose", "-v", count=True)
 def command(
     name: str,
@@ -61,6 +63,8 @@ def command(
     token_secret: str,
     profile: str,
     health_address: str,
+    trace_endpoint: str,
+    trace_ratio: float,
     verbose: int,
 ) -> None:
     """Run the agent of the cluster NAME, which was joined with `trimtab join-command` or `trimtab join --mode pull`."""
@@ -68,6 +72,7 @@ def command(
     if not host_kubeconfig and not host_server:
         raise click.UsageError("Missing option '--host-server' or '--host-kubeconfig'.")
     credentials = load(member_config or None, member_context)
+    trace = trace_target(trace_endpoint, trace_ratio)
 
     async def serve() -> None:
         clock = WallClock()
@@ -100,6 +105,7 @@ def command(
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
             scripts=scripts.submit,
             is_enabled=lambda controller: controller.name in CONTROLLERS,
+            trace=trace,
         )
         probes = ProbeEndpoints()
         probes.observe(plane)

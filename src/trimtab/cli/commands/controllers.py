@@ -31,6 +31,7 @@ from trimtab.cli.support.roles import (
     pushing_settings,
 )
 from trimtab.cli.support.settings import parse_settings
+from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
@@ -77,9 +78,10 @@ from trimtab.telemetry import configure_logging
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @health_option
 @click.option(
-    "--karmada-metrics", is_flag=True, help="Also serve the metrics of clusters under the names that Karmada uses."
+    "--karmada-metrics", is_flag=True, help="Also serve metrics under the names that Karmada uses, for its dashboards."
 )
 @notification_options
+@trace_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -99,6 +101,8 @@ def command(
     karmada_metrics: bool,
     notify_url: str,
     notify_secret_file: Path | None,
+    trace_endpoint: str,
+    trace_ratio: float,
     log_format: str,
     verbose: int,
 ) -> None:
@@ -110,6 +114,7 @@ def command(
         raise click.UsageError(f"--roles {roles}: run the role {PODS} in a process of its own")
 
     notify = webhook_target(notify_url, notify_secret_file)
+    trace = trace_target(trace_endpoint, trace_ratio)
 
     async def serve() -> None:
         credentials = load(kubeconfig or None, context)
@@ -134,6 +139,8 @@ def command(
             profile=PROFILES[profile],
             scripts=scripts.submit,
             probe_seconds=status_seconds,
+            karmada_metrics=karmada_metrics,
+            trace=trace,
         )
 
         def new_work() -> Work:
@@ -144,7 +151,6 @@ def command(
             return new_plane(
                 settings={**given, **deciding_settings(chosen, namespace)},
                 is_enabled=is_enabled,
-                karmada_metrics=karmada_metrics,
                 check_lease=check_lease,
                 notify=notify,
             )

@@ -15,6 +15,7 @@ from trimtab.cli.support.encryption import encryption_option
 from trimtab.cli.support.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.notifications import notification_options, webhook_target
 from trimtab.cli.support.oidc import oidc_issuer, oidc_options
+from trimtab.cli.support.traces import trace_options, trace_target
 
 if TYPE_CHECKING:
     from trimtab.dryrun.fleet_state import FleetState
@@ -109,6 +110,7 @@ spec:
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Feature gates by the names of Karmada.")
 @notification_options
+@trace_options
 @oidc_options
 @flow_control_options
 @audit_options
@@ -137,6 +139,8 @@ def command(
     feature_gates: str,
     notify_url: str,
     notify_secret_file: Path | None,
+    trace_endpoint: str,
+    trace_ratio: float,
     log_format: str,
     verbose: int,
     encryption: Path | None,
@@ -180,6 +184,7 @@ def command(
         allow_no_execute_taints=allow_no_execute_taint_policy,
         bootstrap_tokens=bootstrap_tokens,
         notify=webhook_target(notify_url, notify_secret_file),
+        trace=trace_target(trace_endpoint, trace_ratio),
         oidc=oidc_issuer(**sign_in),
         is_enabled=enabled_controllers(selected_controllers),
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,

@@ -67,10 +67,11 @@ class PushWork:
 
     def samples(self) -> Iterator[Sample]:
         yield from self._plane.manager.samples()
+        yield from self._plane.reconcile_samples()
         yield Sample("trimtab_owned_members", len(self._claims.held))
 
     def histograms(self) -> Iterator[HistogramSeries]:
-        return iter(())
+        return self._plane.reconcile_histograms()
 
     async def run(self) -> None:
         """Serve until cancelled; then finish what is in progress, and release the Leases."""

@@ -1,0 +1,85 @@
+"""Reconciles are served under Karmada's names only where they mean the same."""
+
+from typing import Any
+
+import pytest
+
+from runtime.test_fleet_metrics import FilledCache, binding
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.value import Key
+from trimtab.controllers.contract import controllers
+from trimtab.runtime.cache import CacheEntry
+from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.karmada_metrics import MEASURED, KarmadaMetrics
+from trimtab.runtime.reconcile_observers import FinishedReconcile
+from trimtab.telemetry import METRICS, format_histograms, format_metrics
+
+KEY = Key(kind_of(ResourceBinding).id, "default", "web-deployment")
+SECOND = 1_000_000_000
+
+
+def finished(controller: str, *, failure: str = "", had_effects: bool = True, before: Any = None) -> FinishedReconcile:
+    entry = CacheEntry(before, kind_of(ResourceBinding)) if before is not None else None
+    return FinishedReconcile(controller, KEY, entry, SECOND, SECOND * 3 // 2, had_effects, failure)
+
+
+def metrics_of(*reconciles: FinishedReconcile, now: Any = None) -> str:
+    cache = FilledCache((ResourceBinding,))
+    if now is not None:
+        cache.put(ResourceBinding, now)
+    metrics = KarmadaMetrics(cache)  # type: ignore[arg-type]
+    for one in reconciles:
+        metrics.reconciled(one)
+    return format_metrics(metrics.samples()) + format_histograms(metrics.histograms())
+
+
+def test_duration_is_counted_by_result_with_the_bounds_of_karmada() -> None:
+    text = metrics_of(finished("execute"), finished("execute"), finished("execute", failure="Forbidden"))
+    assert 'work_sync_workload_duration_seconds_bucket{result="success",le="0.256"} 0' in text
+    assert 'work_sync_workload_duration_seconds_bucket{result="success",le="0.512"} 2' in text
+    assert 'work_sync_workload_duration_seconds_sum{result="success"} 1.000000' in text
+    assert 'work_sync_workload_duration_seconds_count{result="error"} 1' in text
+    assert text.count("# TYPE work_sync_workload_duration_seconds histogram") == 1
+
+
+def test_template_that_no_policy_concerns_is_no_attempt() -> None:
+    text = metrics_of(finished("detect", had_effects=False), finished("detect"), finished("detect", failure="Conflict"))
+    assert 'policy_apply_attempts_total{result="success"} 1' in text
+    assert 'policy_apply_attempts_total{result="error"} 1' in text
+    assert 'resource_apply_policy_duration_seconds_count{result="success"} 1' in text
+
+
+def scheduled(status: str, replicas: int, placed: int) -> dict[str, Any]:
+    placement = {"replicaScheduling": {"replicaSchedulingType": "Divided"}}
+    changed = binding(1, Scheduled=status)
+    changed["spec"] |= {"placement": placement, "replicas": replicas, "clusters": [{"name": "m1", "replicas": placed}]}
+    annotation = '{"replicaScheduling":{"replicaSchedulingType":"Divided"}}'
+    changed["metadata"]["annotations"] = {"policy.karmada.io/applied-placement": annotation}
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "labels"),
+    [
+        (binding(1), "True", 'result="scheduled",schedule_type="ReconcileSchedule"'),
+        (binding(1), "False", 'result="error",schedule_type="ReconcileSchedule"'),
+        (scheduled("True", 5, 3), "True", 'result="scheduled",schedule_type="ScaleSchedule"'),
+        (scheduled("True", 3, 3), "True", 'result="scheduled",schedule_type="ReconcileSchedule"'),
+    ],
+)
+def test_decision_is_counted_by_its_result_and_type(before: Any, status: str, labels: str) -> None:
+    text = metrics_of(finished("schedule", before=before), now=binding(2, Scheduled=status))
+    assert f"karmada_scheduler_schedule_attempts_total{{{labels}}} 1" in text
+    assert f"karmada_scheduler_e2e_scheduling_duration_seconds_count{{{labels}}} 1" in text
+
+
+def test_controllers_without_a_name_in_karmada_are_not_served() -> None:
+    assert metrics_of(finished("budget")).strip() == ""
+
+
+def test_measured_controllers_exist_and_their_metrics_are_declared() -> None:
+    load_declarations()
+    assert MEASURED.keys() <= {one.name for one in controllers.values()}
+    names = {name for one in MEASURED.values() for name in (one.duration, one.attempts) if name}
+    assert names <= METRICS.keys()
