@@ -1,12 +1,14 @@
 """An OpenTelemetry collector on loopback that keeps the spans it gets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class Collector:
@@ -38,20 +40,26 @@ class Collector:
 
 
 @asynccontextmanager
-async def collecting(*codes: int) -> AsyncIterator[Collector]:
-    collector = Collector(*codes)
+async def serving(handle: Handler) -> AsyncIterator[str]:
+    """The address of a server on loopback that answers every POST with `handle`."""
     app = web.Application()
-    app.router.add_post("/{path:.*}", collector.handle)
+    app.router.add_post("/{path:.*}", handle)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-    collector.endpoint = f"http://127.0.0.1:{port}"
     try:
-        yield collector
+        yield f"http://127.0.0.1:{port}"
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def collecting(*codes: int) -> AsyncIterator[Collector]:
+    collector = Collector(*codes)
+    async with serving(collector.handle) as collector.endpoint:
+        yield collector
 
 
 def attributes_of(span: dict[str, Any]) -> dict[str, str]:

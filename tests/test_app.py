@@ -16,6 +16,7 @@ from trimtab.plugins.filters import taint_toleration
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
+from trimtab.telemetry import format_histograms, format_metrics
 
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
@@ -83,15 +84,8 @@ def modules_that_called(frame: FrameType | None) -> list[str]:
     return list(dict.fromkeys(name for name in reversed(names) if name.startswith("trimtab.")))
 
 
-def test_a_rule_is_reached_from_the_queue_through_six_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths: list[list[str]] = []
-    format_taint = taint_toleration.format_taint
-
-    def record(taint: Taint) -> str:
-        paths.append(modules_that_called(sys._getframe(1)))
-        return format_taint(taint)
-
-    monkeypatch.setattr(taint_toleration, "format_taint", record)
+async def decide_about_a_tainted_cluster(*, karmada_metrics: bool = False) -> str:
+    """A binding that fits nowhere; returns the metrics of the control plane that decided about it."""
     resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default"}
     labels = {well_known.POLICY_ID_LABELS[0]: "an-id"}
     binding = {
@@ -102,20 +96,41 @@ def test_a_rule_is_reached_from_the_queue_through_six_modules(monkeypatch: pytes
     }
     cluster = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "east"}}
     taints = [{"key": "maintenance", "effect": "NoSchedule"}]
+    server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
+    await server.start()
+    user = LocalClient(server)
+    await user.create(CLUSTERS, {**cluster, "spec": {"syncMode": "Push", "taints": taints}})
+    plane = ControlPlane(LocalClient(server), clock=LoopClock(), karmada_metrics=karmada_metrics)
+    await plane.start()
+    await user.create(BINDINGS, binding)
+    await asyncio.sleep(20)
+    metrics = format_metrics(plane.samples()) + format_histograms(plane.histograms())
+    await plane.stop()
+    await server.stop()
+    return metrics
 
-    async def run() -> None:
-        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
-        await server.start()
-        user = LocalClient(server)
-        await user.create(CLUSTERS, {**cluster, "spec": {"syncMode": "Push", "taints": taints}})
-        plane = ControlPlane(LocalClient(server), clock=LoopClock())
-        await plane.start()
-        await user.create(BINDINGS, binding)
-        await asyncio.sleep(20)
-        await plane.stop()
-        await server.stop()
 
-    run_virtually(run())
+def test_metrics_under_the_names_of_karmada_are_served_on_request() -> None:
+    labels = '{result="error",schedule_type="ReconcileSchedule"}'
+    served = run_virtually(decide_about_a_tainted_cluster(karmada_metrics=True))
+    assert f"karmada_scheduler_schedule_attempts_total{labels}" in served
+    assert f"karmada_scheduler_e2e_scheduling_duration_seconds_count{labels}" in served
+    assert 'binding_sync_work_duration_seconds_count{result="success"}' in served
+    assert 'result="scheduled"' not in served, "no cluster fits"
+    without = run_virtually(decide_about_a_tainted_cluster())
+    assert not any(name in without for name in ("karmada_scheduler_", "binding_sync_work_", "cluster_ready_state"))
+
+
+def test_a_rule_is_reached_from_the_queue_through_six_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[list[str]] = []
+    format_taint = taint_toleration.format_taint
+
+    def record(taint: Taint) -> str:
+        paths.append(modules_that_called(sys._getframe(1)))
+        return format_taint(taint)
+
+    monkeypatch.setattr(taint_toleration, "format_taint", record)
+    run_virtually(decide_about_a_tainted_cluster())
     assert paths
     for path in paths:
         between = path[path.index(PATH_OF_THE_TAINT_RULE[0]) : path.index(taint_toleration.__name__)]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from collector import serving
 from trimtab.client import delivery
 from trimtab.client import webhook as module
 from trimtab.client.webhook import SIGNATURE, Webhook, WebhookTarget, check_url
@@ -47,20 +48,13 @@ class Receiver:
 
 def run(receiver: Receiver, act: Callable[[Webhook], Awaitable[None]], secret: bytes = b"") -> None:
     async def main() -> None:
-        app = web.Application()
-        app.router.add_post("/{path:.*}", receiver.handle)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-        hook = Webhook(WebhookTarget(f"http://127.0.0.1:{port}/events", secret), first_delay=0.01)
-        hook.start()
-        try:
-            await act(hook)
-        finally:
-            await hook.close()
-            await runner.cleanup()
+        async with serving(receiver.handle) as address:
+            hook = Webhook(WebhookTarget(f"{address}/events", secret), first_delay=0.01)
+            hook.start()
+            try:
+                await act(hook)
+            finally:
+                await hook.close()
 
     asyncio.run(main())
 
