@@ -173,6 +173,10 @@ class RealStoryMembers:
     def __getitem__(self, name: str) -> RealStoryMember:
         return self.members[name]
 
+    def with_pods(self, name: str) -> RealStoryMember:
+        """The member of this name; a real one always has pods."""
+        return self.members[name]
+
     def __iter__(self) -> Iterator[RealStoryMember]:
         return iter(self.members.values())
 
