@@ -1,6 +1,6 @@
 """Tables for `kubectl get`, from the printers of built-in kinds and the columns of custom ones."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +10,8 @@ from trimtab.api.jsonpath import find_values_or_empty
 from trimtab.api.kind import Column
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.printers import rebalancer_columns
 from trimtab.server.printers.builtin_columns import columns_for
-from trimtab.server.printers.cells import CellFunction, ColumnHeader, format_age
+from trimtab.server.printers.cells import ColumnHeader, format_age
 from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import unpack
 
@@ -45,21 +44,15 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
 class TablePrinter:
     """Converts objects of one resource to table rows."""
 
-    headers: Sequence[ColumnHeader]
-    _cell_function: CellFunction
-
     def __init__(self, served: ServedResource) -> None:
         self._served = served
         kind = served.kind
         columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
-        if kind.id == rebalancer_columns.KIND:
-            self.headers, self._cell_function = rebalancer_columns.REBALANCER_COLUMNS
-            self._descriptions = [""] * len(self.headers)
-        elif kind.custom:
+        if kind.custom:
             heads = [ColumnHeader(c.name, c.type, c.format, c.priority) for c in columns]
-            self.headers = (ColumnHeader("Name", "string", "name"), *heads)
+            self.headers: Sequence[ColumnHeader] = (ColumnHeader("Name", "string", "name"), *heads)
             self._descriptions = ["", *(column.text for column in columns)]
-            self._cell_function = lambda obj, now: [
+            self._cell_function: Callable[[Raw, datetime], list[Any]] = lambda obj, now: [
                 obj["metadata"]["name"],
                 *(_custom_cell(obj, column, now) for column in columns),
             ]
