@@ -29,6 +29,8 @@ MAX_PROTOBUF_FIELDS_IN_LOOP = 10_000
 MAX_VALUES_IN_LOOP = 8_000
 """Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile, and
 objects with more values are processed in a thread."""
+MAX_OBJECTS_IN_LOOP = 200
+"""Objects of a response of the search that is built in the event loop; that of more is built in a thread."""
 MAX_WORKERS = 2
 MAX_WAITING_FOR_WORKER = 16
 WORKER_SECONDS = 20.0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from trimtab.api.kind import Kind
-from trimtab.api.limits import MAX_CONTINUE_TOKEN_LENGTH
+from trimtab.api.limits import MAX_CONTINUE_TOKEN_LENGTH, MAX_OBJECTS_IN_LOOP
 from trimtab.api.value import Object, Raw
 from trimtab.errors import ApiError, BadRequest, Expired, MethodNotAllowed, NotFound, Unavailable
 from trimtab.members.cache_revisions import as_proxied, as_stored, decode_revisions, encode_revisions, with_source
@@ -39,8 +39,6 @@ PROXY_PATH = f"/apis/{GROUP}/{VERSION}/proxying/"
 MAX_WATCH_SECONDS = 1800.0
 MAX_WAITING_EVENTS = 1000
 """Events of a watch that its client has not read; then the members wait."""
-MAX_OBJECTS_IN_LOOP = 200
-"""Objects of a response that is built in the event loop; that of more is built in a thread."""
 
 log = logging.getLogger("trimtab.members")
 _READS = frozenset({"get", "list", "watch"})

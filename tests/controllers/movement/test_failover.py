@@ -278,6 +278,15 @@ def test_a_recent_rollout_that_is_unhealthy_everywhere_blocks_failover() -> None
     assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
 
 
+def test_a_new_template_is_tolerated_anew_while_clusters_recover_one_after_the_other() -> None:
+    mixed = (status_item("m1"), status_item("m2", "Unhealthy"))
+    timer = UnhealthyCluster(cluster_name="m2", since=NOON - 300 * SECOND)
+    subject = with_rollout_age(web(*mixed, clusters={"m1": 2, "m2": 2}, timers=(timer,)), 10 * SECOND)
+    effects = reconcile(subject, "m1", "m2", "m3")
+    assert binding_after(effects) is None
+    assert [round(effect.seconds) for effect in effects if isinstance(effect, RequeueAfter)] == [20]
+
+
 def test_an_old_or_partly_healthy_rollout_does_not_block_failover() -> None:
     timers = tuple(UnhealthyCluster(cluster_name=name, since=NOON - 60 * SECOND) for name in ("m1", "m2"))
     both = (status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"))

@@ -30,7 +30,7 @@ def test_warnings_are_shortened_once_they_are_too_long_together() -> None:
 def test_number_of_warnings_is_bounded_by_their_total_length() -> None:
     caller = Caller()
     for index in range(20_000):
-        caller.warn(f'unknown field "field{index}"')
+        caller.warn(f'unknown field "{"x" * 100}{index}"')
     total = sum(map(len, caller.warnings))
     assert MAX_WARNING_CHARACTERS <= total < MAX_WARNING_CHARACTERS + MAX_SHORTENED_WARNING_CHARACTERS
 

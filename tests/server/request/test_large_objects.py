@@ -12,7 +12,7 @@ from trimtab.api.kinds.native import codec
 from trimtab.api.limits import MAX_VALUES_IN_LOOP
 from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.discovery import openapi
-from trimtab.server.registry import object_commits, object_preparation, object_schema, patch_requests, resource_store
+from trimtab.server.registry import object_commits, object_preparation, object_schema, patch_requests
 from trimtab.server.request import large_objects
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -29,7 +29,6 @@ FUNCTIONS = [
     (object_preparation, "metadata_causes"),
     (object_preparation, "update_causes"),
     (object_commits, "pack"),
-    (resource_store, "pack"),
 ]
 
 

@@ -89,11 +89,12 @@ def failover(binding: Binding, view: View) -> Iterator[Effect]:
     after = state.with_history(binding, history)
     waits = [wake] if wake is not None else []
     if rules is not None:
-        timers = evaluate_timers(binding, rules, view)
+        if view.profile.evict_only_with_target:
+            after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
+        timers = evaluate_timers(after, rules, view)
         waits += timers.waits
         after = after.but(status=after.status.but(unhealthy_clusters=timers.unhealthy_clusters))
         if view.profile.evict_only_with_target:
-            after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
             yield from evict_with_target(binding, after, timers._replace(waits=waits), rules, view)
             return
         due = clusters_to_evict(binding, timers, view)
@@ -149,6 +150,12 @@ class FailoverTimers(NamedTuple):
 
 
 def evaluate_timers(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> FailoverTimers:
+    """The timers after this reconcile.
+
+    A new template is tolerated anew: the health that is reported at first is that of the template before it, and clusters
+    recover one after the other.
+    """
+    changed = binding.status.rollout.since if binding.status.rollout is not None else None
     since = {timer.cluster_name: timer.since for timer in binding.status.unhealthy_clusters}
     leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
     placed = {target.name for target in binding.spec.clusters}
@@ -166,7 +173,8 @@ def evaluate_timers(binding: Binding, rules: ApplicationFailoverBehavior, view: 
         timers.append(UnhealthyCluster(cluster_name=item.cluster_name, since=started))
         if not is_unhealthy(item, rules):
             continue
-        end = started + timedelta(seconds=toleration_seconds(rules, view))
+        tolerated_from = started if changed is None else max(started, changed)
+        end = tolerated_from + timedelta(seconds=toleration_seconds(rules, view))
         if view.now >= end:
             due.append(item.cluster_name)
         else:

@@ -157,8 +157,8 @@ def watch_response(
             list_blueprint=orjson.dumps(_empty_list(served, form)),
         )
         return StreamingResponse(watching.lines())
-    blueprint = orjson.dumps(_empty_list(served, form)) if options.initial_events else b""
-    watching = ResourceWatch(store, where, options, plain_format(served), list_blueprint=blueprint)
+    # Without a blueprint, as in the recorded exchanges of a real server: clients of plain JSON know the list.
+    watching = ResourceWatch(store, where, options, plain_format(served))
     return StreamingResponse(watching.lines())
 
 
