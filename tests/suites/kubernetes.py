@@ -51,7 +51,7 @@ async def create_node_agents(kubeconfig: Path) -> None:
 
 class KubernetesSuite:
     name = "kubernetes"
-    quick = ("apimachinery/watch", "apimachinery/watchlist")
+    quick = ("apimachinery/watch", "apimachinery/table_conversion", "apimachinery/discovery")
     minutes_per_area = 30
     further_areas = {"cmd": run_kubectl_commands}
 
