@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "Events are not sent to an address that a receiver redirects to.",
-        "client/webhook.py",
+        "client/delivery.py",
         "allow_redirects=False",
         "allow_redirects=True",
         ("client/test_webhook.py",),
