@@ -45,6 +45,13 @@ MUTANTS = (
         ("controllers/movement/test_failover.py",),
     ),
     Mutant(
+        "A new template is tolerated anew before its clusters fail over.",
+        "controllers/movement/failover.py",
+        "started if changed is None else max(started, changed)",
+        "started",
+        ("controllers/movement/test_failover.py",),
+    ),
+    Mutant(
         "A workload returns to all the clusters that it left, or stays.",
         "controllers/movement/failback.py",
         "return {name for name, _ in decision.clusters} == previous_cluster_names(previous)",
