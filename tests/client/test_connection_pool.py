@@ -64,6 +64,25 @@ async def three_requests(pool: ConnectionPool) -> list[Reply]:
     return [await pool.request("GET", f"/{number}", {"Accept": "application/json"}) for number in range(3)]
 
 
+def test_retired_connections_carry_no_further_request() -> None:
+    server = ScriptedServer(*(http_response(b"a") for _ in range(4)))
+
+    async def scenario(pool: ConnectionPool) -> list[int]:
+        counts = []
+        for retires in (False, False, True):
+            if retires:
+                pool.retire_connections()
+            assert (await pool.request("GET", "/", {})).status == 200
+            counts.append(server.connections)
+        waiting = asyncio.ensure_future(pool.request("GET", "/", {}))
+        await asyncio.sleep(0)
+        pool.retire_connections()
+        assert (await waiting).status == 200  # a request in progress ends normally
+        return [*counts, len(pool._idle)]
+
+    assert run_with_server(server, scenario) == [1, 1, 2, 0]
+
+
 def test_one_connection_carries_several_requests() -> None:
     server = ScriptedServer(
         http_response(b"a"), http_response(b"b"), http_response(b"c", "Retry-After: 7", status="429 Too Many Requests")

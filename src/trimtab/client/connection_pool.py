@@ -53,6 +53,8 @@ class PooledConnection(asyncio.Protocol):
         self._response_started = False
         self.last_used = 0.0
         """When it last started or ended a request; 0 for a new connection."""
+        self.generation = 0
+        """A pool sends no further request on connections of an earlier generation than its own."""
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +160,7 @@ class ConnectionPool:
         self._server_name = server_name or self._host
         self._idle: deque[PooledConnection] = deque()
         self._busy: set[PooledConnection] = set()
+        self._generation = 0
         self._slots = asyncio.Semaphore(max_connections)
         self._host_header = f"Host: {parts.netloc.rpartition('@')[2]}\r\n"
         self._next_check: asyncio.TimerHandle | None = None
@@ -184,7 +187,9 @@ class ConnectionPool:
                 if is_new or not error.unanswered or method not in IDEMPOTENT_METHODS:
                     raise
             else:
-                if connection.is_open:
+                if connection.generation != self._generation:
+                    connection.close()
+                elif connection.is_open:
                     self._idle.append(connection)
                 return reply
             finally:
@@ -215,6 +220,7 @@ class ConnectionPool:
         return None
 
     async def _connect(self) -> PooledConnection:
+        generation = self._generation
         async with asyncio.timeout(CONNECT_SECONDS):
             _, connection = await asyncio.get_running_loop().create_connection(
                 PooledConnection,
@@ -223,7 +229,15 @@ class ConnectionPool:
                 ssl=self._ssl_context,
                 server_hostname=self._server_name if self._ssl_context is not None else None,
             )
+        connection.generation = generation
         return connection
+
+    def retire_connections(self) -> None:
+        """Send no further request on the connections that are open now; requests in progress end normally."""
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        self._generation += 1
 
     def close(self) -> None:
         if self._next_check is not None:

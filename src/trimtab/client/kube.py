@@ -107,6 +107,7 @@ class KubeClient:
         self._default_headers = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
         self._request_session: aiohttp.ClientSession | None = None
         self._watch_session: aiohttp.ClientSession | None = None
+        self._retired_sessions: list[aiohttp.ClientSession] = []
         self.requests = 0
         self._last_discovery: tuple[tuple[bytes, ...], Sequence[Resource]] = ((), ())
 
@@ -141,6 +142,7 @@ class KubeClient:
             raise Unauthorized(str(error)) from error
         if self._ssl is not None and (self._tokens.cert or self._tokens.ca):
             self._use_renewed_certificates(self._ssl)
+            await self._retire_connections()
         return {"Authorization": f"Bearer {' '.join(token.split())}"} if token else {}
 
     def _use_renewed_certificates(self, context: ssl.SSLContext) -> None:
@@ -154,6 +156,15 @@ class KubeClient:
             raise Unauthorized(f"the renewed certificates cannot be used: {error}") from error
         finally:
             self._tokens.cert, self._tokens.ca = None, b""
+
+    async def _retire_connections(self) -> None:
+        """Connect anew for the next requests: an API server refuses those on a connection whose certificate has expired."""
+        self._pool.retire_connections()
+        earlier = self._retired_sessions  # of the renewal before: their watches have ended long ago
+        self._retired_sessions = [one for one in (self._request_session, self._watch_session) if one is not None]
+        self._request_session = self._watch_session = None
+        for session in earlier:
+            await session.close()
 
     def _token(self) -> str:
         return self._tokens.current(self._clock.now())
@@ -405,10 +416,11 @@ class KubeClient:
 
     async def close(self) -> None:
         self._pool.close()
-        for session in (self._request_session, self._watch_session):
+        for session in (self._request_session, self._watch_session, *self._retired_sessions):
             if session is not None:
                 await session.close()
         self._request_session = self._watch_session = None
+        self._retired_sessions = []
 
 
 @contextmanager
