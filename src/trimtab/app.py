@@ -19,6 +19,7 @@ from trimtab.client.webhook import Webhook, WebhookTarget
 from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
+from trimtab.controllers.clusters.served import PUSHES_ONLY
 from trimtab.controllers.contract import controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
 from trimtab.controllers.selection import RUNNING, IsEnabled
@@ -27,6 +28,7 @@ from trimtab.controllers.well_known import execution_namespace
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.members.agent_approval import AgentApproval
 from trimtab.members.interpreter_webhooks import InterpreterWebhooks
 from trimtab.members.probe import KnownCapacity, Prober
 from trimtab.members.roster import Roster
@@ -119,6 +121,8 @@ class ControlPlane:
         self._token_renewal = TokenRenewal(
             client, clock, self._served.clusters, self._served.secret, self._member_client
         )
+        decides = not is_agent and not own_settings.get(PUSHES_ONLY)
+        self._agent_approval = AgentApproval(client, clock) if decides else None
         self.search = None if is_agent else SearchCache(self.cache, self._served.connect_for_search)
         self._fleet_metrics = FleetMetrics(self.cache, clock)
         self._webhook = Webhook(notify) if notify is not None else None
@@ -183,13 +187,16 @@ class ControlPlane:
             self._notifier.watch()
 
     async def run(self) -> None:
-        """Start, and run until cancelled; also renews the tokens of members."""
-        self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
-        renewing = asyncio.get_running_loop().create_task(self._token_renewal.run(), name="token renewal")
+        """Start, and run until cancelled; also renews the tokens of members and approves certificates of agents."""
+        create_task = asyncio.get_running_loop().create_task
+        self._probing = create_task(self._prober.run(), name="probe")
+        tasks = [create_task(self._token_renewal.run(), name="token renewal")]
+        if self._agent_approval is not None:
+            tasks.append(create_task(self._agent_approval.run(), name="approval of agents"))
         try:
             await self.manager.run(self._watch_changes)
         finally:
-            renewing.cancel()
+            await stop_tasks(tasks, log)
             await self.stop()
 
     async def stop(self) -> None:

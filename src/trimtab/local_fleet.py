@@ -28,6 +28,7 @@ from trimtab.controllers.selection import IsEnabled
 from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
 from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
+from trimtab.members.agent_approval import AgentApproval
 from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
 from trimtab.members.registration import Registration
 from trimtab.runtime.cache import Cache
@@ -39,6 +40,7 @@ from trimtab.server.admission.requesters import Requesters
 from trimtab.server.auth.authenticate import ANONYMOUS_USER
 from trimtab.server.auth.oidc_issuer import OidcIssuer
 from trimtab.server.auth.user import User
+from trimtab.server.background.certificate_signing import CertificateSigning
 from trimtab.server.daemon import ADMINISTRATOR, ADMINISTRATOR_USER, Daemon, RootServer, ServedApplications
 from trimtab.server.flowcontrol.controller import FlowLimits
 from trimtab.server.http.audit import AuditSettings
@@ -153,6 +155,7 @@ class LocalFleet:
         )
         self._bootstrap_tokens = bootstrap_tokens
         self._registration: Registration | None = None
+        self._certificate_tasks: list[asyncio.Task[None]] = []
 
     @property
     def members(self) -> list[str]:
@@ -226,12 +229,20 @@ class LocalFleet:
         self.attach_console()
         await self._agents.start()
         await self._legacy_tokens.start()
+        self._answer_certificate_requests()
         if self._bootstrap_tokens:
             daemon = self.daemon
             self._registration = Registration(
                 self.fleet.client, daemon.api.authorizer, daemon.authority, daemon.url, WallClock().now
             )
             await self._registration.start()
+
+    def _answer_certificate_requests(self) -> None:
+        """Approve the requests of agents, and sign what is approved."""
+        client, clock = self.fleet.client, WallClock()
+        signing, approval = CertificateSigning(client, self.daemon.authority, clock.now), AgentApproval(client, clock)
+        create_task = asyncio.get_running_loop().create_task
+        self._certificate_tasks = [create_task(signing.run()), create_task(approval.run())]
 
     async def _start_when_released(self) -> None:
         await wait_for_release(self.fleet.client)
@@ -276,6 +287,7 @@ class LocalFleet:
         await self.console.close()
         if self._registration is not None:
             await self._registration.stop()
+        await stop_tasks(self._certificate_tasks, log)
         self._legacy_tokens.stop()
         await self._cache.close()
         await self._agents.stop()

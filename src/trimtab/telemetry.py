@@ -153,6 +153,10 @@ _TABLE = (
     Metric("trimtab_webhook_evictions_charged_total", "Charges of budgets for evictions that were allowed."),
     Metric("trimtab_webhook_evictions_refused_total", "Evictions that the budgets refused."),
     Metric("trimtab_webhook_certificate_expiry_seconds", "When the certificate of the webhook ends, as a Unix time."),
+    Metric(
+        "trimtab_agent_credentials_expiry_seconds",
+        "When the certificate or token of the agent for its control plane ends, as a Unix time.",
+    ),
     Metric("trimtab_cluster_ready", "1 if the member cluster is ready, else 0.", ("member_cluster",)),
     Metric("trimtab_workloads", "Workloads that a policy selects: all, without placement, not applied.", ("state",)),
     Metric(

@@ -29,7 +29,7 @@ SECONDS_TO_START = 600
 SECONDS_TO_STOP = 5
 SILENT_NODE_SECONDS = 600
 # The controllers that the embedded API server includes; Trimtab provides everything else on a host.
-HOST_CONTROLLERS = "garbage-collector-controller,namespace-controller"
+HOST_CONTROLLERS = "garbage-collector-controller,namespace-controller,certificatesigningrequest-signing-controller"
 USERS = {
     "admin": "system:masters",
     "system:kube-controller-manager": "",
@@ -112,7 +112,7 @@ class SecondApiServer(NamedTuple):
 
 
 class RealControlPlane:
-    """etcd and kube-apiserver, with the garbage collector and the namespace controller.
+    """etcd and kube-apiserver, with the garbage collector, the namespace controller and the signer of certificates.
 
     With controllers it has every controller a cluster with nodes has; with a scheduler its pods are bound.
     """
@@ -270,6 +270,8 @@ class RealControlPlane:
             "--use-service-account-credentials=true",  # Kubernetes' default roles are bound to the individual controllers
             f"--service-account-private-key-file={self.directory / 'accounts.key'}",
             f"--root-ca-file={self.directory / 'ca.crt'}",
+            f"--cluster-signing-cert-file={self.directory / 'ca.crt'}",
+            f"--cluster-signing-key-file={self.directory / 'ca.key'}",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
             # A two-minute API server outage must not make nodes NotReady.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kube.fleet import ControllersProcess, RealFleet, all_ready, wait_until
-from kube.rig import kubectl
+from kube.rig import RealControlPlane, kubectl
 from kube.test_controllers import has_converged, roll_out
 from kube.workloads import delete_namespace
 
@@ -21,14 +21,18 @@ WORKLOADS = 3
 
 @pytest.fixture
 def account(fleet: RealFleet, tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig of the service account in the manifests."""
-    kubectl(fleet.host, "apply", "-f", str(MANIFESTS / "controllers.yaml"))
-    token = kubectl(fleet.host, "-n", NAMESPACE, "create", "token", "trimtab-controllers").strip()
-    config = json.loads(kubectl(fleet.host, "config", "view", "--raw", "-o", "json"))
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    yield tmp_path / "kubeconfig"
+    yield kubeconfig_of_manifests(fleet.host, tmp_path)
     kubectl(fleet.host, "delete", "-f", str(MANIFESTS / "controllers.yaml"))
+
+
+def kubeconfig_of_manifests(plane: RealControlPlane, directory: Path) -> Path:
+    """Apply the manifests; returns a kubeconfig of their service account."""
+    kubectl(plane, "apply", "-f", str(MANIFESTS / "controllers.yaml"))
+    token = kubectl(plane, "-n", NAMESPACE, "create", "token", "trimtab-controllers").strip()
+    config = json.loads(kubectl(plane, "config", "view", "--raw", "-o", "json"))
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    (directory / "kubeconfig").write_text(json.dumps(config))
+    return directory / "kubeconfig"
 
 
 def test_permissions_of_the_manifest_suffice_from_join_to_workload_deletion(

@@ -18,11 +18,13 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.errors import ApiError
 from trimtab.members.join import ROLE_BINDINGS, SECRETS
-from trimtab.members.registration import CONFIG_MAPS, REQUESTS, Registration, detached_signature
+from trimtab.members.registration import CONFIG_MAPS, Registration, detached_signature
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import ensure_authority
+from trimtab.server.auth.request_signing import REQUESTS
 from trimtab.server.auth.user import AUTHENTICATED, User
+from trimtab.server.background.certificate_signing import CertificateSigning
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
 
@@ -78,10 +80,12 @@ def run(path: Path, scenario: Callable[[AsgiClient, Client, Registration], Await
         registration = Registration(
             client, server.authorizer, authority, "https://127.0.0.1:6443", lambda: datetime.now(UTC)
         )
+        signing = asyncio.ensure_future(CertificateSigning(client, authority, lambda: datetime.now(UTC)).run())
         try:
             await registration.start()
             await scenario(AsgiClient(server), client, registration)
         finally:
+            signing.cancel()
             await registration.stop()
             await server.stop()
 
@@ -179,17 +183,5 @@ def test_author_without_the_right_is_not_approved(tmp_path: Path) -> None:
         assert (await wire("POST", REQUESTS_PATH, request_for(AGENT), user=tom)).status == 201
         await registration.handle_request(await client.get(REQUESTS, "", "agent"))
         assert not (await client.get(REQUESTS, "", "agent")).get("status")
-
-    run(tmp_path, scenario)
-
-
-def test_denied_request_is_not_signed(tmp_path: Path) -> None:
-    async def scenario(wire: AsgiClient, client: Client, registration: Registration) -> None:
-        await client.create(REQUESTS, request_for("tom"))
-        stored = await client.get(REQUESTS, "", "agent")
-        denied = [{"type": "Denied", "status": "True", "reason": "No", "message": "no"}]
-        await client.replace(REQUESTS, {**stored, "status": {"conditions": denied}}, subresource="approval")
-        await registration.handle_request(await client.get(REQUESTS, "", "agent"))
-        assert "certificate" not in (await client.get(REQUESTS, "", "agent"))["status"]
 
     run(tmp_path, scenario)

@@ -1,42 +1,33 @@
-"""The access of a pull agent to its control plane: an account with few rights, and a token that it renews itself.
+"""The access of a pull agent to its control plane: an identity with few rights, for one cluster.
 
-`trimtab join-command` creates the Cluster, the account and its roles on the host, and prints a token that is valid for an hour. With
-it the agent requests a token of its own, which it keeps in a Secret of its cluster and renews when a third of its lifetime has
-passed. The agent may read the clusters and the rules of users, write the Works and the status of its own cluster, and renew
-its own Lease and token. It reads no Secrets of the host and no Works of other clusters.
+`trimtab join-command` creates the Cluster and the roles of its agent on the host, and prints a token that is valid for an hour and
+good for one thing: to request a client certificate of the user `trimtab:agent:CLUSTER`. The control plane approves the request
+(`agent_approval.py`), and the agent renews the certificate by itself (`agent_credentials.py`). Where an API server signs no
+client certificates, `trimtab join-command --tokens` prints a token of a service account instead, which the agent exchanges.
+
+The agent may read the clusters and the rules of users, write the Works and the status of its own cluster, and renew its own
+Lease and credentials. It reads no Secrets of the host and no Works of other clusters.
 """
 
-import asyncio
-import base64
-import json
-import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import Credentials
-from trimtab.client.service_account_tokens import read_claims
-from trimtab.clock import Clock
 from trimtab.controllers.well_known import execution_namespace
-from trimtab.errors import AlreadyExists, ApiError, Conflict, InputError, NotFound
+from trimtab.errors import AlreadyExists, InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
     NAMESPACES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SYSTEM_LABELS,
     ClusterFacts,
     request_token,
 )
 from trimtab.runtime.leader_election import LEASES
-from trimtab.store.files import replace_file
 
 _RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -44,22 +35,25 @@ CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRol
 ROLES = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 BOOTSTRAP_SECONDS = 3600
-TOKEN_SECONDS = 30 * 24 * 3600
-RENEWED_PART = 3
-CHECK_SECONDS = 300.0
+LIFETIME_SECONDS = 30 * 24 * 3600
+"""The lifetime of the credentials that an agent asks for."""
+AGENT_GROUP, AGENT_PREFIX = "trimtab:agents", "trimtab:agent:"
 _READ = ["get", "list", "watch"]
-log = logging.getLogger("trimtab.agent")
-
-
-class HostAddress(NamedTuple):
-    """Where an agent finds its control plane, and the authority that it trusts."""
-
-    server: str
-    ca: bytes
 
 
 def account_of(cluster: str) -> str:
+    """The service account of an agent that authenticates with tokens; also the name of the roles of every agent."""
     return f"trimtab-agent-{cluster}"
+
+
+def bootstrap_account_of(cluster: str) -> str:
+    """The service account that may do nothing but request the first certificate of the agent."""
+    return f"trimtab-bootstrap-{cluster}"
+
+
+def user_of(cluster: str) -> str:
+    """The user in the certificate of an agent."""
+    return AGENT_PREFIX + cluster
 
 
 def namespaced_kinds(cluster: str) -> dict[str, str]:
@@ -68,6 +62,13 @@ def namespaced_kinds(cluster: str) -> dict[str, str]:
         "works.work.karmada.io": execution_namespace(cluster),
         "leases.coordination.k8s.io": CLUSTER_NAMESPACE,
     }
+
+
+REQUEST_CERTIFICATES: Raw = {
+    "apiGroups": ["certificates.k8s.io"],
+    "resources": ["certificatesigningrequests"],
+    "verbs": ["create", "get"],
+}
 
 
 def agent_roles(cluster: str) -> Iterator[tuple[Resource, Resource, str, list[Raw]]]:
@@ -99,6 +100,7 @@ def agent_roles(cluster: str) -> Iterator[tuple[Resource, Resource, str, list[Ra
         },
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": _READ},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        REQUEST_CERTIFICATES,
     ]
     works: list[Raw] = [
         {"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": [*_READ, "update", "patch"]},
@@ -118,30 +120,70 @@ def agent_roles(cluster: str) -> Iterator[tuple[Resource, Resource, str, list[Ra
             "resourceNames": [account],
             "verbs": ["create"],
         },
+        # With its certificate, the agent needs no account any more.
+        {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts"],
+            "resourceNames": [bootstrap_account_of(cluster), account],
+            "verbs": ["delete"],
+        },
     ]
     yield CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, "", everywhere
     yield ROLES, ROLE_BINDINGS, execution_namespace(cluster), works
     yield ROLES, ROLE_BINDINGS, CLUSTER_NAMESPACE, own
 
 
-async def prepare_agent(host: Client, cluster: str, facts: ClusterFacts, seconds: int = BOOTSTRAP_SECONDS) -> str:
-    """Register a Pull cluster with an account for its agent; returns a short-lived token of the account."""
+async def prepare_agent(
+    host: Client, cluster: str, facts: ClusterFacts, seconds: int = BOOTSTRAP_SECONDS, *, tokens: bool = False
+) -> str:
+    """Register a Pull cluster with the rights of its agent; returns the token with which the agent starts.
+
+    With `tokens`, that is a token of the agent's own account; else it only requests a certificate.
+    """
     if faults := label_faults(cluster):
         raise InputError(f"{cluster!r} cannot be the name of a cluster: {faults[0]}")
-    account = account_of(cluster)
     for namespace in (CLUSTER_NAMESPACE, execution_namespace(cluster)):
         await _ensure(host, NAMESPACES, {"metadata": {"name": namespace, "labels": SYSTEM_LABELS}})
     await _register(host, cluster, facts)
-    metadata = {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}
-    await _ensure(host, SERVICE_ACCOUNTS, {"metadata": metadata})
     await _ensure(host, LEASES, {"metadata": {"namespace": CLUSTER_NAMESPACE, "name": cluster}, "spec": {}})
-    subject = {"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}
+    account, bootstrap = account_of(cluster), bootstrap_account_of(cluster)
+    # An agent that runs with tokens goes on until it has its certificate.
+    subjects = [{"apiGroup": _RBAC, "kind": "User", "name": user_of(cluster)}, _service_account(account)]
     for role, binding, namespace, rules in agent_roles(cluster):
-        place = {"name": account, "labels": SYSTEM_LABELS, **({"namespace": namespace} if namespace else {})}
-        await _apply(host, role, {"metadata": place, "rules": rules})
-        reference = {"apiGroup": _RBAC, "kind": role.kind, "name": account}
-        await _ensure(host, binding, {"metadata": place, "roleRef": reference, "subjects": [subject]})
-    return await request_token(host, CLUSTER_NAMESPACE, account, seconds)
+        await _grant(host, role, binding, (namespace, account), rules, subjects)
+    if not tokens:
+        rules = [REQUEST_CERTIFICATES]
+        await _grant(host, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ("", bootstrap), rules, [_service_account(bootstrap)])
+    name = account if tokens else bootstrap
+    metadata = {"namespace": CLUSTER_NAMESPACE, "name": name, "labels": SYSTEM_LABELS}
+    await _ensure(host, SERVICE_ACCOUNTS, {"metadata": metadata})
+    return await request_token(host, CLUSTER_NAMESPACE, name, seconds)
+
+
+async def delete_agent_access(host: Client, cluster: str) -> None:
+    """Delete the accounts and the rights of the agent of a cluster; its certificate is worth nothing without them."""
+    account, bootstrap = account_of(cluster), bootstrap_account_of(cluster)
+    found = [(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, name) for name in (bootstrap, account)]
+    found += [(kind, "", bootstrap) for kind in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)]
+    for role, binding, namespace, _ in agent_roles(cluster):
+        found += [(binding, namespace, account), (role, namespace, account)]
+    for resource, namespace, name in found:
+        with suppress(NotFound):
+            await host.delete(resource, namespace, name)
+
+
+def _service_account(name: str) -> Raw:
+    return {"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": name}
+
+
+async def _grant(
+    host: Client, role: Resource, binding: Resource, place: tuple[str, str], rules: list[Raw], subjects: list[Raw]
+) -> None:
+    namespace, name = place
+    metadata = {"name": name, "labels": SYSTEM_LABELS, **({"namespace": namespace} if namespace else {})}
+    await _apply(host, role, {"metadata": metadata, "rules": rules})
+    reference = {"apiGroup": _RBAC, "kind": role.kind, "name": name}
+    await _apply(host, binding, {"metadata": metadata, "roleRef": reference, "subjects": subjects})
 
 
 async def _register(host: Client, cluster: str, facts: ClusterFacts) -> None:
@@ -168,94 +210,3 @@ async def _apply(client: Client, resource: Resource, obj: Raw) -> None:
     metadata = obj["metadata"]
     place = metadata.get("namespace", ""), metadata["name"]
     await client.patch(resource, *place, body, type="apply", manager="trimtab-join", force=True)
-
-
-class AgentCredentials:
-    """The token of an agent: kept in a Secret of its own cluster, and renewed while it is used."""
-
-    def __init__(
-        self, member: Client, clock: Clock, cluster: str, address: HostAddress, secret: tuple[str, str], file: Path
-    ) -> None:
-        """`file` is the kubeconfig that clients of the host read; it is written again with every new token."""
-        self._member = member
-        self._clock = clock
-        self._cluster = cluster
-        self._address = address
-        self._secret = secret
-        self._file = file
-        self._token = ""
-
-    async def start(self, bootstrap_token: str) -> None:
-        """Use the kept token; without a valid one, exchange the given one."""
-        kept = await self._read_kept()
-        claims = read_claims(kept)
-        if claims is not None and claims.expires > self._clock.now():
-            self._use(kept)
-            return
-        if not bootstrap_token:
-            raise InputError("there is no valid token of this agent; run `trimtab join-command` again")
-        self._use(bootstrap_token)
-        await self.renew()
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            try:
-                await self.renew_if_due()
-            except (ApiError, OSError, TimeoutError) as fault:
-                log.warning("cannot renew the token for the control plane: %s", fault)
-
-    async def renew_if_due(self) -> None:
-        claims = read_claims(self._token)
-        if claims is None or self._clock.now() - claims.issued >= (claims.expires - claims.issued) / RENEWED_PART:
-            await self.renew()
-
-    async def renew(self) -> None:
-        """Request a new token, keep it, and use it from now on; connections stay open."""
-        host = KubeClient(Credentials(server=self._address.server, ca=self._address.ca, token=self._token))
-        try:
-            account = account_of(self._cluster)
-            token = await request_token(host, CLUSTER_NAMESPACE, account, TOKEN_SECONDS)
-        finally:
-            await host.close()
-        await self._keep(token)
-        self._use(token)
-        log.info("renewed the token for the control plane")
-
-    async def _read_kept(self) -> str:
-        try:
-            found = await self._member.get(SECRETS, *self._secret)
-        except NotFound:
-            return ""
-        return base64.b64decode((found.get("data") or {}).get("token", "")).decode()
-
-    async def _keep(self, token: str) -> None:
-        namespace, name = self._secret
-        data = {"token": base64.b64encode(token.encode()).decode()}
-        secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"namespace": namespace, "name": name},
-            "type": "Opaque",
-            "data": data,
-        }
-        try:
-            await self._member.create(SECRETS, secret, manager="trimtab-agent")
-        except (AlreadyExists, Conflict):
-            await self._member.patch(SECRETS, namespace, name, {"data": data}, manager="trimtab-agent")
-
-    def _use(self, token: str) -> None:
-        self._token = token
-        replace_file(self._file, json.dumps(host_kubeconfig(self._address, token)).encode())
-
-
-def host_kubeconfig(address: HostAddress, token: str) -> Raw:
-    authority = {"certificate-authority-data": base64.b64encode(address.ca).decode()} if address.ca else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "host", "cluster": {"server": address.server, **authority}}],
-        "users": [{"name": "agent", "user": {"token": token}}],
-        "contexts": [{"name": "host", "context": {"cluster": "host", "user": "agent"}}],
-        "current-context": "host",
-    }

@@ -2,39 +2,36 @@
 
 A token is a Secret. Whoever has it reads `kube-public/cluster-info` without credentials, checks the signature that the token
 makes, and asks for certificates of an agent. Requests of agents are approved if RBAC allows their author to create
-`certificatesigningrequests/clusteragent`, or `/selfclusteragent` for a certificate of the same user, and every approved
-request for a client certificate is signed by the authority of the server.
+`certificatesigningrequests/clusteragent`, or `/selfclusteragent` for a certificate of the same user. The server signs every
+approved request for a client certificate (`server/background/certificate_signing.py`).
 """
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import hashlib
 import hmac
-import importlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import orjson
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.clock import timestamp
+from trimtab.client.following import follow
 from trimtab.errors import AlreadyExists, ApiError, NotFound
 from trimtab.members.join import ROLE_BINDINGS, ROLES, SECRETS
 from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.bootstrap_tokens import NAMESPACE, SECRET_TYPE, SIGNING, read_token
 from trimtab.server.auth.certificates import CertificateAuthority
-from trimtab.server.auth.request_signing import CLIENT_SIGNER, is_to_sign, with_certificate
+from trimtab.server.auth.request_signing import CLIENT_SIGNER, REQUESTS, approved_request, requested_subject
 from trimtab.server.auth.user import ANONYMOUS, User
 from trimtab.tasks import stop_tasks
 
 log = logging.getLogger("trimtab.members")
 
 RBAC, CERTIFICATES = "rbac.authorization.k8s.io", "certificates.k8s.io"
-REQUESTS = Resource(CERTIFICATES, "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACED_ROLES = Resource(RBAC, "v1", "roles", "Role")
 NAMESPACED_ROLE_BINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
@@ -44,12 +41,11 @@ AGENT_GROUP, AGENT_PREFIX = "system:karmada:agents", "system:karmada:agent:"
 ROLE_MAKER = f"{AGENT_PREFIX}rbac-generator"
 """As this user `karmadactl register` creates the role of the agent."""
 USAGES = ({"digital signature", "client auth"}, {"digital signature", "key encipherment", "client auth"})
-RETRY_SECONDS = 1.0
 EXPIRY_CHECK_SECONDS = 60.0
 
 
 class Registration:
-    """Signs requests of agents and the information about the control plane; `trimtab up --bootstrap-tokens` runs it."""
+    """Approves requests of agents and signs the information about the control plane; `trimtab up --bootstrap-tokens` runs it."""
 
     def __init__(
         self,
@@ -69,39 +65,24 @@ class Registration:
                 await self._client.create(resource, obj)
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._follow(REQUESTS, "", self.handle_request)),
-            loop.create_task(self._follow(SECRETS, NAMESPACE, self._sign_after_change)),
+            loop.create_task(follow(self._client, REQUESTS, self.handle_request, log)),
+            loop.create_task(follow(self._client, SECRETS, self._sign_after_change, log, NAMESPACE)),
             loop.create_task(self._sign_regularly()),
         ]
 
     async def stop(self) -> None:
         await stop_tasks(self._tasks, log)
 
-    async def _follow(self, resource: Resource, namespace: str, handle: Callable[[Raw], Awaitable[None]]) -> None:
-        """Call the function for every object now and after each change; starts again when the watch ends."""
-        while True:
-            try:
-                listing = await self._client.list(resource, namespace)
-                for obj in listing.items:
-                    await handle(obj)
-                async for events in self._client.watch(resource, namespace, revision=listing.revision):
-                    for event in events:
-                        await handle(event.object)
-            except ApiError as fault:
-                log.warning("registration of clusters", extra={"error": str(fault)})
-            await asyncio.sleep(RETRY_SECONDS)
-
     async def handle_request(self, request: Raw) -> None:
-        """Approve a request of an agent, and sign an approved one; what somebody decided otherwise stays."""
-        if request["spec"].get("signerName") != CLIENT_SIGNER:
+        """Approve a request of an agent; what somebody decided otherwise stays. The server signs it."""
+        if request["spec"].get("signerName") != CLIENT_SIGNER or (request.get("status") or {}).get("conditions"):
+            return
+        if not (why := self._reason_to_approve(request)):
             return
         try:
-            if not (request.get("status") or {}).get("conditions") and (why := self._reason_to_approve(request)):
-                await self._approve(request, why)
-            elif is_to_sign(request):
-                signed = await with_certificate(request, self._authority, self._now())
-                await self._client.replace(REQUESTS, signed, subresource="status")
-        except (ApiError, ValueError) as fault:  # the next change of the request starts another attempt
+            approved = approved_request(request, "AutoApproved", why, self._now())
+            await self._client.replace(REQUESTS, approved, subresource="approval")
+        except ApiError as fault:  # the next change of the request starts another attempt
             log.warning("certificate request", extra={"request": request["metadata"]["name"], "error": str(fault)})
 
     def _reason_to_approve(self, request: Raw) -> str:
@@ -116,19 +97,6 @@ class Registration:
                 whose = "self karmada agent" if kind == "selfclusteragent" else "karmada agent"
                 return f"Auto approving {whose} certificate after SubjectAccessReview."
         return ""
-
-    async def _approve(self, request: Raw, why: str) -> None:
-        moment = timestamp(self._now())
-        condition = {
-            "type": "Approved",
-            "status": "True",
-            "reason": "AutoApproved",
-            "message": why,
-            "lastUpdateTime": moment,
-            "lastTransitionTime": moment,
-        }
-        status = {**(request.get("status") or {}), "conditions": [condition]}
-        await self._client.replace(REQUESTS, {**request, "status": status}, subresource="approval")
 
     async def _sign_after_change(self, secret: Raw) -> None:
         if secret.get("type") == SECRET_TYPE:
@@ -162,18 +130,11 @@ class Registration:
 
 def agent_asked_for(spec: Raw) -> str:
     """The user of the certificate that is asked for, if it is one of an agent and nothing else; else empty."""
-    x509 = importlib.import_module("cryptography.x509")
-    try:
-        asked = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or ""))
-    except (ValueError, binascii.Error):
+    subject = requested_subject(spec)
+    if subject is None or subject.groups != (AGENT_GROUP,) or subject.has_other_names or len(subject.names) != 1:
         return ""
-    names, organizations = (
-        [str(one.value) for one in asked.subject.get_attributes_for_oid(oid)]
-        for oid in (x509.NameOID.COMMON_NAME, x509.NameOID.ORGANIZATION_NAME)
-    )
-    is_agent = organizations == [AGENT_GROUP] and len(names) == 1 and names[0].startswith(AGENT_PREFIX)
-    has_other_names = any(one.oid == x509.SubjectAlternativeName.oid for one in asked.extensions)
-    return names[0] if is_agent and not has_other_names and set(spec.get("usages") or ()) in USAGES else ""
+    name = subject.names[0]
+    return name if name.startswith(AGENT_PREFIX) and set(spec.get("usages") or ()) in USAGES else ""
 
 
 def cluster_info(url: str, certificate: bytes) -> str:

@@ -1,4 +1,4 @@
-"""`trimtab join-command`: an agent joins with a short-lived token, gets its own, and may do only what it needs."""
+"""`trimtab join-command`: an agent joins with a short-lived token, gets a certificate, and may do only what it needs."""
 
 import asyncio
 import base64
@@ -41,8 +41,8 @@ class AgentProcess:
         assert self._process.wait(LIMIT) == 0, self.log.read_text()
 
 
-def printed_command(kubeconfig: Path) -> list[str]:
-    done = run_command("join-command", "pulled", "--kubeconfig", str(kubeconfig), "--region", "eu")
+def printed_command(kubeconfig: Path, *options: str) -> list[str]:
+    done = run_command("join-command", "pulled", "--kubeconfig", str(kubeconfig), "--region", "eu", *options)
     assert done.code == 0, done.err
     program, *arguments = shlex.split(done.out)
     assert program == "trimtab"
@@ -54,18 +54,21 @@ def without_token(arguments: list[str]) -> list[str]:
     return [*arguments[:at], *arguments[at + 2 :]]
 
 
-def test_agent_joins_with_the_printed_command_and_works_with_few_rights(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "kept"), [((), {"tls.crt", "tls.key"}), (("--tokens",), {"token"})])
+def test_agent_joins_with_the_printed_command_and_works_with_few_rights(
+    tmp_path: Path, options: tuple[str, ...], kept: set[str]
+) -> None:
     host_config, member_config = tmp_path / "host" / "kubeconfig", tmp_path / "member" / "kubeconfig"
 
-    async def own_token(member: KubeClient) -> str:
+    async def own_credentials(member: KubeClient) -> dict[str, bytes]:
         secret = await member.get(SECRETS, "trimtab-system", "trimtab-agent-token")
-        return base64.b64decode(secret["data"]["token"]).decode()
+        return {name: base64.b64decode(value) for name, value in secret["data"].items()}
 
     async def scenario() -> None:
         async with api_server(tmp_path / "host") as host, api_server(tmp_path / "member") as member:
             system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trimtab-system"}}
             await member.create(NAMESPACES, system)
-            arguments = [*printed_command(host_config), "--kubeconfig", str(member_config)]
+            arguments = [*printed_command(host_config, *options), "--kubeconfig", str(member_config)]
             cluster = await host.get(CLUSTERS, "", "pulled")
             assert (cluster["spec"]["syncMode"], cluster["spec"]["region"]) == ("Pull", "eu")
             async with running("controllers", "--kubeconfig", str(host_config)):
@@ -74,24 +77,32 @@ def test_agent_joins_with_the_printed_command_and_works_with_few_rights(tmp_path
                     assert await config_map_data(member) == {"k": "v"}
                     await wait_until_fully_applied(host)
                     assert "forbidden" not in agent.log.read_text().lower()
-                token = await own_token(member)
-                assert token not in arguments
-                with AgentProcess(without_token(arguments), tmp_path / "again.log"):  # its own token suffices
+                own = await own_credentials(member)
+                assert set(own) == kept
+                with AgentProcess(without_token(arguments), tmp_path / "again.log"):  # its own credentials suffice
                     await host.patch(CONFIGS, "demo", "conf", {"data": {"k": "again"}})
 
                     async def has_changed() -> bool:
                         return (await config_map_data(member))["k"] == "again"
 
                     await until(has_changed)
-            await check_rights(host_config, token)
+            await check_rights(host_config, own)
 
     asyncio.run(scenario())
 
 
-async def check_rights(host_config: Path, token: str) -> None:
+async def check_rights(host_config: Path, own: dict[str, bytes]) -> None:
     """The agent reads no Secrets and no Works of other clusters, and changes no other cluster."""
     admin = load(host_config)
-    agent = KubeClient(Credentials(server=admin.server, ca=admin.ca, token=token))
+    agent = KubeClient(
+        Credentials(
+            server=admin.server,
+            ca=admin.ca,
+            token=own.get("token", b"").decode(),
+            cert=own.get("tls.crt", b""),
+            key=own.get("tls.key", b""),
+        )
+    )
     try:
         assert (await agent.list(WORKS, "karmada-es-pulled")).items
         for request in (

@@ -13,7 +13,65 @@ REFERENCE_TESTS = ("server/admission/test_reference_authorization.py",)
 NODE, NODE_TESTS = "server/auth/node_authorizer.py", ("server/auth/test_node_authorizer.py",)
 OCM, OCM_TESTS = "api/admission/ocm.py", ("api/admission/test_ocm.py", "server/admission/test_peer_webhooks.py")
 
+AGENTS, AGENT_TESTS = "members/agent_approval.py", ("members/test_agent_approval.py",)
+
 MUTANTS = (
+    Mutant(
+        "Only the agent of a cluster, or the account that bootstraps it, gets the certificate of its agent.",
+        AGENTS,
+        'if spec.get("username") not in (user_of(cluster), bootstrap):',
+        "if False:",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "A certificate of an agent is approved for its identity alone.",
+        AGENTS,
+        "subject.names != (user_of(cluster),) or subject.groups != (AGENT_GROUP,)",
+        "False",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "A certificate of an agent has no further names.",
+        AGENTS,
+        "if subject.has_other_names:",
+        "if False:",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "A certificate of an agent is good for client authentication alone.",
+        AGENTS,
+        'if set(spec.get("usages") or ()) != USAGES:',
+        "if False:",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "A certificate of an agent has a limited lifetime.",
+        AGENTS,
+        'if not 0 < (spec.get("expirationSeconds") or 0) <= LIFETIME_SECONDS:',
+        "if False:",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "A cluster that is not joined in pull mode has no agent.",
+        AGENTS,
+        'if (cluster.get("spec") or {}).get("syncMode") != "Pull":',
+        "if False:",
+        AGENT_TESTS,
+    ),
+    Mutant(
+        "The server signs only requests that somebody approved.",
+        "server/background/certificate_signing.py",
+        "or not is_to_sign(request)",
+        "",
+        ("server/background/test_certificate_signing.py",),
+    ),
+    Mutant(
+        "A client with a renewed certificate sends nothing more on connections with the old one.",
+        "client/kube.py",
+        "self._pool.retire_connections()",
+        "pass",
+        ("members/test_agent_credentials.py",),
+    ),
     Mutant(
         "A revoked certificate is nobody's.",
         "server/auth/authenticate.py",

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import cast
 
@@ -19,9 +20,10 @@ from trimtab.client.kubeconfig import load
 from trimtab.client.namespaced_reads import NamespacedReads
 from trimtab.clock import WallClock
 from trimtab.members.agent import CONTROLLERS, Heartbeat
-from trimtab.members.agent_access import AgentCredentials, HostAddress, namespaced_kinds
+from trimtab.members.agent_access import namespaced_kinds
+from trimtab.members.agent_credentials import AgentCredentials, HostAddress
 from trimtab.runtime.lua_worker import LuaWorker
-from trimtab.telemetry import configure_logging
+from trimtab.telemetry import Sample, configure_logging
 
 
 @click.command()
@@ -38,14 +40,16 @@ from trimtab.telemetry import configure_logging
 @click.option("--host-server", default="", help="URL of the control plane, as `trimtab join-command` prints it.")
 @click.option("--host-ca", default="", help="Its certificate authority, as base64 of PEM.")
 @click.option(
-    "--bootstrap-token", default="", help="The token of `trimtab join-command`; needed until the agent has its own."
+    "--bootstrap-token",
+    default="",
+    help="The token of `trimtab join-command`; needed until the agent has credentials of its own.",
 )
 @click.option(
     "--token-secret",
     default="trimtab-system/trimtab-agent-token",
     show_default=True,
     metavar="NAMESPACE/NAME",
-    help="Secret in this cluster in which the agent keeps its own token.",
+    help="Secret in this cluster in which the agent keeps its certificate and key, or its token.",
 )
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @health_option
@@ -84,17 +88,17 @@ def command(
         namespace, _, secret = token_secret.partition("/")
         with tempfile.TemporaryDirectory(prefix="trimtab-agent-") as directory:
             file = Path(directory) / "kubeconfig"
-            tokens = AgentCredentials(member, clock, name, address, (namespace, secret), file)
-            await tokens.start(bootstrap_token)
-            renewing = asyncio.ensure_future(tokens.run())
+            held = AgentCredentials(member, clock, name, address, (namespace, secret), file)
+            await held.start(bootstrap_token)
+            renewing = asyncio.ensure_future(held.run())
             host = NamespacedReads(KubeClient(load(file)), namespaced_kinds(name))
             try:
-                await serve_host(cast("Client", host), clock)
+                await serve_host(cast("Client", host), clock, held.samples)
             finally:
                 renewing.cancel()
                 await member.close()
 
-    async def serve_host(host: Client, clock: WallClock) -> None:
+    async def serve_host(host: Client, clock: WallClock, samples: Callable[[], Iterable[Sample]] = tuple) -> None:
         scripts = LuaWorker()
         heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
         plane = ControlPlane(
@@ -107,7 +111,7 @@ def command(
             is_enabled=lambda controller: controller.name in CONTROLLERS,
             trace=trace,
         )
-        probes = ProbeEndpoints()
+        probes = ProbeEndpoints(more_samples=samples)
         probes.observe(plane)
         click.echo(f"the agent of {name} is ready")
         try:

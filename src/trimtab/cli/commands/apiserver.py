@@ -48,6 +48,7 @@ async def _serve(
 ) -> None:
     from trimtab.clock import WallClock  # noqa: PLC0415
     from trimtab.runtime.observe_only import begin_if_requested  # noqa: PLC0415
+    from trimtab.server.background.certificate_signing import CertificateSigning  # noqa: PLC0415
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
     from trimtab.server.local import LocalClient  # noqa: PLC0415
 
@@ -56,11 +57,16 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopped.set)
+    client, clock = LocalClient(daemon.api), WallClock()
+    signing: asyncio.Task[None] | None = None
     try:
         await daemon.start()
-        await begin_if_requested(daemon.directory, LocalClient(daemon.api), WallClock().now())
+        signing = loop.create_task(CertificateSigning(client, daemon.authority, clock.now).run(), name="signing")
+        await begin_if_requested(daemon.directory, client, clock.now())
         click.echo(f"trimtab apiserver is ready at {daemon.url}")
         click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
         await stopped.wait()
     finally:
+        if signing is not None:
+            signing.cancel()
         await daemon.stop()

@@ -19,6 +19,11 @@ from trimtab.members.join import ClusterFacts
     "--server", default="", help="URL at which the cluster reaches the control plane; default: as in the kubeconfig."
 )
 @click.option("--seconds", default=BOOTSTRAP_SECONDS, show_default=True, help="How long the printed token is valid.")
+@click.option(
+    "--tokens",
+    is_flag=True,
+    help="Let the agent authenticate with tokens: for control planes whose API server signs no client certificates.",
+)
 @click.option("--helm", is_flag=True, help="Print the command that installs the chart of the agent.")
 @click.option("--provider", default="")
 @click.option("--region", default="")
@@ -30,6 +35,7 @@ def command(
     context: str,
     server: str,
     seconds: int,
+    tokens: bool,
     helm: bool,
     provider: str,
     region: str,
@@ -38,15 +44,15 @@ def command(
 ) -> None:
     """Register the cluster NAME in pull mode, and print the command that starts its agent there.
 
-    The command contains a token of the agent's account, which the agent exchanges for one of its own. It may write only what
-    concerns its cluster. Run this again for a new token.
+    The command contains a token with which the agent requests a client certificate; the controllers approve it. The agent
+    renews the certificate by itself, and may write only what concerns its cluster. Run this again for a new token.
     """
     credentials = load(kubeconfig or None, context)
     facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(parse_label, labels)))
-    tokens: list[str] = []
+    printed: list[str] = []
 
     async def work(host: Client) -> None:
-        tokens.append(await prepare_agent(host, name, facts, seconds))
+        printed.append(await prepare_agent(host, name, facts, seconds, tokens=tokens))
 
     with_client(kubeconfig, context, work)
     address, authority = server or credentials.server, base64.b64encode(credentials.ca).decode()
@@ -54,7 +60,7 @@ def command(
     if helm:
         click.echo(
             f"helm install trimtab-agent charts/trimtab-agent -n trimtab-system --create-namespace --set clusterName={name}"
-            f" --set host.server={address} --set host.ca={authority} --set host.bootstrapToken={tokens[0]}"
+            f" --set host.server={address} --set host.ca={authority} --set host.bootstrapToken={printed[0]}"
         )
     else:
-        click.echo(f"trimtab agent {name} --host-server {address} --host-ca {authority} --bootstrap-token {tokens[0]}")
+        click.echo(f"trimtab agent {name} --host-server {address} --host-ca {authority} --bootstrap-token {printed[0]}")

@@ -34,6 +34,7 @@ from trimtab.controllers.movement.cluster_departure import BLOCKED, is_unbound
 from trimtab.controllers.well_known import CLUSTER_FINALIZER, DRAIN, FORCE_LEAVE, execution_namespace
 from trimtab.decide.gate import time_in_refusal
 from trimtab.errors import ApiError, InputError, NotFound
+from trimtab.members.agent_access import delete_agent_access
 from trimtab.members.join import SECRETS, delete_credentials, release_member, unjoin
 from trimtab.members.member_client import client_from_secret
 
@@ -91,6 +92,7 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
     if options.wait:
         await wait_until_removed(host, name, options.timeout)
         await delete_credentials(host, name)
+        await delete_agent_access(host, name)
         await release(host, cluster, secret)
     click.echo(f"cluster {name} {'removed' if options.wait else 'is being removed'}")
     return 0

@@ -33,9 +33,15 @@ class ObservedWork(Protocol):
 class ProbeEndpoints:
     """The responses of the endpoints: about the work of the process, once it has started."""
 
-    def __init__(self, *, decides: bool = True) -> None:
-        """`decides`: of the processes of this kind one leads, and the metric trimtab_leading counts it."""
+    def __init__(
+        self, *, decides: bool = True, more_samples: Callable[[], Iterable[Sample]] = tuple[Sample, ...]
+    ) -> None:
+        """`decides`: of the processes of this kind one leads, and the metric trimtab_leading counts it.
+
+        `more_samples` returns metrics besides those of the work.
+        """
         self._decides = decides
+        self._more_samples = more_samples
         self.is_waiting_for_lease = False
         """Another process holds the Lease; a process that waits for it is ready."""
         self._hold_reason = ""
@@ -66,7 +72,9 @@ class ProbeEndpoints:
         works = not self.is_waiting_for_lease and not self._hold_reason
         leads = [Sample("trimtab_leading", 1 if works else 0)] if self._decides else []
         samples, histograms = (self._work.samples(), self._work.histograms()) if self._work is not None else ((), ())
-        return 200, format_metrics([*leads, *samples, *process_samples()]) + format_histograms(histograms)
+        return 200, format_metrics([*leads, *samples, *self._more_samples(), *process_samples()]) + format_histograms(
+            histograms
+        )
 
 
 async def run_as_leader(

@@ -1,8 +1,5 @@
 """CertificateSigningRequests: the server says who asks, and only who may approve or sign for a signer does so."""
 
-import base64
-import binascii
-import importlib
 from collections.abc import Iterator
 
 from trimtab.api.kind import Kind
@@ -11,11 +8,11 @@ from trimtab.errors import Forbidden
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.authorize import Action, Authorizer
+from trimtab.server.auth.request_signing import CLIENT_SIGNER, requested_subject
 from trimtab.server.auth.user import MASTERS, User
 
 GROUP = "certificates.k8s.io"
 REQUESTS = f"certificatesigningrequests.{GROUP}"
-_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 _IDENTITY = ("username", "uid", "groups", "extra")
 _DECISIONS = ("Approved", "Denied")
 
@@ -41,7 +38,7 @@ class CertificateRequests:
             return
         signer = (obj.get("spec") or {}).get("signerName") or ""
         if old is None:
-            if signer == _CLIENT_SIGNER:
+            if signer == CLIENT_SIGNER:
                 self._check_subject(attributes, obj)
             return
         if attributes.where.subresource == "approval":
@@ -53,11 +50,11 @@ class CertificateRequests:
                 self._check_signer(attributes, "sign", signer)
 
     def _check_subject(self, attributes: Attributes, obj: Raw) -> None:
-        groups = _requested_groups(obj)
-        if groups is None:
+        subject = requested_subject(obj["spec"])
+        if subject is None:
             raise _refusal(attributes, "unable to parse the request for a certificate")
-        if MASTERS in groups:
-            raise _refusal(attributes, f"use of {_CLIENT_SIGNER} signer with {MASTERS} group is not allowed")
+        if MASTERS in subject.groups:
+            raise _refusal(attributes, f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed")
 
     def _check_signer(self, attributes: Attributes, verb: str, signer: str) -> None:
         """Requires the verb on the signer, or on all signers of its domain."""
@@ -86,13 +83,3 @@ def _has_failed(obj: Raw) -> bool:
 
 def _certificate(obj: Raw) -> str:
     return (obj.get("status") or {}).get("certificate") or ""
-
-
-def _requested_groups(obj: Raw) -> list[str] | None:
-    """The organizations of the subject that is asked for; None when the request cannot be read."""
-    x509 = importlib.import_module("cryptography.x509")  # slow to import, and few servers get such a request
-    try:
-        request = x509.load_pem_x509_csr(base64.b64decode(obj["spec"].get("request") or ""))
-    except (ValueError, binascii.Error):
-        return None
-    return [str(one.value) for one in request.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)]

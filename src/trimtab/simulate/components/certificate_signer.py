@@ -7,22 +7,12 @@ from datetime import datetime
 from pathlib import Path
 
 from trimtab.api.value import Raw
-from trimtab.client.client import Client, Resource
-from trimtab.clock import timestamp
+from trimtab.client.client import Client
 from trimtab.errors import ApiError, InputError
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.auth.certificates import CertificateAuthority, ensure_signing_authority
-from trimtab.server.auth.request_signing import (
-    CLIENT_SIGNER,
-    KUBELET_SIGNER,
-    is_to_sign,
-    refusal_of_signer,
-    with_certificate,
-)
+from trimtab.server.auth.request_signing import CLIENT_SIGNER, KUBELET_SIGNER, REQUESTS, answered_request, is_to_sign
 
-REQUESTS = Resource(
-    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
-)
 AUTHORITY_NAME = "trimtab-member-ca"
 """Not the name of the authority of the control plane: a server that trusts both finds each by its name."""
 log = logging.getLogger("trimtab.simulate")
@@ -72,10 +62,7 @@ class CertificateSigner:
 
     async def _sign(self, request: Raw) -> None:
         try:
-            if why := refusal_of_signer(request["spec"]):
-                answered = self._failed(request, why)
-            else:
-                answered = await with_certificate(request, await self._signing_authority(), self._now())
+            answered = await answered_request(request, await self._signing_authority(), self._now())
             await self._client.replace(REQUESTS, answered, subresource="status")
         except (ApiError, InputError, OSError, ValueError) as fault:  # its next change starts another attempt
             log.warning("certificate request", extra={"request": request["metadata"]["name"], "error": str(fault)})
@@ -87,16 +74,3 @@ class CertificateSigner:
                 self._trust(found.certificate)
                 self._authority = found
         return self._authority
-
-    def _failed(self, request: Raw, why: str) -> Raw:
-        moment = timestamp(self._now())
-        condition = {
-            "type": "Failed",
-            "status": "True",
-            "reason": "SignerValidationFailure",
-            "message": why,
-            "lastUpdateTime": moment,
-            "lastTransitionTime": moment,
-        }
-        status = request["status"]
-        return {**request, "status": {**status, "conditions": [*status["conditions"], condition]}}
