@@ -377,7 +377,7 @@ MUTANTS = (
     Mutant(
         "No client certificate is requested for the group of masters.",
         "server/admission/certificate_requests.py",
-        "if MASTERS in groups:",
+        "if MASTERS in subject.groups:",
         "if False:",
         CERTIFICATE_TESTS,
     ),
@@ -610,8 +610,8 @@ MUTANTS = (
     Mutant(
         "Only certificates of agents are approved.",
         "members/registration.py",
-        "return names[0] if is_agent and not",
-        "return names[0] if not",
+        "subject.groups != (AGENT_GROUP,) or ",
+        "",
         ("members/test_registration.py",),
     ),
     Mutant(
