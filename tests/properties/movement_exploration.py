@@ -1,6 +1,8 @@
 """Explores every state of the movement model: steps, equality of states, and the search."""
 
+import hashlib
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -10,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from properties.movement_model import (
+    CLUSTERS,
     CONTROLLERS,
     ModelState,
     Step,
@@ -206,10 +209,20 @@ def field_of_time(name: str, siblings: Raw) -> str:
     return name
 
 
-class Exploration(NamedTuple):
-    """Every reachable state, by its canonical text, and the steps between them."""
+class Facts(NamedTuple):
+    """What is kept of a state after its steps are known; the state itself is not."""
 
-    states: list[ModelState]
+    is_settled: bool
+    outcomes: frozenset[str]
+    """The outcomes of its moves; empty for a move in progress."""
+    ready: tuple[int, ...]
+    """Ready pods in each member."""
+
+
+class Exploration(NamedTuple):
+    """Facts about every reachable state, by number, and the steps between them."""
+
+    facts: list[Facts]
     steps: list[list[tuple[str, int]]]
     parents: list[tuple[int, str]]
 
@@ -221,32 +234,54 @@ class Exploration(NamedTuple):
             path.append(cause)
         return path[::-1]
 
+    def add(self, facts: Facts, parent: int, cause: str) -> None:
+        self.facts.append(facts)
+        self.steps.append([])
+        self.parents.append((parent, cause))
+
 
 class Violation(AssertionError):
     """A rule does not hold; the message has the steps that lead there."""
 
 
 def explore(
-    start: ModelState, check: Callable[[ModelState, Step], str], *, concurrency: int, limit: int
+    start: ModelState,
+    check: Callable[[ModelState, Step], str],
+    is_settled: Callable[[ModelState], bool],
+    *,
+    concurrency: int,
+    limit: int,
 ) -> Exploration:
-    """Every state reachable from `start`; `check` returns what is wrong with a step, or an empty text."""
-    found = Exploration([start], [[]], [(0, "")])
-    known = {canonical(start): 0}
-    waiting = deque([0])
+    """Every state reachable from `start`; `check` returns what is wrong with a step, or an empty text.
+
+    A state is known by a digest of its canonical text, and forgotten when its steps are known.
+    """
+    found = Exploration([], [], [])
+    found.add(facts_of(start, is_settled), 0, "")
+    known = {digest_of(start): 0}
+    waiting = deque([start])
+    index = -1
     while waiting:
-        index = waiting.popleft()
-        for step in successors(found.states[index], concurrency=concurrency):
-            if problem := check(found.states[index], step):
+        model, index = waiting.popleft(), index + 1
+        for step in successors(model, concurrency=concurrency):
+            if problem := check(model, step):
                 raise Violation(f"{problem} after {' > '.join([*found.path_to(index), step.cause])}")
-            key = canonical(step.to)
+            key = digest_of(step.to)
             target = known.get(key)
             if target is None:
-                target = known[key] = len(found.states)
+                target = known[key] = len(known)
                 if target >= limit:
                     raise Violation(f"more than {limit} states: the machine does not come to an end")
-                found.states.append(step.to)
-                found.steps.append([])
-                found.parents.append((index, step.cause))
-                waiting.append(target)
-            found.steps[index].append((step.cause, target))
+                found.add(facts_of(step.to, is_settled), index, sys.intern(step.cause))
+                waiting.append(step.to)
+            found.steps[index].append((sys.intern(step.cause), target))
     return found
+
+
+def digest_of(model: ModelState) -> bytes:
+    return hashlib.blake2b(canonical(model).encode(), digest_size=16).digest()
+
+
+def facts_of(model: ModelState, is_settled: Callable[[ModelState], bool]) -> Facts:
+    outcomes = frozenset(move.status.outcome for move in model.all(Move))
+    return Facts(is_settled(model), outcomes, tuple(model.pods[name] for name in CLUSTERS))

@@ -266,8 +266,22 @@ def make_binding() -> ResourceBinding:
 # --- controllers ---
 
 
+_RECONCILES: dict[tuple[int, int, datetime, str, str], tuple[ModelState, Reconcile | None]] = {}
+"""What was computed for the same objects, with the state that keeps their ids valid: a controller does not see what is in progress."""
+MAX_RECONCILES = 20_000
+
+
 def start_reconcile(model: ModelState, name: str) -> Reconcile | None:
     """The writes that a controller computes in this state; None if there are none."""
+    key = id(model.objects), id(model.versions), model.now, model.mode, name
+    if key not in _RECONCILES:
+        if len(_RECONCILES) >= MAX_RECONCILES:
+            _RECONCILES.pop(next(iter(_RECONCILES)))
+        _RECONCILES[key] = model, compute_reconcile(model, name)
+    return _RECONCILES[key][1]
+
+
+def compute_reconcile(model: ModelState, name: str) -> Reconcile | None:
     controller, view = controllers.get(name), ModelView(model)
     writes = tuple(
         write for effect in effects_of(controller, model, view) for write in writes_of(effect, model, controller)
