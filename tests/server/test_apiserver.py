@@ -68,9 +68,9 @@ class FillableStore(Store):
     async def transact(self, propose: Proposal) -> TransactionResult:
         if self.is_full:
             self.refused += 1
-            self.fault = StorageFull("no space left", retry_after=15)
-            raise self.fault
-        self.fault = None
+            self.faults.current = StorageFull("no space left", retry_after=15)
+            raise self.faults.current
+        self.faults.current = None
         return await super().transact(propose)
 
 
@@ -111,7 +111,7 @@ def test_background_tasks_survive_a_full_store_and_do_not_write_meanwhile() -> N
         await asyncio.sleep(2 * 3600)
         assert store.refused < 100
         assert (await client("GET", f"{maps}/child")).status == 200
-        store.is_full, store.fault = False, None
+        store.is_full, store.faults.current = False, None
         await asyncio.sleep(700)
         assert (await client("GET", f"{maps}/child")).status == 404
         assert (await client("GET", EVENTS)).json()["items"] == []

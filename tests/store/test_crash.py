@@ -51,10 +51,11 @@ def run_until_killed(directory: Path, seconds: float) -> dict[str, tuple[int, in
     writers = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITERS), str(directory)], stdout=subprocess.PIPE)
     assert writers.stdout is not None
     assert writers.stdout.readline() == b"ready 0 0\n"
+    first = writers.stdout.readline()
     time.sleep(seconds)
     writers.send_signal(signal.SIGKILL)
-    lines, _ = writers.communicate()
-    complete = (line.split() for line in lines.decode().split("\n")[:-1])
+    rest, _ = writers.communicate()
+    complete = (line.split() for line in (first + rest).decode().split("\n")[:-1])
     return {writer: (int(number), int(revision)) for writer, number, revision in complete}
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from trimtab import errors
 from trimtab.store.index import Retention
-from trimtab.store.records import StoredEntry
 from trimtab.store.sqlite import CommitBatch, Journal
 from trimtab.store.store import Store
 from trimtab.store.txn import CheckKey, DeleteKey, Draft, Operation, PutKey, RevisionMismatch
@@ -102,100 +101,6 @@ async def test_concurrent_transactions_never_overdraw_a_counter(store: Store) ->
     final = store.get(BUDGET)
     assert final is not None
     assert final.value == b"0"
-
-
-async def test_write_one_loop_turn_later_joins_the_same_group_commit(
-    on_disk: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups: list[int] = []
-    write = Journal.write
-
-    def count_events(journal: Journal, batch: CommitBatch) -> None:
-        groups.append(len(batch.events))
-        write(journal, batch)
-
-    monkeypatch.setattr(Journal, "write", count_events)
-    store = on_disk()
-
-    async def write_later() -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await store.create(pod("b"), b"")
-
-    await asyncio.gather(store.create(pod("a"), b""), write_later())
-    assert groups == [2]
-
-
-async def test_transaction_lists_include_earlier_writes_of_its_group(store: Store) -> None:
-    await store.commit([PutKey(pod("a"), b""), PutKey(pod("b"), b"")])
-    counts: list[int] = []
-
-    def add(name: str) -> Callable[[Draft], list[Operation]]:
-        def propose(draft: Draft) -> list[Operation]:
-            counts.append(len(draft.list(PODS)))
-            return [PutKey(pod(name), b""), DeleteKey(pod("a"))]
-
-        return propose
-
-    await asyncio.gather(store.transact(add("c")), store.transact(add("d")))
-    assert counts == [2, 2]
-    assert [entry.key for entry in store.list(PODS).entries] == [pod("b"), pod("c"), pod("d")]
-
-
-async def test_invalid_transaction_does_not_affect_others_of_its_group(store: Store) -> None:
-    outcomes = await asyncio.gather(
-        store.create(pod("a"), b"good"),
-        store.create(pod("b"), "no bytes"),  # type: ignore[arg-type]
-        store.create(pod("\ud800"), b""),
-        store.commit([PutKey(pod("c"), b""), PutKey(pod("c"), b"")]),
-        store.create(pod("d"), b"good"),
-        return_exceptions=True,
-    )
-    assert [type(outcome) for outcome in outcomes] == [
-        StoredEntry,
-        TypeError,
-        UnicodeEncodeError,
-        ValueError,
-        StoredEntry,
-    ]
-    assert store.count(PODS) == 2
-
-
-async def test_cancelled_caller_does_not_stop_the_store(store: Store) -> None:
-    tasks = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(4)]
-    await asyncio.sleep(0)
-    tasks[1].cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert store.get(pod("3")) is not None
-    assert await store.create(pod("later"), b"")
-
-
-async def test_nothing_is_visible_before_it_is_durable(on_disk: Open) -> None:
-    store = on_disk()
-    journal = store._journal
-    assert journal is not None
-    visible: list[object] = []
-    write = journal.write
-
-    def read_then_write(batch: object) -> None:
-        visible.append((store.get(pod("a")), store.count(PODS), store.revision))
-        write(batch)  # type: ignore[arg-type]
-
-    journal.write = read_then_write  # type: ignore[method-assign, assignment]
-    await store.create(pod("a"), b"")
-    assert visible == [(None, 0, 1)]
-    assert store.revision == 2
-
-
-async def test_concurrent_writers_share_one_commit(on_disk: Open) -> None:
-    store = on_disk()
-    journal = store._journal
-    assert journal is not None
-    sizes: list[int] = []
-    write = journal.write
-    journal.write = lambda batch: (sizes.append(len(batch.events)), write(batch))[1]  # type: ignore[method-assign]
-    await asyncio.gather(*(store.create(pod(str(n)), b"") for n in range(200)))
-    assert sizes == [200]
 
 
 async def test_list_is_in_key_order_and_limited_to_its_prefix(store: Store) -> None:
@@ -307,17 +212,6 @@ async def test_file_shrinks_after_most_keys_are_deleted(on_disk: Open, tmp_path:
     assert (tmp_path / "store.db").stat().st_size < 2_500_000
 
 
-async def test_close_finishes_accepted_writes_and_refuses_new_ones(on_disk: Open) -> None:
-    store = on_disk()
-    accepted = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(10)]
-    await asyncio.sleep(0)
-    await store.close()
-    await asyncio.gather(*accepted)
-    with pytest.raises(errors.Unavailable):
-        await store.create(pod("late"), b"")
-    assert on_disk().count(PODS) == 10
-
-
 async def test_ten_thousand_objects_use_little_more_memory_than_their_bytes() -> None:
     store = Store()
     tracemalloc.start()
@@ -347,42 +241,9 @@ def test_in_memory_stores_have_no_writer_thread() -> None:
     async def scenario() -> None:
         stores = [Store() for _ in range(100)]
         await asyncio.gather(*(store.create(pod("a"), b"") for store in stores))
-        assert all(store._writer is None for store in stores)
+        assert all(store._group_commit is None for store in stores)
 
     asyncio.run(scenario())
-
-
-async def test_full_store_logs_one_line_and_finds_out_itself_when_it_can_write_again(
-    on_disk: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("trimtab.store.store.SECONDS_BETWEEN_TRIES", 0.01)
-    store = on_disk()
-    journal = store._journal
-    assert journal is not None
-    tries = 0
-
-    def refuse(*_: object) -> None:
-        nonlocal tries
-        tries += 1
-        raise errors.StorageFull("no space left to write")
-
-    with monkeypatch.context() as full:
-        full.setattr(journal, "write", refuse)
-        full.setattr(journal, "try_write", refuse)
-        for _ in range(3):
-            with pytest.raises(errors.StorageFull, match="no space left"):
-                await store.create(pod("a"), b"")
-        while tries < 6:  # noqa: ASYNC110 - nobody else writes
-            await asyncio.sleep(0.01)
-        assert store.fault is not None
-    while store.fault is not None:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert [record.message for record in caplog.records] == [
-        "writes are refused: no space left to write",
-        "writes work again",
-    ]
-    revision = store.revision
-    assert (await store.create(pod("a"), b"")).mod_revision == revision + 1
 
 
 async def test_store_closes_while_it_is_full(on_disk: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,22 +259,6 @@ async def test_store_closes_while_it_is_full(on_disk: Open, monkeypatch: pytest.
         await store.create(pod("a"), b"")
     await store.close()
     assert on_disk().count(PODS) == 0
-
-
-def test_store_gathers_writes_only_until_their_commit_begins(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = Store.open(tmp_path)
-        assert not store.is_gathering
-        writing = asyncio.ensure_future(store.create(pod("a"), b"one"))
-        await asyncio.sleep(0)
-        assert store.is_gathering
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not store.is_gathering
-        await writing
-        await store.close()
-
-    asyncio.run(scenario())
 
 
 async def test_watch_of_a_compacted_revision_is_refused_at_once(store: Store) -> None:

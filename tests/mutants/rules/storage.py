@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 INDEX, INDEX_TESTS = "store/index.py", ("store/test_index.py",)
 STORE, STORE_TESTS = "store/store.py", ("store/test_store.py",)
+COMMIT, COMMIT_TESTS = "store/group_commit.py", ("store/test_group_commit.py",)
 DELETION, DELETION_TESTS = "server/registry/object_deletion.py", ("server/registry/test_object_deletion.py",)
 
 MUTANTS = (
@@ -72,10 +73,45 @@ MUTANTS = (
     ),
     Mutant(
         "A write whose group failed is not acknowledged.",
-        STORE,
+        COMMIT,
         "                transaction.outcome.set_exception(failure)\n",
         "                transaction.outcome.set_result(_)\n",
-        STORE_TESTS,
+        COMMIT_TESTS,
+    ),
+    Mutant(
+        "Nothing that a failed group was to delete from the log is forgotten.",
+        COMMIT,
+        "        self._stale += batch.stale\n",
+        "",
+        COMMIT_TESTS,
+    ),
+    Mutant(
+        "The result of a transaction whose caller was cancelled is not written.",
+        COMMIT,
+        "            if transaction.outcome.done():\n                continue",
+        "            if False:\n                continue",
+        COMMIT_TESTS,
+    ),
+    Mutant(
+        "A store finds out itself when it can write again.",
+        "store/write_faults.py",
+        "            self._next_try = loop.call_later(SECONDS_BETWEEN_TRIES, self._on_timer, try_again)\n",
+        "            pass\n",
+        ("store/test_write_faults.py",),
+    ),
+    Mutant(
+        "A closed store cancels its next try to write.",
+        "store/write_faults.py",
+        "            self._next_try.cancel()",
+        "            pass",
+        ("store/test_write_faults.py",),
+    ),
+    Mutant(
+        "A closed store does not try to write again.",
+        "store/write_faults.py",
+        "if self._next_try is None and not self._stopped:",
+        "if self._next_try is None:",
+        ("store/test_write_faults.py",),
     ),
     Mutant(
         "A refusal does not depend on a write that may still fail.",
@@ -254,8 +290,8 @@ MUTANTS = (
     ),
     Mutant(
         "Nothing is written to a store of an older format before its conversion.",
-        STORE,
-        "            self._journal.convert(*self._unwritten_conversion)\n",
+        COMMIT,
+        "            self._journal.convert(self._unwritten_conversion.batch, self._unwritten_conversion.revision)\n",
         "",
         ("server/storage/test_formats.py",),
     ),

@@ -19,14 +19,14 @@ def test_health_lists_its_checks_when_verbose() -> None:
 
 def test_failed_store_fails_readiness_with_the_reason_and_without_the_path() -> None:
     async def scenario(client: AsgiClient) -> None:
-        client.server.store.fault = StorageFull("no space left to write /secret/place/store.db")
+        client.server.store.faults.current = StorageFull("no space left to write /secret/place/store.db")
         assert (await client("GET", "/readyz/etcd")).status == 500
         response = await client("GET", "/readyz")
         assert response.status == 500
         assert b"[-]etcd failed: the data directory cannot be written (its disk is full or fails)" in response.body
         assert b"/secret/place" not in response.body
         assert (await client("GET", "/readyz?exclude=etcd")).status == 200
-        client.server.store.fault = StorageFailed("read-only")
+        client.server.store.faults.current = StorageFailed("read-only")
         assert b"the server log says why" in (await client("GET", "/readyz/etcd")).body
 
     with_asgi_client(scenario)
@@ -34,7 +34,7 @@ def test_failed_store_fails_readiness_with_the_reason_and_without_the_path() -> 
 
 def test_failed_store_does_not_fail_liveness_because_a_restart_would_not_help() -> None:
     async def scenario(client: AsgiClient) -> None:
-        client.server.store.fault = StorageFull("no space left")
+        client.server.store.faults.current = StorageFull("no space left")
         for path in ("/livez", "/healthz", "/livez/etcd", "/livez?verbose"):
             assert (await client("GET", path)).status == 200, path
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.server.storage.field_renames import convert_to_format_2
+from trimtab.store.format_conversion import Conversion
 from trimtab.store.index import Retention
-from trimtab.store.store import Conversion, Store
+from trimtab.store.store import Store
 from trimtab.store.value_cipher import ValueCipher
 
 CONVERSIONS: Mapping[int, Conversion] = {1: convert_to_format_2}
