@@ -93,7 +93,7 @@ def is_name_of(node: ast.expr, name: str) -> bool:
 
 SWALLOW_EVERYTHING = ["server/http/asgi.py", "tasks.py"]
 """A request that fails has a response; a task or callback that fails is logged and goes on."""
-PASS_ON_EVERYTHING = ["store/store.py", "store/writer_thread.py"]
+PASS_ON_EVERYTHING = ["store/group_commit.py", "store/writer_thread.py"]
 """The exception is handed to the caller who waits in another task or thread."""
 
 

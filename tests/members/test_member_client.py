@@ -39,9 +39,9 @@ def test_client_uses_a_renewed_token() -> None:
     async def run() -> None:
         client = client_from_secret(new_cluster(), secret)
         assert client is not None
-        assert (await client._headers())["Authorization"] == "Bearer first"
+        assert (await client._transport.headers())["Authorization"] == "Bearer first"
         tokens.append("second")
-        assert (await client._headers())["Authorization"] == "Bearer second"
+        assert (await client._transport.headers())["Authorization"] == "Bearer second"
         await client.close()
 
     asyncio.run(run())

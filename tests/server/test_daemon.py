@@ -94,7 +94,7 @@ def test_running_server_renews_its_certificates_and_its_clients_follow(tmp_path:
             assert load(daemon.kubeconfig).cert != credentials.cert
             clock.ahead = timedelta(minutes=5)
             assert (await client.fetch("/version")).code == 200
-            assert client._tokens._credentials.cert == load(daemon.kubeconfig).cert
+            assert client._transport._tokens._credentials.cert == load(daemon.kubeconfig).cert
             await daemon.renew_certificates(soon)
             assert await _server_certificate(daemon) == after
         finally:

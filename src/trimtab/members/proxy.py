@@ -6,7 +6,8 @@ from urllib.parse import unquote
 
 import aiohttp
 
-from trimtab.client.kube import KubeClient, read_body
+from trimtab.client.kube import KubeClient
+from trimtab.client.responses import read_body
 from trimtab.errors import BadRequest, Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
 from trimtab.server.request.messages import ForwardedResponse, Request, Response, StreamingResponse
