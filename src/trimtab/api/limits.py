@@ -36,6 +36,10 @@ MAX_WAITING_FOR_WORKER = 16
 WORKER_SECONDS = 20.0
 WORKER_BYTES = 1 << 30
 """Worker processes at a time, requests that wait for one, and the time and memory that one conversion may take."""
+MAX_REMOTE_REQUESTS = 200
+"""Requests at a time to one API server that an APIService registers."""
+MAX_REMOTE_ANSWER_BYTES = 64 << 20
+"""The longest answer of such a server that is read; watches have no limit."""
 MAX_PROTOBUF_FIELDS = 300_000
 """Fields of a protobuf message and of what it contains; a value of a map takes three."""
 MAX_PROTOBUF_DEPTH = 100

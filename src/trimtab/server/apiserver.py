@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -37,6 +38,8 @@ from trimtab.server.admission.runtime_class import RuntimeClassAdmission
 from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
+from trimtab.server.aggregation.aggregator import GROUP as API_REGISTRATION_GROUP
+from trimtab.server.aggregation.aggregator import Aggregator
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
@@ -133,6 +136,8 @@ class ApiServerSettings(NamedTuple):
     """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
     api_services: bool = False
     """Store an APIService for every group version, as the aggregator of kube-apiserver does."""
+    front_proxy: Path | None = None
+    """Where the certificate for the API servers of APIServices is kept; None: requests are not forwarded to any."""
     object_quota_status: bool = False
     """Report in ResourceQuotas what objects other than pods use, as kube-controller-manager does."""
     namespace_grace_seconds: float = 0.0
@@ -171,6 +176,7 @@ class ApiServer:
         self.policies = AdmissionPolicies(store, self.catalogue)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = self._resource_store(settings)
+        self.aggregator = Aggregator(self.resource_store, self.service_calls, settings.front_proxy)
         self.tokens = tokens = ServiceAccountTokens(
             settings.token_keys or SharedSecret(settings.token_key or secrets.token_bytes(32)), store.get
         )
@@ -233,12 +239,16 @@ class ApiServer:
             new_uid=settings.new_uid,
             computed=settings.computed,
             on_group_write={
+                API_REGISTRATION_GROUP: self._reload_api_services,
                 RBAC_GROUP: self.authorizer.invalidate,
                 WEBHOOK_GROUP: self.admission.reset_cache,
                 FLOW_CONTROL_GROUP: self._invalidate_flows,
             },
             deletion_writes=DirectDeletionEvents(settings.clock) if settings.check_all_budgets else no_further_writes,
         )
+
+    def _reload_api_services(self) -> None:
+        self.aggregator.reload()
 
     def _flow_controller(self, settings: ApiServerSettings) -> FlowController | None:
         """What limits the requests of all callers; None for a server that only this process uses."""
@@ -279,6 +289,7 @@ class ApiServer:
             subresources=self.subresources,
             access_reviews=AccessReviews(self.resource_store, self.authenticator, self.authorizer),
             patcher=self.patcher,
+            aggregator=self.aggregator,
         )
 
     def _metrics(self) -> str:
@@ -315,6 +326,7 @@ class ApiServer:
             self._start_task(self._create_missing_objects)
         self.crds.load()
         self._start_task(self.crds.run)
+        self.aggregator.start()
         if self._has_flow_control_objects:
             try:
                 await self.flow_control_objects.create()
@@ -374,6 +386,7 @@ class ApiServer:
 
     async def stop(self) -> None:
         await stop_tasks(self._background_tasks, log)
+        await self.aggregator.stop()
         await self.store.close()
 
 

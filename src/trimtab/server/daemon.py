@@ -36,11 +36,14 @@ _SECRET_FILES = (
     "kubeconfig",
     f"pki/{KEY_RING}",
     f"pki/{KEY_RING}/*",
+    "pki/front-proxy",
+    "pki/front-proxy/*",
     "store.db*",
     "members",
     "members/*",
     "members/*/pki",
     "members/*/pki/*",
+    "members/*/pki/front-proxy/*",
     "members/*/service-account.key",
     "members/*/store.db*",
 )
@@ -140,6 +143,7 @@ class Daemon:
             static_tokens={self.admin_token: ADMINISTRATOR_USER},
             token_keys=self.token_keys,
             api_services=True,
+            front_proxy=pki / "front-proxy",
             namespace_grace_seconds=NAMESPACE_GRACE_SECONDS,
         )
 

@@ -186,10 +186,26 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
     return (stage, -int(match[1]), -int(match[3] or 0), "")
 
 
+class RemoteVersion(NamedTuple):
+    """A version of a group that another API server serves, as its documents describe it."""
+
+    group_priority: int = 0
+    resources: tuple[Raw, ...] = ()
+    """Entries of the aggregated discovery document, those of the last time that the server answered."""
+    is_available: bool = False
+    schema_hash: str = ""
+    """Changes with its OpenAPI v3 document; empty when it has none."""
+    paths: Mapping[str, Raw] = {}
+    definitions: Mapping[str, Raw] = {}
+    """Its part of the OpenAPI v2 document."""
+
+
 class ResourceCatalogue:
-    """The served resources by group, version and name."""
+    """The served resources by group, version and name, and the versions of groups that other servers serve."""
 
     def __init__(self) -> None:
+        self.remote: Mapping[tuple[str, str], RemoteVersion] = {}
+        """By group and version; what this server serves itself is not among them."""
         self._served: Mapping[tuple[str, str, str], ServedResource] = {}
         """Replaced as a whole on every change, because a thread may be reading it."""
         self.changes = 0
@@ -203,6 +219,15 @@ class ResourceCatalogue:
         kept = {key: served for key, served in self._served.items() if (key[0], key[2]) != (group, resource)}
         if len(kept) != len(self._served):
             self._replace(kept)
+
+    def replace_remote(self, remote: Mapping[tuple[str, str], RemoteVersion]) -> None:
+        if remote != self.remote:
+            self.remote = remote
+            self.changes += 1
+
+    def serves_version(self, group: str, version: str) -> bool:
+        """Whether this server itself serves a version of a group."""
+        return any((g, v) == (group, version) for g, v, _ in self._served)
 
     def _replace(self, served: Mapping[tuple[str, str, str], ServedResource]) -> None:
         self._served, self._preferred = served, None
@@ -233,12 +258,21 @@ class ResourceCatalogue:
         return self._preferred
 
     def groups(self) -> list[str]:
-        """All named groups, built-in ones first."""
+        """All named groups: built-in ones, custom ones, then those of other servers by their priority."""
         custom = {group: all(s.kind.custom for s in self if s.group == group) for group, _, _ in self._served if group}
-        return sorted(custom, key=lambda group: (custom[group], group))
+        further: dict[str, int] = {}
+        for (group, _), version in self.remote.items():
+            if group not in custom:
+                further[group] = max(further.get(group, 0), version.group_priority)
+        return [
+            *sorted(custom, key=lambda group: (custom[group], group)),
+            *sorted(further, key=lambda group: (-further[group], group)),
+        ]
 
     def versions(self, group: str) -> list[str]:
-        return sorted({version for g, version, _ in self._served if g == group}, key=version_rank)
+        """The versions of a group, of this server and of others, the preferred one first."""
+        here = {version for g, version, _ in self._served if g == group}
+        return sorted(here | {version for g, version in self.remote if g == group}, key=version_rank)
 
     def resources(self, group: str, version: str) -> list[ServedResource]:
         found = (served for (g, v, _), served in self._served.items() if (g, v) == (group, version))

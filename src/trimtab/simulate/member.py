@@ -390,6 +390,7 @@ def _disk_server(
             check_all_budgets=environment.profile.all_budgets_must_allow,
             runtime=runtime,
             api_services=environment.whole_clusters,
+            front_proxy=directory / "pki" / "front-proxy" if environment.whole_clusters else None,
             object_quota_status=environment.whole_clusters,
             flow_control_objects=environment.whole_clusters,
             plugins=(MemberBudgetDefaults(),),

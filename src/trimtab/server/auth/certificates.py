@@ -22,6 +22,8 @@ _SERVER_NAMES = (
     "localhost",
 )
 _NAMES = ("ca", "admin", "server")
+FRONT_PROXY = "front-proxy-client"
+"""The name under which this server authenticates itself to the API servers of APIServices."""
 log = logging.getLogger("trimtab.server")
 
 
@@ -74,6 +76,17 @@ def ensure_signing_authority(directory: Path, name: str, now: datetime) -> Certi
     authority = CertificateAuthority(directory)
     if _needs_renewal(authority, "ca", now):
         importlib.import_module("trimtab.server.auth.signing").make_authority(authority, now, name)
+    return authority
+
+
+def ensure_front_proxy(directory: Path, now: datetime) -> CertificateAuthority:
+    """The authority in `directory` that other API servers trust, with a client certificate of this server.
+
+    It is not the authority of clients: what it signs is trusted to name any user.
+    """
+    authority = ensure_signing_authority(directory, f"trimtab-{FRONT_PROXY}-ca", now)
+    if _needs_renewal(authority, FRONT_PROXY, now):
+        importlib.import_module("trimtab.server.auth.signing").issue(authority, FRONT_PROXY, FRONT_PROXY, [], now=now)
     return authority
 
 

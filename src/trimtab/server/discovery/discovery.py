@@ -140,15 +140,17 @@ class Discovery:
         return body + b"\n", f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
     def _aggregated_group(self, name: str) -> Raw:
-        versions = [
-            {
-                "version": version,
-                "resources": [_aggregated_entry(s) for s in self._catalogue.resources(name, version)],
-                "freshness": "Current",
-            }
-            for version in self._catalogue.versions(name)
-        ]
+        versions = [self._aggregated_version(name, version) for version in self._catalogue.versions(name)]
         return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+    def _aggregated_version(self, group: str, version: str) -> Raw:
+        remote = self._catalogue.remote.get((group, version))
+        entries = [_aggregated_entry(s) for s in self._catalogue.resources(group, version)]
+        return {
+            "version": version,
+            "resources": entries if remote is None else list(remote.resources),
+            "freshness": "Current" if remote is None or remote.is_available else "Stale",
+        }
 
     def root_paths(self, extra_paths: Iterable[str]) -> Raw:
         """The index at `/`."""

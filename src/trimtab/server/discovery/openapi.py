@@ -1,6 +1,8 @@
 """OpenAPI documents for `kubectl explain`, client-side validation and merge keys."""
 
 import hashlib
+import logging
+import struct
 import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,7 +17,9 @@ from trimtab.server.discovery.swagger import SHARED_PARAMETERS, convert_definiti
 from trimtab.server.discovery.swagger_protobuf import encode_document, encode_path, encode_schema
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON, parse_accept
-from trimtab.server.resources import ResourceCatalogue, ServedResource
+from trimtab.server.resources import RemoteVersion, ResourceCatalogue, ServedResource
+
+log = logging.getLogger("trimtab.server")
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -185,12 +189,21 @@ class OpenApi:
             cached = self._documents[name] = (tuple(resources), _compress(orjson.dumps(_build_document(resources))))
         return cached[1]
 
+    def _hash_of(self, name: str) -> str:
+        """The hash of a document, of this server or of another; empty when there is none."""
+        _, _, of_group = name.partition("/")
+        group, _, version = of_group.rpartition("/")
+        if (remote := self._catalogue.remote.get((group, version))) is not None:
+            return remote.schema_hash
+        document = self.document(name)
+        return document.hash if document is not None else ""
+
     def _index_response(self, request: Request) -> Response:
         if self._index[0] != self._catalogue.changes:
             paths: Raw = {}
             for name in self._document_names():
-                if document := self.document(name):
-                    paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={document.hash}"}
+                if wanted := self._hash_of(name):
+                    paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={wanted}"}
             self._index = (self._catalogue.changes, orjson.dumps({"paths": paths}))
         body = self._index[1]
         etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
@@ -236,6 +249,10 @@ class OpenApi:
                 cached = self._swagger_parts[key] = (resources, _build_swagger_part(list(resources), format_))
             paths |= cached[1].paths
             definitions |= cached[1].definitions
+        for (group, version), remote in self._catalogue.remote.items():
+            further = _remote_part(f"{version}.{group}", remote, format_)
+            paths = further.paths | paths  # what this server defines takes precedence
+            definitions = further.definitions | definitions
         return format_.join(_V2_HEAD, dict(sorted(paths.items())), dict(sorted(definitions.items())))
 
 
@@ -246,6 +263,20 @@ def _build_swagger_part(resources: list[ServedResource], format_: SwaggerFormat)
         {path: format_.encode_path(convert_path(item)) for path, item in paths.items()},
         {name: format_.encode_definition(convert_definition(schema)) for name, schema in schemas.items()},
     )
+
+
+def _remote_part(name: str, remote: RemoteVersion, format_: SwaggerFormat) -> SwaggerPart:
+    """What another server adds to the document; nothing when that is not valid, so that it harms only itself."""
+    try:
+        return SwaggerPart(
+            {path: format_.encode_path(item) for path, item in remote.paths.items()},
+            {each: format_.encode_definition(schema) for each, schema in remote.definitions.items()},
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError, struct.error) as fault:
+        log.warning(
+            "the OpenAPI document of an APIService is not valid", extra={"apiservice": name, "error": str(fault)}
+        )
+        return SwaggerPart({}, {})
 
 
 def _build_document(resources: list[ServedResource]) -> Raw:

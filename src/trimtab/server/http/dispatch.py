@@ -8,6 +8,7 @@ from functools import partial
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Forbidden
 from trimtab.server import api_errors
+from trimtab.server.aggregation.aggregator import Aggregator
 from trimtab.server.auth.authenticate import Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer, denial_message
 from trimtab.server.auth.user import Caller, User
@@ -69,6 +70,7 @@ class RequestHandler:
         subresources: Subresources,
         access_reviews: AccessReviews,
         patcher: Patcher,
+        aggregator: Aggregator,
     ) -> None:
         self._resource_store = resource_store
         self._nonresource_paths = nonresource_paths
@@ -77,6 +79,7 @@ class RequestHandler:
         self._subresources = subresources
         self._access_reviews = access_reviews
         self._patcher = patcher
+        self._aggregator = aggregator
         self._now: Callable[[], datetime] = resource_store.clock.now
         self.body_worker = BodyWorker()
         self._external_subresources: dict[str, ExternalHandler] = {}
@@ -174,6 +177,9 @@ class RequestHandler:
             if candidate is not None
         ):
             raise Forbidden(f"forbidden: {denial_message(request.caller.user, page_action or action)}", details=True)
+        described = described_version(request.path, target)
+        if described is not None and self._aggregator.serves(*described):
+            return await self._aggregator.forward(request, *described)
         builds_document = self._nonresource_paths.builds_document(request)
         return await large_objects.run(builds_document, self._nonresource_paths.handle, request, target)
 
@@ -187,6 +193,8 @@ class RequestHandler:
             raise self._forbidden_error(request.caller.user, action)
         request.caller.verb = verb
         if served is None:
+            if self._aggregator.serves(target.group, target.version):
+                return await self._aggregator.forward(request, target.group, target.version)
             return self._nonresource_paths.not_served_response(target)
         if served.kind.id in self._external_resources and target.name:
             return await self._external_resources[served.kind.id](request, target.name)
@@ -308,6 +316,14 @@ class RequestHandler:
             await self._resource_store.delete_collection(where, chosen, options, request.caller),
             self._now(),
         )
+
+
+def described_version(path: str, target: RequestInfo | None) -> tuple[str, str] | None:
+    """Group and version that a discovery or OpenAPI document is about; None for those about several."""
+    if target is not None:
+        return target.group, target.version
+    parts = path.strip("/").split("/")
+    return (parts[3], parts[4]) if parts[:3] == ["openapi", "v3", "apis"] and len(parts) == 5 else None
 
 
 def _action_for(verb: str, target: RequestInfo, query: Mapping[str, str]) -> Action:

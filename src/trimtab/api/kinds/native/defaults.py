@@ -552,6 +552,10 @@ def custom_resource_definition(obj: Raw) -> Raw:
     return _fill_member(obj, "spec", fill)
 
 
+def api_service(obj: Raw) -> Raw:
+    return _fill_member(obj, "spec", _client_config)
+
+
 def flow_schema(obj: Raw) -> Raw:
     spec = obj.get("spec")
     if not isinstance(spec, dict) or spec.get("matchingPrecedence"):

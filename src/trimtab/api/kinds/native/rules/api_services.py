@@ -32,4 +32,10 @@ def check_api_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
         ]
     else:
         found += [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
+        port = service.get("port")
+        if port is not None and not 0 < port < 65536:
+            found.append(invalid("spec.service.port", port, "must be between 1 and 65535, inclusive"))
+        if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
+            text = "may not be true if caBundle is present"
+            found.append(invalid("spec.insecureSkipTLSVerify", True, text))
     return found
