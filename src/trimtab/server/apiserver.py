@@ -55,6 +55,7 @@ from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.background.object_quota_status import ObjectQuotaStatus
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
+from trimtab.server.flowcontrol.classifier import Classifier
 from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
@@ -210,7 +211,10 @@ class ApiServer:
         self.crds = CrdController(self.resource_store, self.object_schema, self.service_calls)
         self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
-        self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control)
+        self._classifier: Classifier | None = None
+        if settings.shared_flow_control is not None and settings.flow_control_objects:
+            self._classifier = Classifier(self.flow_control_objects.read)
+        self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control, self._classifier)
         self._garbage_collection = settings.garbage_collection
         self._registers_api_services = settings.api_services
         self._counts_quota_objects = settings.object_quota_status
@@ -257,8 +261,9 @@ class ApiServer:
         return FlowController(settings.flow_control, self.flow_control_objects.read, lambda: self.store.is_gathering)
 
     def _invalidate_flows(self) -> None:
-        if self.flow_control is not None:
-            self.flow_control.invalidate()
+        for one in (self.flow_control, self._classifier):
+            if one is not None:
+                one.invalidate()
 
     def _admission_plugins(self, settings: ApiServerSettings) -> list[AdmissionPlugin]:
         """All admission plugins in the order in which they run; webhooks and policies come last."""

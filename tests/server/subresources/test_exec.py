@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from server.subresources.spdy_client import SpdyClient
 from trimtab.errors import BadRequest
 from trimtab.server.request.messages import Request
 from trimtab.server.subresources.exec import exec_response
@@ -70,10 +71,29 @@ def test_command_that_reads_its_input_waits_for_the_end_of_it() -> None:
     assert run(request("cat", "/file", stdin="true"), *messages)[0] == [b"\x01c: cat /file"]
 
 
+def test_streams_of_spdy_carry_the_same_channels() -> None:
+    async def scenario() -> None:
+        headers = {"upgrade": "SPDY/3.1", "x-stream-protocol-version": "v5.channel.k8s.io,v4.channel.k8s.io"}
+        one = request("cat", headers=headers, stdin="true", stdout="true", stderr="true")
+        response = exec_response(one, POD, EchoRuntime())  # type: ignore[arg-type]
+        assert (response.protocol, response.is_spdy) == ("v4.channel.k8s.io", True)
+        client = SpdyClient()
+        for number, name in ((1, "error"), (3, "stdin"), (5, "stdout"), (7, "stderr")):
+            client.open(number, streamtype=name)
+        client.write(3, b"abc", fin=True)
+        await response.run(client)
+        assert client.data(5) == b"c: cat abc"
+        assert orjson.loads(client.data(1))["status"] == "Success"
+        assert all(client.is_closed(number) for number in (1, 5, 7))
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
-        (request("x", headers={"upgrade": "SPDY/3.1"}), "needs a WebSocket"),
+        (request("x", headers={}), "must be upgraded"),
+        (request("x", headers={"upgrade": "SPDY/3.1", "x-stream-protocol-version": "channel.k8s.io"}), "must offer"),
         (request("x", headers={**HEADERS, "sec-websocket-protocol": "base64.channel.k8s.io"}), "must offer"),
         (request(), "at least 1 command"),
         (request("x", container="other"), "container other is not valid"),

@@ -19,15 +19,14 @@ belongs to, by `classification`.
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
-from trimtab.api.value import Raw
 from trimtab.errors import TooManyRequests
 from trimtab.server.auth.authorize import Action
 from trimtab.server.auth.user import User
-from trimtab.server.flowcontrol.bootstrap import mandatory_objects, suggested_objects
-from trimtab.server.flowcontrol.classification import Configuration, Flow
+from trimtab.server.flowcontrol.classification import Flow
+from trimtab.server.flowcontrol.classifier import Classifier, Headers, ReadObjects
 from trimtab.server.flowcontrol.fair_queues import FairQueues, Ticket, Verdict
 from trimtab.server.flowcontrol.flow_metrics import FlowMetrics
 
@@ -41,12 +40,10 @@ _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.1
 """Timers have a resolution of a millisecond; shorter pauses are added up."""
 ANSWERS_PER_TURN = 4
 """Rejections, responses of writes and events for watchers in one turn."""
-_UNCLASSIFIED = Flow("catch-all", "", "catch-all", "")
 FREE_WATCHERS = 20
 """A flow with at most so many watches gets every event at once."""
 WATCH_EVENTS_PER_SECOND = 200.0
 """How often the further watches of a flow wake up, all together."""
-Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class FlowLimits(NamedTuple):
@@ -148,16 +145,14 @@ class FlowController:
     def __init__(
         self,
         limits: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
-        read_objects: Callable[[], tuple[Iterable[Raw], Iterable[Raw]]] = lambda: ((), ()),
+        read_objects: ReadObjects = lambda: ((), ()),
         is_commit_due: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits
-        self._read_objects = read_objects
         self._is_commit_due = is_commit_due
         """Whether writes wait for turns of the loop; requests then start after the commit has begun."""
-        self._stale = False
-        self._configuration = self._read_configuration()
-        self.queues = FairQueues(limits.seats, self._configuration.levels.values())
+        self._classifier = Classifier(read_objects)
+        self.queues = FairQueues(limits.seats, self._classifier.configuration.levels.values())
         self.metrics = FlowMetrics()
         self._waiting: dict[Ticket, asyncio.Future[Verdict]] = {}
         self._answers: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -173,36 +168,23 @@ class FlowController:
         self._sweep_scheduled = False
         self.watchers: Counter[tuple[str, str]] = Counter()
         """Open watches by flow."""
-        self._headers: dict[tuple[str, str], Headers] = {}
 
     # configuration
 
     def invalidate(self) -> None:
         """Read the configuration again before the next request."""
-        self._stale = True
-
-    def _read_configuration(self) -> Configuration:
-        """The stored objects, and the mandatory ones where they are missing; all initial ones in an empty store."""
-        schemas, levels = (list(objects) for objects in self._read_objects())
-        initial = [*mandatory_objects()] if schemas and levels else [*mandatory_objects(), *suggested_objects()]
-        return Configuration(
-            _with_missing(schemas, (obj for obj in initial if obj["kind"] == "FlowSchema")),
-            _with_missing(levels, (obj for obj in initial if obj["kind"] != "FlowSchema")),
-        )
+        self._classifier.invalidate()
 
     def _refresh(self) -> None:
-        self._stale = False
-        self._configuration = self._read_configuration()
-        self._headers.clear()
-        self.queues.configure(self._configuration.levels.values())
+        self.queues.configure(self._classifier.configuration.levels.values())
 
     # requests
 
     def classify(self, user: User, action: Action) -> Flow:
         """The flow of a request."""
-        if self._stale:
+        if not self._classifier.is_current:
             self._refresh()
-        return self._configuration.classify(user, action) or _UNCLASSIFIED
+        return self._classifier.classify(user, action)
 
     def is_exempt(self, flow: Flow) -> bool:
         return self.queues.levels[flow.level].limits.exempt
@@ -211,7 +193,7 @@ class FlowController:
         """Admit a request of an exempt flow, which never waits."""
         self.metrics.count_start(flow, None)
         self.note_exempt()
-        return Admission(self, flow, None, self._headers_of(flow))
+        return Admission(self, flow, None, self._classifier.headers_of(flow))
 
     async def admit(self, flow: Flow, seats: int = 1) -> Admission:
         """Wait until the request may run; `Rejected` when it may not."""
@@ -221,14 +203,14 @@ class FlowController:
             self._turn_used = True
             self._schedule_turn()
             self.metrics.count_start(flow, 0.0)
-            return Admission(self, flow, ticket, self._headers_of(flow))
+            return Admission(self, flow, ticket, self._classifier.headers_of(flow))
         verdict = self.queues.arrive(ticket) or await self._wait(ticket, loop)
         if verdict:
             self.metrics.count_rejection(flow, verdict, loop.time() - ticket.arrived)
             await self.pace()
-            raise Rejected(verdict, self._headers_of(flow))
+            raise Rejected(verdict, self._classifier.headers_of(flow))
         self.metrics.count_start(flow, loop.time() - ticket.arrived)
-        return Admission(self, flow, ticket, self._headers_of(flow))
+        return Admission(self, flow, ticket, self._classifier.headers_of(flow))
 
     async def _wait(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> Verdict:
         self._schedule_turn()
@@ -336,19 +318,3 @@ class FlowController:
         if self.queues.waiting:
             self._sweep_scheduled = True
             loop.call_later(_SWEEP_SECONDS, self._reject_overdue)
-
-    def _headers_of(self, flow: Flow) -> Headers:
-        key = (flow.schema, flow.level)
-        headers = self._headers.get(key)
-        if headers is None:
-            level = self._configuration.levels[flow.level]
-            headers = self._headers[key] = (
-                (b"x-kubernetes-pf-flowschema-uid", flow.schema_uid.encode()),
-                (b"x-kubernetes-pf-prioritylevel-uid", level.uid.encode()),
-            )
-        return headers
-
-
-def _with_missing(stored: Sequence[Raw], initial: Iterable[Raw]) -> list[Raw]:
-    names = {obj["metadata"]["name"] for obj in stored}
-    return [*stored, *(obj for obj in initial if obj["metadata"]["name"] not in names)]

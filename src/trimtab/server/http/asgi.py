@@ -14,6 +14,7 @@ from trimtab.api.limits import MAX_QUERY_PARAMETERS
 from trimtab.errors import ApiError, BadRequest, InternalError
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
+from trimtab.server.flowcontrol.classifier import Classifier
 from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
 from trimtab.server.http.audit import Audit, AuditEntry
 from trimtab.server.http.dispatch import RequestHandler
@@ -29,6 +30,7 @@ from trimtab.server.http.exchange import (
     Send,
 )
 from trimtab.server.http.metrics import RequestMetrics
+from trimtab.server.http.raw_socket import RawSocket, spdy_handshake
 from trimtab.server.http.request_size import check_size
 from trimtab.server.http.response_sending import (
     TO_YAML,
@@ -37,6 +39,7 @@ from trimtab.server.http.response_sending import (
     is_large,
     send_response,
 )
+from trimtab.server.http.web_socket import WebSocket, handshake
 from trimtab.server.request.messages import (
     AnyResponse,
     PartedResponse,
@@ -56,12 +59,19 @@ _EXTRA_PREFIX = "impersonate-extra-"
 class AsgiApplication:
     """The ASGI application of one API server."""
 
-    def __init__(self, handler: RequestHandler, flow_control: FlowController | None = None) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        flow_control: FlowController | None = None,
+        classifier: Classifier | None = None,
+    ) -> None:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
         self._flow_control = flow_control
         """Limits the requests of all callers; None in servers that only this process uses."""
+        self._classifier = classifier
+        """Names the flow of a request in the response, if that is not for the flow control of this server to do."""
         self.audit: Audit | None = None
 
     def end_streams(self) -> None:
@@ -110,7 +120,11 @@ class AsgiApplication:
 
     async def _run_session(self, response: UpgradeResponse, request: Request, connection: Connection) -> None:
         """Take over the connection for as long as the session runs."""
-        socket = connection.upgrade(request.headers.get("sec-websocket-key", ""), response.protocol)
+        if response.is_spdy:
+            socket = connection.upgrade(spdy_handshake(response.protocol), RawSocket)
+        else:
+            key = request.headers.get("sec-websocket-key", "")
+            socket = connection.upgrade(handshake(key, response.protocol), WebSocket)
         session = asyncio.ensure_future(response.run(socket))
         self._streams.add(session)
         try:
@@ -179,7 +193,8 @@ class AsgiApplication:
             connection.owner = user.name
             admission = await flows.admit(flow, self._handler.estimate_seats(request, action))
         exchange.admission = admission
-        request.flow_headers = admission.headers
+        own = self._classifier
+        request.flow_headers = own.headers_of(own.classify(user, action)) if own is not None else admission.headers
         return action
 
     async def _convert(
@@ -283,6 +298,7 @@ def _parse_request(scope: Scope) -> Request:
     groups: list[str] = []
     extra: list[tuple[str, str]] = []
     accepted: list[str] = []
+    offered: list[str] = []
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
         if key == "impersonate-group":
@@ -291,10 +307,14 @@ def _parse_request(scope: Scope) -> Request:
             extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value.decode("latin-1")))
         elif key == "accept":
             accepted.append(value.decode("latin-1"))
+        elif key == "x-stream-protocol-version":
+            offered.append(value.decode("latin-1"))
         else:
             headers[key] = value.decode("latin-1")
     if accepted:
         headers["accept"] = ",".join(accepted)
+    if offered:
+        headers["x-stream-protocol-version"] = ",".join(offered)
     raw = b"" if _has_too_many_parameters(scope) else scope["query_string"]
     pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True) if raw else []
     query = dict(reversed(pairs))

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from trimtab.api.limits import MAX_BODY_BYTES
 from trimtab.errors import BadRequest, TooLarge
 from trimtab.server.flowcontrol.controller import Admission
-from trimtab.server.http.web_socket import WebSocket
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -24,6 +23,28 @@ SEND_TIMEOUT_SECONDS = 60.0
 
 class ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
+
+
+class UpgradedSocket(Protocol):
+    """A connection that carries another protocol than HTTP."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what the client has sent."""
+        ...
+
+    def feed_eof(self) -> None:
+        """The client is gone."""
+        ...
+
+    async def receive(self) -> bytes | None: ...
+
+    def send(self, payload: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Framing = Callable[[Callable[[bytes], None], Callable[[], None]], UpgradedSocket]
+"""Makes a socket of functions that write to the connection and close it."""
 
 
 class Connection(Protocol):
@@ -47,8 +68,8 @@ class Connection(Protocol):
 
     def abort(self) -> None: ...
 
-    def upgrade(self, key: str, protocol: str) -> WebSocket:
-        """Turn the connection into a WebSocket connection."""
+    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
+        """Send this response and let the connection carry another protocol from then on."""
         ...
 
 
@@ -70,8 +91,8 @@ class NoConnection:
     def abort(self) -> None:
         """There is no connection."""
 
-    def upgrade(self, key: str, protocol: str) -> WebSocket:
-        raise BadRequest("this request cannot become a WebSocket connection")
+    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
+        raise BadRequest("the protocol of this connection cannot be changed")
 
 
 NO_CONNECTION = NoConnection()

@@ -18,7 +18,7 @@ from trimtab.server.auth.authenticate import REVOKED_USER, user_of_certificate
 from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.revocation import RevokedCertificates
 from trimtab.server.http.acceptor import Acceptor
-from trimtab.server.http.web_socket import WebSocket, handshake
+from trimtab.server.http.exchange import Framing, UpgradedSocket
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -44,7 +44,7 @@ class ServerProtocol(HttpToolsProtocol):
         if self.is_revoked:
             self.certificate_user = REVOKED_USER
         self.header_size = 0
-        self.web_socket: WebSocket | None = None
+        self.upgraded: UpgradedSocket | None = None
         self.line_complete = False
         """Whether the request line was received."""
         self.headers_complete = False
@@ -85,14 +85,14 @@ class ServerProtocol(HttpToolsProtocol):
     def abort(self) -> None:
         self.transport.abort()
 
-    def upgrade(self, key: str, protocol: str) -> WebSocket:
-        """Turn the connection into a WebSocket connection; no further request is read from it."""
+    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
+        """Let the connection carry another protocol; no further request is read from it."""
         if self.cycle is not None:
             self.cycle.disconnected = True  # the response is not one of HTTP
         self._cancel_timeout()
-        self.transport.write(handshake(key, protocol))
-        self.web_socket = WebSocket(self.transport.write, self.transport.close)
-        return self.web_socket
+        self.transport.write(head)
+        self.upgraded = framing(self.transport.write, self.transport.close)
+        return self.upgraded
 
     def delay_reading(self, seconds: float) -> None:
         """Read the next request only this long after the response: for clients that do not wait as they are told."""
@@ -123,8 +123,8 @@ class ServerProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._cancel_timeout()
-        if self.web_socket is not None:
-            self.web_socket.feed_eof()
+        if self.upgraded is not None:
+            self.upgraded.feed_eof()
         super().connection_lost(exc)
 
     def _cancel_timeout(self) -> None:
@@ -143,8 +143,8 @@ class ServerProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.is_refused:
             return
-        if self.web_socket is not None:
-            self.web_socket.feed(data)
+        if self.upgraded is not None:
+            self.upgraded.feed(data)
             return
         if not self.headers_complete:
             self.request_complete = False

@@ -80,11 +80,13 @@ class StreamingResponse(msgspec.Struct):
 
 
 class UpgradeResponse(msgspec.Struct):
-    """A request that becomes a WebSocket connection, on which the session then runs."""
+    """A request that becomes a WebSocket or SPDY connection, on which the session then runs."""
 
     protocol: str
     run: Callable[[Any], Awaitable[None]]
     """Takes the connection; when it returns, the connection is closed."""
+    is_spdy: bool = False
+    """Whether the session takes the bytes of a SPDY connection, not the messages of a WebSocket."""
 
 
 ForwardedResponse = Response | StreamingResponse | UpgradeResponse

@@ -1,8 +1,7 @@
-"""`exec`: runs a command in a simulated container, over a WebSocket with the channels of Kubernetes."""
+"""`exec`: runs a command in a simulated container."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 import orjson
 
@@ -11,51 +10,38 @@ from trimtab.errors import ApiError, BadRequest
 from trimtab.server.request.messages import Request, UpgradeResponse
 from trimtab.server.request.routes import is_true
 from trimtab.server.subresources.pod_runtime import PodRuntime
+from trimtab.server.subresources.stream_channels import RESULT, STDOUT, Channels, stream_response
 
-_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDIN, _STDOUT, _ERROR, _CLOSE = 0, 1, 3, 255
 _INPUT_SECONDS = 30.0
 """How long a command that reads its input waits for the end of it."""
+_MAX_INPUT_BYTES = 16 * 1024 * 1024
 _READS_INPUT = frozenset(("cat", "sh", "bash", "ash", "dash"))
-
-
-class Socket(Protocol):
-    """The connection to the client."""
-
-    async def receive(self) -> bytes | None: ...
-
-    def send(self, payload: bytes) -> None: ...
 
 
 def exec_response(request: Request, pod: Raw, runtime: PodRuntime) -> UpgradeResponse:
     """The session of an exec request; raises `BadRequest` when it is not one that can be served."""
-    if request.headers.get("upgrade", "").lower() != "websocket":
-        raise BadRequest("exec of a simulated container needs a WebSocket: use kubectl 1.31 or newer")
-    offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
-    protocol = next((one for one in _PROTOCOLS if one in offered), "")
-    if not protocol:
-        raise BadRequest(f"the client must offer one of the protocols {', '.join(_PROTOCOLS)}")
     if not request.commands:
         raise BadRequest("you must specify at least 1 command for the container")
-    container = _container_of(request, pod)
+    container = running_container(request, pod)
     takes_input = is_true(request.query.get("stdin", "")) and _reads_input(request.commands)
 
-    async def run(socket: Socket) -> None:
-        text = await _read_input(socket) if takes_input else ""
+    async def run(channels: Channels) -> None:
+        text = await _read_input(channels) if takes_input else ""
 
         def write(output: str) -> None:
-            socket.send(bytes((_STDOUT,)) + output.encode())
+            channels.send(STDOUT, output.encode("utf-8", "surrogateescape"))
 
         try:
-            status = _exit_status(await runtime.run_command(pod, container, request.commands, text, write))
+            status = exit_status(await runtime.run_command(pod, container, request.commands, text, write))
         except ApiError as error:
             status = error.status()
-        socket.send(bytes((_ERROR,)) + orjson.dumps(status))
+        channels.send(RESULT, orjson.dumps(status))
 
-    return UpgradeResponse(protocol, run)
+    return stream_response(request, run)
 
 
-def _container_of(request: Request, pod: Raw) -> str:
+def running_container(request: Request, pod: Raw) -> str:
+    """The container that a request names, or the first one; it must run."""
     spec = pod["spec"]
     names = [
         one["name"] for part in ("containers", "initContainers", "ephemeralContainers") for one in spec.get(part) or ()
@@ -74,25 +60,26 @@ def _container_of(request: Request, pod: Raw) -> str:
 
 
 def _reads_input(command: Sequence[str]) -> bool:
-    return command[0].rpartition("/")[2] in _READS_INPUT and not any(not one.startswith("-") for one in command[1:])
+    name = command[0].rpartition("/")[2]
+    if name == "tar":
+        return any("x" in one for one in command[1:2]) and "-" in command
+    return name in _READS_INPUT and not any(not one.startswith("-") for one in command[1:])
 
 
-async def _read_input(socket: Socket) -> str:
+async def _read_input(channels: Channels) -> str:
     """What the client sends until it closes the channel."""
-    received = b""
+    received = bytearray()
     try:
         async with asyncio.timeout(_INPUT_SECONDS):
-            while (message := await socket.receive()) is not None:
-                if message[:1] == bytes((_CLOSE,)):
-                    break
-                if message[:1] == bytes((_STDIN,)):
-                    received += message[1:]
+            while (part := await channels.receive_input()) is not None and len(received) < _MAX_INPUT_BYTES:
+                received += part
     except TimeoutError:
         pass
-    return received.decode("utf-8", "replace")
+    return received.decode("utf-8", "surrogateescape")
 
 
-def _exit_status(code: int) -> Raw:
+def exit_status(code: int) -> Raw:
+    """The result of a command, as an object."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {
