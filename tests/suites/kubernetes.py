@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,14 @@ NODE_AGENTS = ("kube-proxy", "fluentd-elasticsearch", "node-problem-detector")
 """System pods for which many specs wait a minute on every node, and go on without them."""
 
 
+def write_fleet(directory: Path) -> Path:
+    """Three nodes that report local storage, as real ones do."""
+    pool = {"nodes": 3, "resources": {"ephemeral-storage": "100Gi"}}
+    path = directory / "fleet.json"
+    path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": [pool]}]}))
+    return path
+
+
 async def create_node_agents(kubeconfig: Path) -> None:
     client = KubeClient(load(kubeconfig, MEMBER))
     try:
@@ -70,7 +79,7 @@ class KubernetesSuite:
 
     @contextlib.contextmanager
     def start(self, directory: Path, area: str) -> Iterator[Invocation]:
-        with start_fleet(directory, "--clusters=1", "--nodes=3") as fleet:
+        with start_fleet(directory, f"--fleet={write_fleet(directory)}") as fleet:
             asyncio.run(create_node_agents(fleet.kubeconfig))
             command = [
                 str(self.binary),

@@ -55,6 +55,7 @@ from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_le
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
 from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
+from trimtab.simulate.containers.connections import Receive, Send
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride
 from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
@@ -323,6 +324,12 @@ class SimulatedMember(MemberApi):
         self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
     ) -> int:
         return await self.kubelets.run_command(pod, container, command, text, write)
+
+    def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
+        self.kubelets.send_input(pod, container, data)
+
+    async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
+        await self.kubelets.connect(pod, port, receive, send)
 
     def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
         return self.kubelets.respond(pod, port, path, body)

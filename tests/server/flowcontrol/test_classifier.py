@@ -1,7 +1,6 @@
 """Members name the flow of a request by their own FlowSchemas."""
 
 from server.asgi import AsgiClient
-
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import AUTHENTICATED, User

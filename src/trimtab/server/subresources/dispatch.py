@@ -21,10 +21,12 @@ from trimtab.server.request.options import parse_write_options
 from trimtab.server.request.routes import is_true
 from trimtab.server.request.typed_bodies import decode_typed_body
 from trimtab.server.resources import ObjectPath, ResourceCatalogue
+from trimtab.server.subresources.attach import attach_response
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
 from trimtab.server.subresources.exec import exec_response
 from trimtab.server.subresources.pod_runtime import PodRuntime, follow_lines, select_lines
+from trimtab.server.subresources.port_forward import port_forward_response
 from trimtab.server.subresources.proxy import ProxySubresource, split_port
 from trimtab.server.subresources.scale import ScaleSubresource
 
@@ -74,8 +76,8 @@ class Subresources:
             "token": self._create_token,
             "log": self._read_log,
             "exec": self._exec,
-            "attach": self._connect,
-            "portforward": self._connect,
+            "attach": self._attach,
+            "portforward": self._forward_ports,
             "proxy": self._proxy.handle,
         }
 
@@ -236,21 +238,23 @@ class Subresources:
         return Response(200, text.encode(), "text/plain")
 
     async def _exec(self, request: Request, where: ObjectPath) -> UpgradeResponse:
+        return exec_response(request, *self._running_pod(where))
+
+    async def _attach(self, request: Request, where: ObjectPath) -> UpgradeResponse:
+        return attach_response(request, *self._running_pod(where))
+
+    async def _forward_ports(self, request: Request, where: ObjectPath) -> UpgradeResponse:
+        return port_forward_response(request, *self._running_pod(where))
+
+    def _running_pod(self, where: ObjectPath) -> tuple[Raw, PodRuntime]:
+        """The pod, and what runs its containers."""
         pod = self._resource_store.get(where).raw()
         node = pod.get("spec", {}).get("nodeName")
         if not node:
             raise BadRequest(f"pod {where.name} does not have a host assigned")
         if self._runtime is None:
             raise api_errors.not_found("pods", "", node)
-        return exec_response(request, pod, self._runtime)
-
-    async def _connect(self, request: Request, where: ObjectPath) -> Response:
-        node = self._resource_store.get(where).raw().get("spec", {}).get("nodeName")
-        if not node:
-            raise BadRequest(f"pod {where.name} does not have a host assigned")
-        if self._runtime is not None:
-            raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
-        raise api_errors.not_found("pods", "", node)
+        return pod, self._runtime
 
 
 def connection_options(request: Request, kind: str, subresource: str) -> Raw:

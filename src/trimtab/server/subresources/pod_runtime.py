@@ -1,6 +1,6 @@
 """What an API server asks of the kubelets of its cluster: container logs and answers to proxied requests."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -30,6 +30,14 @@ class PodRuntime(Protocol):
         self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
     ) -> int:
         """Run a command with this input in a running container; returns its exit code."""
+
+    def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
+        """Pass bytes to the standard input of a container that has one; None closes it."""
+
+    async def connect(
+        self, pod: Raw, port: int, receive: Callable[[], Awaitable[bytes | None]], send: Callable[[bytes], None]
+    ) -> None:
+        """Carry a connection to a port until one side ends it; ConnectionError when nothing listens there."""
 
     def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
         """The answer to an HTTP request; None when nothing listens there."""

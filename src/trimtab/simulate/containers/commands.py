@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.programs import ContainerContext, find_launch
 from trimtab.simulate.containers.shell import SHELLS, Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
@@ -18,13 +20,10 @@ async def run_command(
     """The exit code of the command; `text` is its input, which a shell without a script runs and `cat` prints."""
     name, *arguments = command
     name = name.rpartition("/")[2]
-    if text and not arguments:
-        if name == "cat":
-            write(text)
-            return 0
-        if name in SHELLS:
-            command = (name, "-c", text)
-    launch = find_launch({"command": list(command), "image": ""}, context)
+    if text and not arguments and name in SHELLS:
+        command, text = (name, "-c", text), ""
+    given = InputBuffer(text.encode("utf-8", "surrogateescape"), is_closed=True)
+    launch = find_launch({"command": list(command), "image": ""}, replace(context, stdin=given))
     if launch is None:
         write(f"{' '.join(command)[:200]}: not simulated\n")
         return NOT_FOUND

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
+from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT
 from trimtab.simulate.containers.shell import Exit, Run
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
@@ -57,7 +58,13 @@ class Process:
         self.ended_at = began
         self._moment = began
         self._looks = 0
+        self._waits_for_input = False
         self._run = run(lambda text: self.log.write(self._moment, text))
+
+    def wake(self, now: float) -> None:
+        """Let it continue now if it waits for input."""
+        if self._waits_for_input:
+            self._waits_for_input, self._moment, self._looks = False, now, 0
 
     def advance(self, now: float) -> float | None:
         """Run until `now`; returns when to look again, or None when it has ended or never ends by itself."""
@@ -77,7 +84,9 @@ class Process:
 
     def _step(self) -> None:
         try:
-            self._moment += next(self._run)
+            seconds = next(self._run)
+            self._waits_for_input = seconds == WAIT_FOR_INPUT
+            self._moment += seconds
         except StopIteration as end:
             self._end(int(end.value or 0))
         except Exit as end:

@@ -8,13 +8,15 @@ cluster and the annotations of the pod.
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Raw
 from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.shell import SHELLS, UTILITIES, Run, Shell, check_is_simulated, script_of
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
 from trimtab.simulate.containers.webhook_programs import WEBHOOK_SERVERS, WebhookOptions
@@ -59,6 +61,7 @@ class ContainerContext:
     files: Files
     rng: random.Random
     pod_name: str = ""
+    stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
 
 
 Program: TypeAlias = Callable[[Callable[[str], None]], Run]
@@ -69,6 +72,8 @@ class Server(NamedTuple):
     """A program that answers HTTP requests: (path without query, body) -> answer."""
 
     respond: Callable[[str, bytes], ServerAnswer]
+    port: int = 0
+    """Where it listens; 0: not known, so that every port is accepted."""
 
 
 class Launch(NamedTuple):
@@ -76,6 +81,9 @@ class Launch(NamedTuple):
 
     program: Program
     server: Server | None = None
+    listener: Listener | None = None
+    """The connections of a program that reads and writes bytes instead."""
+    listening_port: int = 0
     termination_seconds: Callable[[], float] = lambda: 0.0
     """How long it runs on after SIGTERM."""
 
@@ -101,7 +109,7 @@ def find_launch(container: Raw, context: ContainerContext) -> Launch | None:
             node = parse_script(script_of(arguments[1:]))
             check_is_simulated(node)
             return _script_launch(context, node)
-        if name in UTILITIES or name == "sleep":
+        if name in UTILITIES or name in ("sleep", "read"):
             return Launch(lambda write: _call(_shell(context, write), arguments, write))
     except UnsupportedScript:
         return None
@@ -138,7 +146,7 @@ def command_line(container: Raw, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shell(context: ContainerContext, write: Callable[[str], None]) -> Shell:
-    return Shell(dict(context.environment), context.files, context.rng, write)
+    return Shell(dict(context.environment), context.files, context.rng, write, stdin=context.stdin)
 
 
 def _call(shell: Shell, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
@@ -177,11 +185,12 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
         write(_STARTUP_LINES[image])
         return (yield from _run_forever(write))
 
-    return Launch(run, Server(respond))
+    return Launch(run, Server(respond, 80))
 
 
 # agnhost
 
+_PORTS = {"netexec": 8080, "serve-hostname": 9376, "test-webserver": 80}
 _SERVERS = ("netexec", "serve-hostname", "test-webserver", "nettest", "guestbook", "porter", "liveness")
 LOGGED_METHODS = ("GET", "POST", "PUT")
 LOGGED_NAMESPACES = ("kube-system", "default", "ns")
@@ -192,11 +201,20 @@ def _agnhost_launch(arguments: Sequence[str], context: ContainerContext) -> Laun
     if name == "pause":
         return Launch(_run_forever)
     if name in _SERVERS:
-        return Launch(_run_forever, Server(lambda path, _: _answer(name, path, context)))
+        port = _flag(flags, "http-port", "port")
+        listens_on = int(port[:5]) if port.isdecimal() else _PORTS.get(name, 0)
+        return Launch(_run_forever, Server(lambda path, _: _answer(name, path, context), listens_on))
     if name in WEBHOOK_SERVERS:
         return _webhook_launch(name, flags, context)
     if name == "logs-generator":
         return Launch(lambda write: _generate_logs(flags, context.rng, write))
+    if name == "port-forward-tester":
+        listener, port = Listener(), context.environment.get("BIND_PORT", "")
+        return Launch(
+            lambda write: send_chunks(listener, context.environment, write),
+            listener=listener,
+            listening_port=int(port[:5]) if port.isdecimal() else 0,
+        )
     if name == "mounttest":
         return Launch(lambda write: _test_mounts(flags, context.files, write))
     if name == "entrypoint-tester":

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from trimtab.simulate.containers.file_utilities import find, tar
 from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, Files
+from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT, InputBuffer
 from trimtab.simulate.containers.shell_syntax import (
     Command,
     CommandList,
@@ -69,6 +71,7 @@ class Shell:
     functions: dict[str, Node] = field(default_factory=dict)
     trap: str = ""
     """What runs on SIGTERM."""
+    stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
 
     # running
 
@@ -180,6 +183,10 @@ class Shell:
             raise Exit((yield from self.call(rest, write)) if rest else 0)
         if name in SHELLS:
             return (yield from self._nested_shell(rest, write))
+        if name == "cat" and not _paths(rest):
+            return (yield from self._copy_input(write))
+        if name == "read":
+            return (yield from self._read_line(_paths(rest)))
         if name == "exit":
             raise Exit(parse_int(rest[0]) if rest else self.status)
         if name == "timeout" and len(rest) > 1:
@@ -189,9 +196,27 @@ class Shell:
             raise UnsupportedScript(f"{name} is not simulated")
         return utility(self, rest, write)
 
+    def _copy_input(self, write: Callable[[str], None]) -> Run:
+        while True:
+            if taken := self.stdin.take():
+                write(taken.decode("utf-8", "surrogateescape"))
+            if self.stdin.is_closed:
+                return 0
+            yield WAIT_FOR_INPUT
+
+    def _read_line(self, names: Sequence[str]) -> Run:
+        while (line := self.stdin.take_line()) is None:
+            if self.stdin.is_closed:
+                return 1
+            yield WAIT_FOR_INPUT
+        values = line.decode("utf-8", "surrogateescape").split(maxsplit=max(0, len(names) - 1))
+        for number, name in enumerate(names):
+            self.environment[name] = values[number].strip() if number < len(values) else ""
+        return 0
+
     def _nested_shell(self, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
         script = script_of(arguments)
-        inner = Shell(dict(self.environment), self.files, self.rng, write)
+        inner = Shell(dict(self.environment), self.files, self.rng, write, stdin=self.stdin)
         return (yield from inner.run(parse_script(script)))
 
     # expansion
@@ -362,7 +387,7 @@ def script_of(arguments: Sequence[str]) -> str:
 
 def check_is_simulated(node: Node) -> None:
     """Raise `UnsupportedScript` if the script calls something that is not simulated."""
-    known = {*UTILITIES, *SHELLS, *function_names(node), "sleep", "exec", "exit", "timeout"}
+    known = {*UTILITIES, *SHELLS, *function_names(node), "sleep", "exec", "exit", "timeout", "read"}
     for name in command_names(node):
         if name.rpartition("/")[2] not in known:
             raise UnsupportedScript(f"{name or 'an expanded command'} is not simulated")
@@ -561,6 +586,14 @@ def _seq(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     return 0
 
 
+def _find(shell: Shell, arguments: Sequence[str], write: Write) -> int:
+    return find(shell.files, arguments, write)
+
+
+def _tar(shell: Shell, arguments: Sequence[str], write: Write) -> int:
+    return tar(shell.files, arguments, shell.stdin.take(), write)
+
+
 def _hostname(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     write(shell.environment.get("HOSTNAME", "") + "\n")
     return 0
@@ -619,6 +652,8 @@ UTILITIES: dict[str, Utility] = {
     "expr": _expr,
     "seq": _seq,
     "hostname": _hostname,
+    "find": _find,
+    "tar": _tar,
     "break": _break,
     "continue": _continue,
 }

@@ -14,6 +14,7 @@ from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.server.subresources.pod_runtime import LogLine
 from trimtab.simulate.containers.commands import run_command
+from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
 from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
 from trimtab.simulate.containers.environment import MissingConfig
 from trimtab.simulate.fleet import NodePlan, Pace
@@ -242,6 +243,51 @@ class Kubelets:
             if container.running_since is not None and server is not None:
                 return server.respond(path, body)
         return None
+
+    def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
+        """Pass bytes to the standard input of a container that has one; None closes it."""
+        lifecycle = self._pods.find_lifecycle(pod)
+        found = lifecycle.container(container) if lifecycle is not None else None
+        if found is None or found.context is None:
+            return
+        if data is None:
+            found.context.stdin.close()
+        else:
+            found.context.stdin.feed(data)
+        self._pods.wake(pod, found)
+
+    async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
+        """Carry a connection to a port of the pod until one side ends it; ConnectionError when nothing listens there."""
+        lifecycle = self._pods.find_lifecycle(pod)
+        for container in lifecycle.containers if lifecycle is not None else ():
+            launch = container.launch
+            if container.running_since is None or launch is None:
+                continue
+            if launch.server is not None and launch.server.port in (0, port):
+                return await serve_http(launch.server.respond, receive, send)
+            if launch.listener is not None and launch.listening_port == port:
+                return await self._carry(pod, container, launch.listener, receive, send)
+        raise ConnectionError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused")
+
+    async def _carry(
+        self, pod: Raw, container: ContainerLifecycle, listener: Listener, receive: Receive, send: Send
+    ) -> None:
+        connection = Connection(send)
+        listener.waiting.append(connection)
+        self._pods.wake(pod, container)
+
+        async def pass_on() -> None:
+            while (data := await receive()) is not None:
+                connection.received.feed(data)
+                self._pods.wake(pod, container)
+            connection.received.close()
+            self._pods.wake(pod, container)
+
+        passing = asyncio.ensure_future(pass_on())
+        try:
+            await connection.ended.wait()
+        finally:
+            passing.cancel()
 
     # container behaviour
 

@@ -16,6 +16,7 @@ from trimtab.simulate.containers.environment import (
     token_reference,
 )
 from trimtab.simulate.containers.files import Directory, FileOwner, Files
+from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.programs import ContainerContext, has_conventions
 
 NO_CONFIG = PodConfig({})
@@ -78,7 +79,13 @@ class PodSandbox:
         environment = environment_of(container, self._pod, self.config)
         context = {**(self._pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
         owner = FileOwner(int(context.get("runAsUser") or 0), int(context.get("fsGroup") or 0))
-        return ContainerContext(environment, Files(mounts, owner=owner), self._rng, self._pod["metadata"]["name"])
+        return ContainerContext(
+            environment,
+            Files(mounts, owner=owner),
+            self._rng,
+            self._pod["metadata"]["name"],
+            InputBuffer(is_closed=not container.get("stdin")),
+        )
 
     def _volume(self, name: str) -> Directory:
         if name not in self._shared:

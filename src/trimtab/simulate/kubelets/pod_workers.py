@@ -12,6 +12,7 @@ from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
+from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
 from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.behaviour import Behaviour, BehaviourOverride
 from trimtab.simulate.kubelets.loop_times import LoopTimes
@@ -133,6 +134,12 @@ class PodWorkers:
         metadata = pod["metadata"]
         found = self._lifecycles.get(Key("pods", metadata["namespace"], metadata["name"]))
         return found if found is not None and found.uid == metadata["uid"] else None
+
+    def wake(self, pod: Raw, container: ContainerLifecycle) -> None:
+        """Let the program of a container continue that waits for input, which is there now."""
+        if container.process is not None:
+            container.process.wake(self._times.now())
+            self._queue.add(Key("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
     async def command_context(self, pod: Raw, container: str) -> ContainerContext | None:
         """What a command in a running container of this pod sees; None if it does not run."""
