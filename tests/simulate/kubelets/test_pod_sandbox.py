@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 from simulate.fixtures import PODS, run_in_whole_cluster
+from trimtab.client.client import Resource
 from trimtab.simulate.member import SimulatedMember
 
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -66,5 +68,23 @@ def test_end_of_a_container_has_its_termination_message() -> None:
             raw = await member.client.get(PODS, "default", name)
             found[name] = raw["status"]["containerStatuses"][0]["state"]["terminated"].get("message")
         assert found == {"file": "DONE", "log": "bad", "none": None}
+
+    run_in_whole_cluster(scenario)
+
+
+def test_files_of_a_claim_outlive_the_pods_that_mount_it() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+        claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
+        await member.client.create(CLAIMS, claim)
+        mounted = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+        for name in ("first", "second"):
+            body = pod(name, "sh", "-c", "sleep 1000", **mounted)
+            body["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+            await member.client.create(PODS, body)
+            await asyncio.sleep(5)
+            _, found = await execute(member, name, "sh", "-c", "cat /data/f; echo kept > /data/f")
+            assert found.endswith("kept\n") == (name == "second")
+            await member.client.delete(PODS, "default", name, grace_seconds=0)
 
     run_in_whole_cluster(scenario)

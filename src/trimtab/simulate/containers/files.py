@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 MAX_FILES = 1_000
 MAX_FILE_CHARACTERS = 64 * 1024
+_LINK = "\0link to "
+"""The start of the content of a symbolic link; its target follows."""
+_MAX_LINKS = 8
 
 Directory = MutableMapping[str, str]
 """The content of files by their path below the directory, without a leading slash."""
@@ -45,9 +48,19 @@ class Files:
         return self._own, path.lstrip("/")
 
     def read(self, path: str) -> str | None:
-        """The content of a file; None if it does not exist."""
-        directory, name = self._locate(path)
-        return directory.get(name)
+        """The content of a file, or of that to which a symbolic link leads; None if it does not exist."""
+        for _ in range(_MAX_LINKS):
+            directory, name = self._locate(path)
+            content = directory.get(name)
+            if content is None or not content.startswith(_LINK):
+                return content
+            target = content.removeprefix(_LINK)
+            path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+        return None
+
+    def link(self, target: str, path: str) -> bool:
+        """Make a symbolic link; false if the path exists."""
+        return not self.exists(path) and self.write(path, _LINK + target)
 
     def write(self, path: str, content: str, *, append: bool = False) -> bool:
         """Write a file; false when the container has too many files."""

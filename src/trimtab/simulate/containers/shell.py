@@ -114,11 +114,31 @@ class Shell:
         return self.status
 
     def _sequence(self, items: Sequence[tuple[str, Node]]) -> Run:
-        for operator, node in items:
-            if (operator == "&&" and self.status != 0) or (operator == "||" and self.status == 0):
+        is_skipped = False
+        piped: str | None = None
+        for number, (operator, node) in enumerate(items):
+            if operator != "|":
+                is_skipped = (operator == "&&" and self.status != 0) or (operator == "||" and self.status == 0)
+                piped = None
+            if is_skipped:
                 continue
-            yield from self.evaluate(node)
+            is_read = number + 1 < len(items) and items[number + 1][0] == "|"
+            piped = yield from self._evaluate_part(node, piped, is_read=is_read)
         return self.status
+
+    def _evaluate_part(self, node: Node, piped: str | None, *, is_read: bool) -> Generator[float, None, str]:
+        """Run a part of a pipeline to its end, with the output of the part before it; returns what the next one reads."""
+        output: list[str] = []
+        outer_write, outer_input = self.write, self.stdin
+        if is_read:
+            self.write = output.append
+        if piped is not None:
+            self.stdin = InputBuffer(piped.encode("utf-8", "surrogateescape"), is_closed=True)
+        try:
+            yield from self.evaluate(node)
+        finally:
+            self.write, self.stdin = outer_write, outer_input
+        return "".join(output)
 
     def _if(self, branches: Sequence[tuple[Node, Node]], otherwise: Node | None) -> Run:
         for condition, body in branches:
@@ -525,7 +545,10 @@ def _dd(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     source, target = operands.get("if", ""), operands.get("of", "")
     size, count = (_block_number(operands.get(name, "")) for name in ("bs", "count"))
     wanted = min((size or _DD_BLOCK) * count, MAX_FILE_CHARACTERS) if count is not None else MAX_FILE_CHARACTERS
-    content = "\0" * wanted if source.startswith("/dev/") else shell.files.read(source)
+    if not source:
+        content: str | None = shell.stdin.take().decode("utf-8", "surrogateescape")
+    else:
+        content = "\0" * wanted if source.startswith("/dev/") else shell.files.read(source)
     if content is None:
         write(f"dd: can't open '{source}': No such file or directory\n")
         return 1
@@ -534,6 +557,16 @@ def _dd(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     elif not target.startswith("/dev/"):
         return 0 if shell.files.write(target, content[:wanted]) else 1
     return 0
+
+
+def _link(shell: Shell, arguments: Sequence[str], write: Write) -> int:
+    """`ln TARGET PATH`: with `-s` a symbolic link, else another copy, as files have no identity here."""
+    paths = _paths(arguments)
+    if len(paths) != 2:
+        return 1
+    if any("s" in one for one in arguments if one.startswith("-")):
+        return 0 if shell.files.link(*paths) else 1
+    return _copy(shell, paths, write)
 
 
 def _block_number(text: str) -> int | None:
@@ -653,6 +686,7 @@ UTILITIES: dict[str, Utility] = {
     "seq": _seq,
     "hostname": _hostname,
     "find": _find,
+    "ln": _link,
     "tar": _tar,
     "break": _break,
     "continue": _continue,

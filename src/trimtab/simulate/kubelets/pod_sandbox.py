@@ -1,7 +1,7 @@
 """What the containers of one simulated pod share and see: volumes, environment, the names of their node."""
 
 import random
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 
 from trimtab.api.value import Raw
 from trimtab.simulate.containers.environment import (
@@ -25,10 +25,18 @@ NO_CONFIG = PodConfig({})
 class PodSandbox:
     """The volumes of a pod, and the configuration that was read for it."""
 
-    def __init__(self, pod: Raw, host_files: MutableMapping[str, Directory], rng: random.Random) -> None:
+    def __init__(
+        self,
+        pod: Raw,
+        host_files: MutableMapping[str, Directory],
+        rng: random.Random,
+        files_of_claim: Callable[[str, str], Directory] = lambda _, __: {},
+    ) -> None:
         self._pod = pod
         self._host_files = host_files
         self._rng = rng
+        self._files_of_claim = files_of_claim
+        """(namespace, name of a PersistentVolumeClaim) -> its files"""
         self._shared: dict[str, Directory] = {}
         self.config = NO_CONFIG
         spec = pod["spec"]
@@ -97,6 +105,8 @@ class PodSandbox:
     def _fill(self, volume: Raw) -> Directory:
         if host := volume.get("hostPath"):
             return self._host_files.setdefault(host["path"], {})
+        if claim := volume.get("persistentVolumeClaim"):
+            return self._files_of_claim(self._pod["metadata"]["namespace"], claim.get("claimName") or "")
         if source := volume.get("configMap"):
             return self._config_files("ConfigMap", source.get("name") or "", source)
         if source := volume.get("secret"):

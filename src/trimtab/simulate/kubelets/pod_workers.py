@@ -13,6 +13,7 @@ from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
+from trimtab.simulate.containers.files import Directory
 from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.behaviour import Behaviour, BehaviourOverride
 from trimtab.simulate.kubelets.loop_times import LoopTimes
@@ -64,6 +65,8 @@ class PodWorkers:
         self._admission = PodAdmission()
         self._lifecycles: dict[Key, PodLifecycle] = {}
         self._sandboxes: dict[Key, PodSandbox] = {}
+        self._claim_files: dict[str, Directory] = {}
+        """The files of PersistentVolumeClaims, by uid."""
         self._queue: WorkQueue[Key] = WorkQueue()
 
     async def run(self) -> None:
@@ -192,7 +195,7 @@ class PodWorkers:
             return
         now = self._times.now()
         machine = self._machines[pod.spec.node_name]
-        sandbox = self._sandboxes[key] = PodSandbox(entry.raw, machine.host_files, self._rng)
+        sandbox = self._sandboxes[key] = PodSandbox(entry.raw, machine.host_files, self._rng, self._files_of_claim)
         lifecycle = PodLifecycle(
             pod, entry.raw, self._behaviour_of(pod), now, self._times.to_wall_time, sandbox.context_of
         )
@@ -206,6 +209,19 @@ class PodWorkers:
         else:
             lifecycle.is_admitted = False
         self._queue.add_after(key, 0.0 if lifecycle.is_admitted else REJECTION_SECONDS)
+
+    def _files_of_claim(self, namespace: str, name: str) -> Directory:
+        """The files of a PersistentVolumeClaim, which outlive the pods that mount it."""
+        table = self._cache.find_table("persistentvolumeclaims")
+        entry = table.entries.get((namespace, name)) if table is not None else None
+        if table is None or entry is None:
+            return {}
+        uid = entry.raw["metadata"]["uid"]
+        if uid not in self._claim_files:
+            existing = {one.raw["metadata"]["uid"] for one in table.entries.values()}
+            self._claim_files = {one: files for one, files in self._claim_files.items() if one in existing}
+            self._claim_files[uid] = {}
+        return self._claim_files[uid]
 
     def _fits(self, pod: Pod) -> bool:
         node, resources = pod.spec.node_name, pod_resources_of(pod)
