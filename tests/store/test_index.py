@@ -131,3 +131,25 @@ def test_watch_of_everything_misses_nothing_when_few_events_keep_their_encodings
     for after in range(1, 6):
         events, _ = index.events_since("/registry/", after, limit=10)
         assert [event.revision for event in events] == list(range(after + 1, 6))
+
+
+def test_values_beyond_the_limit_are_compressed_oldest_first_and_read_as_before() -> None:
+    value = b'{"metadata":{"name":"web"},"spec":{"text":"' + b"0123456789" * 30 + b'"}}'
+    index = MemoryIndex(Retention(cached_events=1, plain_bytes=3 * len(value)))
+    keys = [f"/registry/apps/deployments/default/web-{number}" for number in range(6)]
+    for revision, key in enumerate(keys, 2):
+        index.apply([StoreEvent(key, revision, StoredEntry(key, value, revision, revision), None)])
+    sizes = [index.entries[key].held_size for key in keys]
+    assert max(sizes[1:3]) < len(value) / 4
+    assert sizes[3:] == [len(value)] * 3
+    assert [entry.value for entry in index.page("/registry/", None, None, None).entries] == [value] * 6
+    assert [event.value for event in index.events_since("/registry/", 1, 10)[0]] == [value] * 6
+
+
+def test_a_restored_log_holds_no_more_plain_values_than_the_limit() -> None:
+    value = b"0123456789" * 100
+    index = MemoryIndex(Retention(cached_events=1, plain_bytes=2 * len(value)))
+    keys = [f"/registry/apps/deployments/default/web-{number}" for number in range(5)]
+    index.restore([LogRow(number, key, value, number) for number, key in enumerate(keys, 2)], 6)
+    assert [index.entries[key].held_size == len(value) for key in keys] == [False, False, False, True, True]
+    assert [index.entries[key].value for key in keys] == [value] * 5

@@ -9,12 +9,15 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from trimtab import errors
+from trimtab.similar_bytes import SamplePacker
 from trimtab.store.keys import resource_prefix_of
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 
 FIRST_REVISION = 1  # of the empty store; the first write gets 2, so that 0 and 1 never name an object
 
 revision_of = attrgetter("revision")
+_packer = SamplePacker()
+"""Shared by all stores of the process: the members of a simulated fleet have the same kinds of objects."""
 
 
 class Retention(NamedTuple):
@@ -25,6 +28,7 @@ class Retention(NamedTuple):
     superseded_bytes: int = 16 * 1024 * 1024  # bytes of values that were replaced by newer ones
     cached_events: int = 128  # the latest events keep the encodings that watchers share
     cached_bytes: int = 4 * 1024 * 1024  # at most so many bytes of values have such encodings, or one event
+    plain_bytes: int = 32 * 1024 * 1024  # bytes of current values that are not compressed: those written last
 
 
 class LogRow(NamedTuple):
@@ -114,12 +118,16 @@ class MemoryIndex:
         self._superseded = 0
         self._latest: deque[StoreEvent] = deque()  # events of all resources whose memo is kept
         self._latest_bytes = 0
+        self._plain: deque[tuple[StoredEntry, int]] = deque()  # entries that are not compressed, and their sizes
+        self._plain_bytes = 0
 
     def restore(self, rows: Iterable[LogRow], compacted: int) -> None:
         """Replay the durable log; rows up to `compacted` only restore state, later ones are also history."""
         self.revision = self.compacted = max(compacted, FIRST_REVISION)
         for row in rows:
             event = self._replay(row)
+            if event.entry is not None:
+                self._hold_plain(event.entry)
             if row.revision > self.compacted:
                 self._append_history(self._resource_index(event.key), event)
                 self._add_mark(0.0)
@@ -233,6 +241,7 @@ class MemoryIndex:
             del resource.keys[bisect_left(resource.keys, event.key)]
             return
         self.entries[event.key] = event.entry
+        self._hold_plain(event.entry)
         if event.previous is None:
             insort(resource.keys, event.key)
 
@@ -240,15 +249,31 @@ class MemoryIndex:
         resource.events.append(event)
         self.revision = event.revision
         if event.previous is not None:
-            self._superseded += len(event.previous.value)
+            self._superseded += event.previous.held_size
         self._latest.append(event)
-        self._latest_bytes += len(event.last_value)
+        self._latest_bytes += event.held_size
         while len(self._latest) > self._retention.cached_events or (
             self._latest_bytes > self._retention.cached_bytes and len(self._latest) > 1
         ):
             oldest = self._latest.popleft()
-            self._latest_bytes -= len(oldest.last_value)
+            self._latest_bytes -= oldest.held_size
             oldest.memo = None
+
+    def _hold_plain(self, entry: StoredEntry) -> None:
+        """Keep the value as it is, and compress the oldest ones beyond the limit.
+
+        A small store has no compressed values. In a large one, reading an object that was not written for long takes
+        about 15 us more, and it needs a tenth of the memory.
+        """
+        size = entry.held_size
+        self._plain.append((entry, size))
+        self._plain_bytes += size
+        recent = self._retention.cached_events  # their sizes must not change
+        while self._plain_bytes > self._retention.plain_bytes and len(self._plain) > recent:
+            oldest, size = self._plain.popleft()
+            self._plain_bytes -= size
+            if self.entries.get(oldest.key) is oldest:
+                oldest.pack(_packer, resource_prefix_of(oldest.key))
 
     def _page_of(
         self, resource: ResourceIndex, prefix: str, start_after: str | None, limit: int | None, revision: int

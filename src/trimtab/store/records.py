@@ -3,15 +3,35 @@
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from trimtab.similar_bytes import PackedBytes, SamplePacker
 
 
 class StoredEntry(Struct, frozen=True, gc=False):
     """The value of a key and its revisions. The revisions are not part of the stored bytes."""
 
     key: str
-    value: bytes
+    held: bytes | PackedBytes
+    """The value, compressed if it was not written for long."""
     mod_revision: int
     create_revision: int
+
+    @property
+    def value(self) -> bytes:
+        held = self.held
+        return held if type(held) is bytes else held.unpack()  # type: ignore[union-attr]
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of the value in memory."""
+        held = self.held
+        return len(held) if type(held) is bytes else len(held.data)  # type: ignore[union-attr]
+
+    def pack(self, packer: SamplePacker, group: str) -> None:
+        """Hold the value compressed from now on, for all who share this entry."""
+        if type(self.held) is bytes:
+            force_setattr(self, "held", packer.pack(group, self.held))
 
 
 class StoreEvent(Struct, eq=False, gc=False):
@@ -38,6 +58,12 @@ class StoreEvent(Struct, eq=False, gc=False):
         """The current value, or the last one of a deleted key."""
         entry = self.entry or self.previous
         return entry.value if entry else b""
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of `last_value` in memory."""
+        entry = self.entry or self.previous
+        return entry.held_size if entry else 0
 
     @property
     def prev_value(self) -> bytes | None:

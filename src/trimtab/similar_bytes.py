@@ -1,0 +1,50 @@
+"""Values that resemble each other, held compressed in memory.
+
+Objects of one kind differ in names, numbers and a few fields. Compressed with an earlier object of the kind as dictionary,
+one takes a tenth of its JSON, where compressing it alone leaves a third. Nothing of this is stored or sent.
+"""
+
+import zlib
+
+from msgspec import Struct
+
+_FORMAT = -15
+"""Without header and checksum: the bytes never leave the process."""
+_LEVEL = 1
+_GOOD_RATIO = 4
+"""A sample is kept while values shrink to less than this part of their size."""
+_VALUES_PER_SAMPLE = 256
+"""At least so many values share a sample, however different they are."""
+
+
+class PackedBytes(Struct, frozen=True, gc=False):
+    """A compressed value, and the sample that it was compressed with."""
+
+    data: bytes
+    sample: bytes
+
+    def unpack(self) -> bytes:
+        return zlib.decompressobj(_FORMAT, self.sample).decompress(self.data)
+
+
+class _Sample(Struct, gc=False):
+    value: bytes
+    uses: int = 0
+
+
+class SamplePacker:
+    """Compresses values of several groups; values of one group resemble each other."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, _Sample] = {}
+
+    def pack(self, group: str, value: bytes) -> PackedBytes:
+        sample = self._samples.get(group)
+        if sample is None:
+            sample = self._samples[group] = _Sample(value)
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _FORMAT, zdict=sample.value)
+        packed = PackedBytes(packer.compress(value) + packer.flush(), sample.value)
+        sample.uses += 1
+        if sample.uses >= _VALUES_PER_SAMPLE and len(packed.data) * _GOOD_RATIO > len(value):
+            self._samples[group] = _Sample(value)
+        return packed
