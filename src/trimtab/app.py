@@ -38,6 +38,7 @@ from trimtab.members.token_renewal import TokenRenewal
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.customized_interpreter import CustomizedInterpreter
 from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.decoded_entries import DecodedEntries
 from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.fleet_metrics import FleetMetrics
 from trimtab.runtime.karmada_metrics import KarmadaMetrics
@@ -83,7 +84,7 @@ class ControlPlane:
         `check_member` does the same for the Lease of one member, where several processes share them.
         """
         load_declarations()
-        self.cache = Cache(client)
+        self.cache = Cache(client, decoded=DecodedEntries())
         clock = clock or WallClock()
         running = [one for one in in_start_order(controllers.values()) if is_enabled(one)]
         own_settings = {**(settings or {}), RUNNING: frozenset(one.name for one in running)}

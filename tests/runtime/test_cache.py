@@ -40,6 +40,12 @@ class ScriptedClient:
             raise listing_or_fault
         return listing_or_fault
 
+    async def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        found = await self.list(resource, namespace, labels=labels)
+        for item in found.items[:-1]:
+            yield Listing([item], found.revision)
+        yield Listing(found.items[-1:], found.revision)
+
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -228,3 +234,10 @@ def test_index_follows_changes() -> None:
         assert table.by_index(by_colour, "blue") == []
 
     run_virtually(scenario())
+
+
+def test_a_list_in_pages_replaces_what_was_cached_before() -> None:
+    first, second = Listing([pod("a", 1), pod("b", 2), pod("c", 3)], "3"), Listing([pod("c", 3), pod("d", 5)], "6")
+    client = ScriptedClient([first, second], [[Expired("too old")]])
+    assert cached_revisions(client) == {"c": "3", "d": "5"}
+    assert client.watched_from[-1] == "6"

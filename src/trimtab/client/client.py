@@ -85,6 +85,10 @@ class Client(Protocol):
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing: ...
 
+    def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        """The objects of one revision, a page at a time: a large list is never decoded as a whole."""
+        ...
+
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:

@@ -51,16 +51,25 @@ class KubeClient:
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         items: list[Raw] = []
+        revision = ""
+        async for page in self.list_pages(resource, namespace, labels=labels, fields=fields):
+            items += page.items
+            revision = page.revision
+        return Listing(items, revision)
+
+    async def list_pages(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Listing]:
         token = ""
         while True:
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE_SIZE, "continue": token}
             page = decode_list(await self._transport.request("GET", resource.path(namespace), query))
             # List items lack apiVersion and kind; callers get complete objects.
             type_of = {"apiVersion": resource.api_version, "kind": resource.kind}
-            items.extend(type_of | item for item in page.get("items") or [])
+            yield Listing([type_of | item for item in page.get("items") or []], page["metadata"]["resourceVersion"])
             token = text_in(page["metadata"], "continue")
             if not token:
-                return Listing(items, page["metadata"]["resourceVersion"])
+                return
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

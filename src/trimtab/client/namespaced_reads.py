@@ -21,6 +21,10 @@ class NamespacedReads:
         place = namespace or self._namespaces.get(resource.id, "")
         return await self._client.list(resource, place, labels=labels, fields=fields)
 
+    def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        place = namespace or self._namespaces.get(resource.id, "")
+        return self._client.list_pages(resource, place, labels=labels)
+
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:

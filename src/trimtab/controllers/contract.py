@@ -154,7 +154,7 @@ class Topic(Generic[K, V]):
 
     __slots__ = ("limit", "name", "shared")
 
-    def __init__(self, name: str, *, limit: int = 200_000, shared: bool = False) -> None:
+    def __init__(self, name: str, *, limit: int = 1_000_000, shared: bool = False) -> None:
         """At most `limit` values are kept; the oldest are dropped first.
 
         A value is forgotten when the object whose reconcile remembered it is deleted, unless the topic is `shared`: its

@@ -12,6 +12,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
 from trimtab.errors import InputError, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry, Table
+from trimtab.runtime.decoded_entries import DecodedEntries
 from trimtab.tasks import wait_for_tasks
 
 MANAGED_LABEL = "karmada.io/managed"
@@ -32,12 +33,14 @@ Connect = Callable[[Cluster], Client | None]
 class MemberHandle:
     """One member: its client, and a cache of the objects that carry the managed label."""
 
-    def __init__(self, name: str, client: Client, listener: MemberChangeListener) -> None:
+    def __init__(
+        self, name: str, client: Client, listener: MemberChangeListener, decoded: DecodedEntries | None = None
+    ) -> None:
         self.name = name
         self.client = client
-        self.unfiltered_cache = Cache(client)
+        self.unfiltered_cache = Cache(client, decoded=decoded)
         """Tables without a label selector, for the probe (nodes, pods)."""
-        self._managed_cache = Cache(client, labels=MANAGED_SELECTOR)
+        self._managed_cache = Cache(client, labels=MANAGED_SELECTOR, decoded=decoded)
         self._managed_cache.add_table_listener(
             lambda table: table.add_listener(partial(self._object_changed, listener))
         )
@@ -128,6 +131,7 @@ class Roster:
     def __init__(self, host: Cache, connect: Connect, listener: MemberChangeListener) -> None:
         self._connect = connect
         self._listener = listener
+        self._decoded = host.decoded
         self._members: dict[str, MemberHandle] = {}
         self._addresses: dict[str, object] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -156,7 +160,7 @@ class Roster:
             log.warning("cannot connect to the member: %s", fault, extra={"cluster": cluster.name})
             return
         if client is not None:
-            self._members[cluster.name] = MemberHandle(cluster.name, client, self._listener)
+            self._members[cluster.name] = MemberHandle(cluster.name, client, self._listener, self._decoded)
             self._addresses[cluster.name] = address
 
     def retry_connection(self, cluster: Cluster) -> None:

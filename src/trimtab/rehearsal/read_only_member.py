@@ -52,6 +52,9 @@ class ReadOnlyMember:
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         return await self._client.list(resource, namespace, labels=labels, fields=fields)
 
+    def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        return self._client.list_pages(resource, namespace, labels=labels)
+
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:

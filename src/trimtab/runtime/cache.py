@@ -5,16 +5,21 @@ Every View reads from it. Results of own writes are put in as well, so a table m
 """
 
 import asyncio
+import contextlib
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
+
+import orjson
 
 from trimtab.api.kind import Kind, kind_of, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
 from trimtab.errors import ApiError, Expired, NotFound
+from trimtab.runtime.decoded_entries import DecodedEntries
+from trimtab.similar_bytes import PackedBytes, SamplePacker
 from trimtab.tasks import LoggedFailure, stop_tasks
 
 T = TypeVar("T", bound=Object)
@@ -30,6 +35,7 @@ MAX_DELETED_REVISIONS = 4096
 """Deletions per kind of which the revision is kept."""
 
 log = logging.getLogger("trimtab.cache")
+_packer = SamplePacker()
 
 
 def without_managed_fields(raw: Raw) -> Raw:
@@ -42,26 +48,54 @@ def without_managed_fields(raw: Raw) -> Raw:
 
 
 class CacheEntry:
-    """A cached object: the wire form without managedFields, and the typed value, decoded on first access."""
+    """A cached object: the wire form without managedFields, and the typed value, decoded on first access.
 
-    __slots__ = ("_kind", "name", "raw", "revision", "typed")
+    An entry that nothing reads for long is packed: `raw` and `typed` are built again when they are read, so they may be
+    other objects than before.
+    """
+
+    __slots__ = ("_decoded", "_kind", "_packed", "name", "raw", "revision", "typed")
+    raw: Raw
     typed: Object
 
-    def __init__(self, raw: Raw, kind: Kind | None) -> None:
+    def __init__(self, raw: Raw, kind: Kind | None, decoded: DecodedEntries | None = None) -> None:
         metadata = raw["metadata"]
         self.raw = without_managed_fields(raw)
         self.name: Name = (metadata.get("namespace", ""), metadata["name"])
         self.revision: str = metadata.get("resourceVersion", "")
         self._kind = kind
+        self._decoded = decoded
+        self._packed: PackedBytes | None = None
 
-    def __getattr__(self, name: str) -> Object:
-        """Decode `typed` on first access; from then on it is a plain attribute."""
+    def __getattr__(self, name: str) -> Any:
+        """Decode `raw` or `typed` on first access; from then on it is a plain attribute."""
+        if name == "raw":
+            return self._unpack()
         if name != "typed":
             raise AttributeError(name)
         if self._kind is None:
             raise TypeError(f"{self.raw.get('kind')} has no declared type")
         self.typed = self._kind.decode(self.raw)
         return self.typed
+
+    def _unpack(self) -> Raw:
+        assert self._packed is not None
+        assert self._decoded is not None
+        self.raw = orjson.loads(self._packed.unpack())
+        self._decoded.add(self)
+        return self.raw
+
+    def pack(self) -> None:
+        """Keep the object as compressed JSON only."""
+        if self._packed is None:
+            try:
+                text = orjson.dumps(self.raw)
+            except TypeError:  # an integer beyond 64 bits
+                return
+            self._packed = _packer.pack(self.raw.get("kind", ""), text)
+        del self.raw
+        with contextlib.suppress(AttributeError):  # it was never decoded
+            del self.typed
 
     @property
     def value(self) -> "Object | Raw":
@@ -76,8 +110,9 @@ def _is_newer(one: str, other: str) -> bool:
 class Table:
     """The cached objects of one resource, sorted and indexed."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, decoded: DecodedEntries | None = None) -> None:
         self.resource = resource
+        self._decoded = decoded
         self.kind = kinds.get(resource.id)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
@@ -110,7 +145,7 @@ class Table:
         revision = metadata.get("resourceVersion", "")
         if old is not None and (old.revision == revision or _is_newer(old.revision, revision)):
             return
-        entry = CacheEntry(raw, self.kind)
+        entry = CacheEntry(raw, self.kind, self._decoded)
         deleted_at = self._deleted_revisions.get(entry.name, "")
         if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
@@ -118,6 +153,10 @@ class Table:
         if old is None:
             insort(self._names.setdefault(entry.name[0], []), entry.name)
         self._notify_listeners(old, entry)
+        if self._decoded is not None:
+            self._decoded.add(entry)
+            if old is not None:
+                self._decoded.discard(old)
 
     def drop(self, name: Name, revision: str = "") -> None:
         old = self.entries.get(name)
@@ -132,6 +171,8 @@ class Table:
             ):  # only recent deletions can be overtaken by a late response
                 del self._deleted_revisions[next(iter(self._deleted_revisions))]
         self._notify_listeners(old, None)
+        if self._decoded is not None:
+            self._decoded.discard(old)
 
     def _drop_name(self, name: Name) -> None:
         names = self._names[name[0]]
@@ -139,13 +180,15 @@ class Table:
         if not names:
             del self._names[name[0]]
 
-    def replace_all(self, items: Iterable[Raw], revision: str) -> None:
-        """Store the result of a list; drop objects that are not in it."""
-        seen: set[Name] = set()
+    def put_page(self, items: Iterable[Raw]) -> Iterator[Name]:
+        """Store one page of a list; yields the names in it."""
         for raw in items:
             metadata = raw["metadata"]
-            seen.add((metadata.get("namespace", ""), metadata["name"]))
             self.put(raw)
+            yield metadata.get("namespace", ""), metadata["name"]
+
+    def end_list(self, seen: Container[Name], revision: str) -> None:
+        """Drop the objects that were not in a list; the table is as of its revision now."""
         for name in [name for name in self.entries if name not in seen]:
             self.drop(name, revision)
         self.observed_revision = revision
@@ -207,8 +250,10 @@ class RelistBackoff:
 class Cache:
     """The tables of one API server, each with its own list and watch."""
 
-    def __init__(self, client: Client, *, labels: str = "") -> None:
+    def __init__(self, client: Client, *, labels: str = "", decoded: DecodedEntries | None = None) -> None:
+        """`decoded` bounds how many objects are kept decoded, in this cache and others; without it all are."""
         self.client = client
+        self.decoded = decoded
         self._labels = labels
         self._tables: dict[str, Table] = {}
         self._by_type: dict[type[Object], Table] = {}
@@ -228,7 +273,7 @@ class Cache:
         """The table of this resource; its list and watch start with the first call."""
         table = self._tables.get(resource.id)
         if table is None:
-            table = self._tables[resource.id] = Table(resource)
+            table = self._tables[resource.id] = Table(resource, self.decoded)
             self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._keep_watching(table))
             for follower in self._table_listeners:
                 follower(table)
@@ -267,17 +312,16 @@ class Cache:
     async def _list_and_watch(self, table: Table, backoff: "RelistBackoff") -> None:
         """List and watch until the watch expires or the server does not respond; then pause."""
         try:
-            listing = await self.client.list(table.resource, labels=self._labels)
-            table.replace_all(listing.items, listing.revision)
+            revision = await self._list(table)
             backoff.reset()
-            await self._watch(table, listing.revision)
+            await self._watch(table, revision)
         except Expired:
             await asyncio.sleep(FIRST_REWATCH_SECONDS)
         except NotFound:
             # A server that does not serve the kind has no objects of it, and may serve it later. Objects that were
             # listed before are kept: the kind may only be unavailable for a moment.
             if not table.synced.is_set():
-                table.replace_all((), "")
+                table.end_list((), "")
             await asyncio.sleep(UNKNOWN_KIND_SECONDS)
         except ApiError as fault:
             log.warning("cannot watch %s: %s", table.resource.id, fault)
@@ -286,6 +330,16 @@ class Cache:
         except (OSError, TimeoutError) as fault:
             log.warning("cannot watch %s: %s", table.resource.id, fault)
             await asyncio.sleep(backoff.next_seconds())
+
+    async def _list(self, table: Table) -> str:
+        """List all objects into the table, a page at a time; returns the revision of the list."""
+        seen: set[Name] = set()
+        revision = ""
+        async for page in self.client.list_pages(table.resource, labels=self._labels):
+            seen.update(table.put_page(page.items))
+            revision = page.revision
+        table.end_list(seen, revision)
+        return revision
 
     async def _watch(self, table: Table, revision: str) -> None:
         """Watch until the revision is too old; a watch that ends is resumed from the last revision, without a list."""

@@ -1,5 +1,6 @@
 """A client that calls an API server in process, without HTTP and threads, on any event loop."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from trimtab.server.storage.object_codec import decode_event, unpack
 from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
 from trimtab.store.records import StoreEvent
 
+PAGE_SIZE = 500
+"""Objects of a list that are decoded at a time."""
 _PATCH_MEDIA_TYPES = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 
 
@@ -71,6 +74,18 @@ class LocalClient:
         if where.served.converter is not None:
             batch = batch._replace(entries=await entries_in_version(where.served, batch.entries))
         return Listing(list(batch.raw_items()), str(batch.revision))
+
+    async def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        where = self._object_path(resource, namespace)
+        batch = self._resource_store.list(where, ListOptions(labels))
+        entries = batch.entries
+        for first in range(0, max(1, len(entries)), PAGE_SIZE):
+            if first:
+                await asyncio.sleep(0)
+            page = batch._replace(entries=entries[first : first + PAGE_SIZE])
+            if where.served.converter is not None:
+                page = page._replace(entries=await entries_in_version(where.served, page.entries))
+            yield Listing(list(page.raw_items()), str(batch.revision))
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

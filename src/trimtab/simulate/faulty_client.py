@@ -85,12 +85,19 @@ class FaultyMemberClient:
         return await self.forward(lambda: self._inner.get(resource, namespace, name))
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        found = await self.forward(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
-        return (
-            Listing([_without_managed_fields(one) for one in found.items], found.revision)
-            if self._omit_managed_fields
-            else found
+        return self._shown(
+            await self.forward(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
         )
+
+    async def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
+        pages = aiter(self._inner.list_pages(resource, namespace, labels=labels))
+        while (page := await self.forward(lambda: anext(pages, None))) is not None:
+            yield self._shown(page)
+
+    def _shown(self, found: Listing) -> Listing:
+        if not self._omit_managed_fields:
+            return found
+        return Listing([_without_managed_fields(one) for one in found.items], found.revision)
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

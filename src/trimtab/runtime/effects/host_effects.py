@@ -52,10 +52,10 @@ class HostEffects:
         cached = entry.typed
         if entry.revision != wanted.metadata.resource_version:
             raise Conflict("the object has changed since it was read", kind=kind.plural, name=wanted.metadata.name)
-        latest = entry.raw
+        latest = first = entry.raw
         states = zip((cached, wanted, *further), (wanted, *further), strict=False)
-        for write in (write for before, after in states for write in self._writes_between(before, after, entry.raw)):
-            latest = await self._patch(table, latest, write, begun=latest is not entry.raw)
+        for write in (write for before, after in states for write in self._writes_between(before, after, first)):
+            latest = await self._patch(table, latest, write, begun=latest is not first)
 
     def _writes_between(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
         whole = self._state.client.takes_status
