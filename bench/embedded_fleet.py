@@ -1,7 +1,7 @@
 """A whole fleet in one process on the virtual clock, whose steps are measured in CPU time.
 
-The members are lean: they count replicas. Every Deployment has `REPLICAS` replicas and goes to `USED` clusters,
-whatever the size of the fleet.
+The members are lean: they count replicas. Every Deployment has the replicas of its `WorkloadShape` and goes to so many
+clusters, whatever the size of the fleet.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
@@ -23,16 +23,30 @@ from trimtab.simulate.member import seeded_uids
 from trimtab.store.store import Store
 
 NAMESPACE = "bench"
-REPLICAS, USED = 6, 6
-TIMEOUT_SECONDS = 3600.0
+TIMEOUT_SECONDS = 36_000.0
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 
 
-def fleet_plan(members: int, nodes: int = 3, cpu: str = "64") -> FleetPlan:
-    """Lean members, six per group; a group is what one policy places its workloads in."""
+class WorkloadShape(NamedTuple):
+    """What every workload of a fleet looks like."""
+
+    replicas: int = 6
+    clusters: int = 6
+    """Clusters that each workload runs in, out of a group of one more."""
+
+    def group_count(self, members: int) -> int:
+        """Groups that have all their members."""
+        return max(1, members // (self.clusters + 1))
+
+
+SHAPE = WorkloadShape()
+
+
+def fleet_plan(members: int, nodes: int = 3, cpu: str = "64", shape: WorkloadShape = SHAPE) -> FleetPlan:
+    """Lean members in groups; a group is what one policy places its workloads in."""
     plans = [
         MemberPlan(
             name=f"member{number}",
@@ -42,19 +56,14 @@ def fleet_plan(members: int, nodes: int = 3, cpu: str = "64") -> FleetPlan:
             region=f"region{number % 5}",
             zones=(f"zone{number % 15}",),
             provider="sim",
-            labels={"group": str(number // (USED + 1))},
+            labels={"group": str(number // (shape.clusters + 1))},
         )
         for number in range(members)
     ]
     return FleetPlan(members=tuple(plans), lean=True, pace="instant", heartbeat=0)
 
 
-def group_count(members: int) -> int:
-    """Groups that have all their members."""
-    return max(1, members // (USED + 1))
-
-
-def deployment(number: int, groups: int, namespace: str = NAMESPACE) -> dict[str, Any]:
+def deployment(number: int, groups: int, namespace: str = NAMESPACE, shape: WorkloadShape = SHAPE) -> dict[str, Any]:
     name = f"web-{number}"
     labels = {"app": name}
     container = {"name": "main", "image": "nginx:1.27", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
@@ -63,18 +72,18 @@ def deployment(number: int, groups: int, namespace: str = NAMESPACE) -> dict[str
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": namespace, "labels": {**labels, "group": str(number % groups)}},
         "spec": {
-            "replicas": REPLICAS,
+            "replicas": shape.replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
 
 
-def policy(group: int) -> dict[str, Any]:
-    """Six of the seven clusters of a group, or at least four while clusters are lost."""
+def policy(group: int, shape: WorkloadShape = SHAPE) -> dict[str, Any]:
+    """All clusters of a group but one, or up to two fewer while clusters are lost."""
     name = f"group-{group}"
     selector = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"group": str(group)}}}
-    spread = [{"spreadByField": "cluster", "minGroups": 4, "maxGroups": USED}]
+    spread = [{"spreadByField": "cluster", "minGroups": max(1, shape.clusters - 2), "maxGroups": shape.clusters}]
     scheduling = {
         "replicaSchedulingType": "Divided",
         "replicaDivisionPreference": "Weighted",
@@ -111,18 +120,19 @@ class MeasuredFleet:
     fleet: EmbeddedFleet
     client: Client
     members: int
+    shape: WorkloadShape = SHAPE
     steps: dict[str, StepCost] = field(default_factory=dict)
 
     @classmethod
-    async def start(cls, members: int, plan: FleetPlan | None = None) -> Self:
+    async def start(cls, members: int, plan: FleetPlan | None = None, shape: WorkloadShape = SHAPE) -> Self:
         clock = LoopClock()
         rng = random.Random(0)
         uids = seeded_uids(rng)
         settings = ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids)], new_uid=uids)
         host = ApiServer(Store(), settings)
         await host.start()
-        fleet = EmbeddedFleet(plan or fleet_plan(members), host=host, clock=clock)
-        self = cls(fleet, fleet.client, members)
+        fleet = EmbeddedFleet(plan or fleet_plan(members, shape=shape), host=host, clock=clock)
+        self = cls(fleet, fleet.client, members, shape)
         await self.measure("start", self._start_members)
         return self
 
@@ -135,8 +145,8 @@ class MeasuredFleet:
         namespaces = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
         for name in (NAMESPACE, "unplaced"):
             await self.client.create(namespaces, {"metadata": {"name": name}})
-        for group in range(group_count(self.members)):
-            await self.client.create(POLICIES, policy(group))
+        for group in range(self.shape.group_count(self.members)):
+            await self.client.create(POLICIES, policy(group, self.shape))
         await self.settle()
 
     async def measure(self, step: str, run: Callable[[], Awaitable[None]]) -> StepCost:
@@ -151,9 +161,9 @@ class MeasuredFleet:
 
     async def create(self, count: int, first: int = 0) -> None:
         """Create the Deployments as fast as the server answers, and wait until all of them run."""
-        groups = group_count(self.members)
+        groups = self.shape.group_count(self.members)
         for number in range(first, first + count):
-            await self.client.create(DEPLOYMENTS, deployment(number, groups))
+            await self.client.create(DEPLOYMENTS, deployment(number, groups, shape=self.shape))
             await asyncio.sleep(0)
         await self.settle()
 

@@ -23,7 +23,6 @@ from bench.embedded_fleet import (
     NAMESPACE,
     MeasuredFleet,
     deployment,
-    group_count,
     resident_mebibytes,
 )
 from bench.processes import machine
@@ -153,7 +152,7 @@ class FleetSteps:
         self._fleet = fleet
         self._client = fleet.client
         self._workloads = workloads
-        self._groups = group_count(fleet.members)
+        self._groups = fleet.shape.group_count(fleet.members)
 
     async def create(self) -> None:
         """Creates that no policy selects: the API server, the caches, and the decision that there is nothing to do."""

@@ -17,7 +17,7 @@ from typing import Any, cast
 from bench.embedded_fleet import (
     CLUSTERS,
     NAMESPACE,
-    REPLICAS,
+    SHAPE,
     MeasuredFleet,
     resident_mebibytes,
 )
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     found = run_virtually(run_chapters(given.clusters, given.workloads))
     print(json.dumps({"part": "scale", "machine": machine(), **found}, indent=1))
-    if found["readyReplicas"] < given.workloads * REPLICAS:
-        sys.exit(f"only {found['readyReplicas']} of {given.workloads * REPLICAS} replicas are ready")
+    if found["readyReplicas"] < given.workloads * SHAPE.replicas:
+        sys.exit(f"only {found['readyReplicas']} of {given.workloads * SHAPE.replicas} replicas are ready")
 
 
 async def run_chapters(clusters: int, workloads: int) -> dict[str, Any]:

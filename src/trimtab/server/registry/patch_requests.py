@@ -158,7 +158,7 @@ class Patcher:
             _check_path(metadata, old["metadata"])
             return patched
         try:
-            check_depth(new)
+            check_depth({key: value for key, value in new.items() if value is not old.get(key)})  # the rest is stored
         except ValueError as error:
             raise BadRequest(f"the patched object cannot be stored: {error}") from None
         try:

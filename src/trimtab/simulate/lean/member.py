@@ -18,7 +18,7 @@ from trimtab.simulate.member_api import MemberApi
 from trimtab.store.index import Retention
 from trimtab.store.store import Store
 
-RETENTION = Retention(revisions=500, seconds=60.0, superseded_bytes=64 * 1024, cached_events=4)
+RETENTION = Retention(revisions=500, seconds=60.0, superseded_bytes=32 * 1024, cached_events=4, plain_bytes=32 * 1024)
 
 
 class LeanMember(MemberApi):

@@ -7,11 +7,12 @@ without changes costs nothing.
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import random
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -46,7 +47,7 @@ class _Workload(NamedTuple):
     desired: int
     ready: int
     template: bytes
-    """The pod template, to see whether it changed."""
+    """Digest of the pod template, to see whether it changed."""
     waits_since: datetime | None = None
     """Since when some replicas have found no node."""
     completed: int = 0
@@ -68,6 +69,8 @@ class LeanWorkloads:
         self._workloads: dict[str, _Workload] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._due: dict[str, None] = {}
+        self._own_revisions: dict[str, int] = {}
+        """The revisions of status writes of this class that were not read back yet."""
         self._wake: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.change_count = 0
@@ -123,9 +126,10 @@ class LeanWorkloads:
     async def _follow(self, watch: StoreWatch) -> None:
         async for events in watch:
             for event in events:
+                is_own = self._own_revisions.pop(event.key, 0) == event.revision
                 if event.entry is None:
                     self._forget(event.key)
-                else:
+                elif not is_own:
                     self._reconcile(event.entry)
 
     def _reconcile(self, entry: StoredEntry) -> None:
@@ -135,7 +139,7 @@ class LeanWorkloads:
             return
         obj = _object_of(entry, kind)
         desired, requirements = REPLICAS[kind.api_version, kind.name](obj)
-        template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
+        template = digest_of((obj.get("spec") or {}).get("template"))
         before = self._workloads.get(entry.key)
         if before is not None and before.desired == desired and before.template == template:
             return  # a write of the status, or of metadata
@@ -219,7 +223,7 @@ class LeanWorkloads:
         metadata = obj["metadata"]
         resource = Resource(kind.group, kind.version, kind.plural, kind.name)
         with contextlib.suppress(NotFound, Conflict):
-            await self._client.patch(
+            written = await self._client.patch(
                 resource,
                 metadata.get("namespace", ""),
                 metadata["name"],
@@ -227,6 +231,12 @@ class LeanWorkloads:
                 subresource="status",
                 manager=FIELD_MANAGER,
             )
+            if written["metadata"].get("generation") == metadata.get("generation"):  # nobody changed the spec meanwhile
+                self._own_revisions[key] = int(written["metadata"]["resourceVersion"])
+
+
+def digest_of(template: Any) -> bytes:
+    return hashlib.blake2b(orjson.dumps(template, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
 def pod_size(requirements: Raw | None) -> PodSize:
