@@ -35,11 +35,13 @@ class WorkloadShape(NamedTuple):
 
     replicas: int = 6
     clusters: int = 6
-    """Clusters that each workload runs in, out of a group of one more."""
+    """Clusters that each workload runs in."""
+    group_size: int = 7
+    """Clusters that a policy may choose from."""
 
     def group_count(self, members: int) -> int:
         """Groups that have all their members."""
-        return max(1, members // (self.clusters + 1))
+        return max(1, members // self.group_size)
 
 
 SHAPE = WorkloadShape()
@@ -56,7 +58,7 @@ def fleet_plan(members: int, nodes: int = 3, cpu: str = "64", shape: WorkloadSha
             region=f"region{number % 5}",
             zones=(f"zone{number % 15}",),
             provider="sim",
-            labels={"group": str(number // (shape.clusters + 1))},
+            labels={"group": str(number // shape.group_size)},
         )
         for number in range(members)
     ]
@@ -80,7 +82,7 @@ def deployment(number: int, groups: int, namespace: str = NAMESPACE, shape: Work
 
 
 def policy(group: int, shape: WorkloadShape = SHAPE) -> dict[str, Any]:
-    """All clusters of a group but one, or up to two fewer while clusters are lost."""
+    """Some clusters of a group, or up to two fewer while clusters are lost."""
     name = f"group-{group}"
     selector = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"group": str(group)}}}
     spread = [{"spreadByField": "cluster", "minGroups": max(1, shape.clusters - 2), "maxGroups": shape.clusters}]

@@ -9,11 +9,11 @@ from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import Placement
-from trimtab.api.kinds.work import Binding, PreviousPlacement
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, PreviousPlacement, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
-from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.contract import Effect, Index, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.placement_requests import request_for
@@ -27,16 +27,24 @@ MAX_WINDOW = timedelta(days=1)
 MAX_DOUBLINGS = 16
 
 
+RETURNS = "returns"
+
+
+def failback_states(binding: Binding) -> Iterable[str]:
+    """`RETURNS` if the policy wants the workload back where it was before."""
+    return (RETURNS,) if binding.spec.placement is not None and binding.spec.placement.failback is not None else ()
+
+
+RETURNING_BINDINGS = Index("bindings with failback", ResourceBinding, failback_states)
+RETURNING_CLUSTER_BINDINGS = Index("cluster bindings with failback", ClusterResourceBinding, failback_states)
+
+
 def bindings_awaiting_failback(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """Wake bindings that may return when a cluster changes readiness, taints or labels, so that no flap is missed."""
     if old is None or (new is not None and scheduling_inputs_of(old) == scheduling_inputs_of(new)):
         return
-    for binding in well_known.all_bindings(view):
-        if (
-            binding.spec.placement is not None
-            and binding.spec.placement.failback is not None
-            and has_better_placement(binding)
-        ):
+    for binding in (*view.by_index(RETURNING_BINDINGS, RETURNS), *view.by_index(RETURNING_CLUSTER_BINDINGS, RETURNS)):
+        if has_better_placement(binding):
             yield key_of(binding)
 
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy
-from trimtab.api.kinds.work import Binding, StateBeforeMove
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, StateBeforeMove
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
-from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.contract import Effect, Index, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.gate import SOURCE
@@ -20,13 +20,23 @@ ORPHANED_HOLD_TIMEOUT = timedelta(seconds=30)
 """A hold is written just before its placement; one whose placement has not changed by then is left from a crash."""
 
 
+HELD = "held"
+
+
+def hold_states(binding: Binding) -> Iterable[str]:
+    return (HELD,) if binding.status.holds else ()
+
+
+HELD_BINDINGS = Index("bindings with holds", ResourceBinding, hold_states)
+HELD_CLUSTER_BINDINGS = Index("cluster bindings with holds", ClusterResourceBinding, hold_states)
+
+
 def bindings_with_holds(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster changed readiness: wake bindings with holds, because their ready replicas count differently now."""
     if old is None or (new is not None and is_ready(old) == is_ready(new)):
         return
-    for binding in well_known.all_bindings(view):
-        if binding.status.holds:
-            yield key_of(binding)
+    for binding in (*view.by_index(HELD_BINDINGS, HELD), *view.by_index(HELD_CLUSTER_BINDINGS, HELD)):
+        yield key_of(binding)
 
 
 def concerns_holds(old: Binding | None, new: Binding) -> bool:

@@ -9,14 +9,12 @@ from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.quota import FederatedResourceQuota
-from trimtab.api.kinds.work import Binding, ResourceBinding
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained
 from trimtab.controllers.conditions import is_condition_true
-from trimtab.controllers.contract import (
-    View,
-)
+from trimtab.controllers.contract import Index, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.move_start import is_blocked
 from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
@@ -67,13 +65,39 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     )
     if not redefined and not capacity_changed:
         return
-    for binding in well_known.all_bindings(view):
+    for binding in well_known.all_bindings(view) if redefined else waiting_bindings(new, view):
         if not is_scheduled_here(binding) or binding.spec.placement is None:
             continue
         pending = not is_condition_true(binding.status.conditions, "Scheduled")
         pending |= is_drained(new, view.profile) and new.name in binding_moves.current_placement(binding)
         if (eager and pending) or (redefined and any(may_select(binding, c) for c in (old, new) if c is not None)):
             yield key_of(binding)
+
+
+def decision_states(binding: Binding) -> Iterable[str]:
+    """`NOT_SCHEDULED` if the binding waits for a decision."""
+    return () if is_condition_true(binding.status.conditions, "Scheduled") else (NOT_SCHEDULED,)
+
+
+NOT_SCHEDULED = "not scheduled"
+BINDINGS_BY_DECISION = Index("bindings by the state of their decision", ResourceBinding, decision_states)
+CLUSTER_BINDINGS_BY_DECISION = Index(
+    "cluster bindings by the state of their decision", ClusterResourceBinding, decision_states
+)
+
+
+def waiting_bindings(cluster: Cluster, view: View) -> list[Binding]:
+    """The bindings without a decision, and those that a drained cluster still has, in the order of `all_bindings`."""
+    found: list[Binding] = [
+        *view.by_index(BINDINGS_BY_DECISION, NOT_SCHEDULED),
+        *view.by_index(CLUSTER_BINDINGS_BY_DECISION, NOT_SCHEDULED),
+    ]
+    if is_drained(cluster, view.profile):
+        found += well_known.bindings_in_cluster(view, cluster.name)
+    return sorted(
+        {key_of(binding): binding for binding in found}.values(),
+        key=lambda binding: (not binding.namespace, binding.namespace, binding.name),
+    )
 
 
 def may_select(binding: Binding, cluster: Cluster) -> bool:
