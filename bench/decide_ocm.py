@@ -34,7 +34,7 @@ CHURN_BATCH = 200
 def make_requests(variant: str, snapshot: PlacementSnapshot, count: int, rng: random.Random) -> list[OcmRequest]:
     """Different requests of one kind: other names, other clusters in use, another number of clusters."""
     base = cast("OcmPlacement", scenarios.placement(variant)).spec
-    previous_decision = snapshot.decisions_of("ns1", "bench").decided
+    previous_decision = snapshot.decisions_of("ns1", "bench").listed_clusters
     made = []
     for number in range(count):
         spec = base if base.number_of_clusters is None else base.but(number_of_clusters=5 + number % 11)

@@ -14,8 +14,8 @@ from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client
-from trimtab.client.otlp import SpanExporter, TraceTarget
-from trimtab.client.webhook import Webhook, WebhookTarget
+from trimtab.client.otlp import TraceTarget
+from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import Clock, SteadyClock, WallClock
 from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
@@ -35,25 +35,21 @@ from trimtab.members.roster import Roster
 from trimtab.members.search_cache import SearchCache
 from trimtab.members.served_members import ServedMembers
 from trimtab.members.token_renewal import TokenRenewal
+from trimtab.observability import Observability, ObservabilitySettings
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.customized_interpreter import CustomizedInterpreter
 from trimtab.runtime.declarations import load_declarations
 from trimtab.runtime.decoded_entries import DecodedEntries
 from trimtab.runtime.fleet_cache import fleet_from
-from trimtab.runtime.fleet_metrics import FleetMetrics
-from trimtab.runtime.karmada_metrics import KarmadaMetrics
 from trimtab.runtime.manager import ControllerManager
-from trimtab.runtime.notifications import Notifier
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import is_propagatable
 from trimtab.runtime.script_answers import ScriptRunner
-from trimtab.runtime.tracing import Tracer
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
 log = logging.getLogger("trimtab.app")
-EVENT_SOURCE = "trimtab"
 
 
 class ControlPlane:
@@ -101,10 +97,9 @@ class ControlPlane:
             on_script_failure=self._script_failed,
         )
         self.state = self._new_state(clock, profile, own_settings, shares_members=bool(check_lease or check_member))
-        self._karmada_metrics = KarmadaMetrics(self.cache) if karmada_metrics else None
-        self._traces = SpanExporter(trace.url) if trace is not None else None
-        self._tracer = self._new_tracer(trace.ratio if trace is not None else 0.0)
-        self._observe_reconciles()
+        self.observability = Observability(
+            self.state, ObservabilitySettings(karmada_metrics=karmada_metrics, notify=notify, trace=trace)
+        )
         is_agent = bool(own_settings.get("agent"))
         self._follow_host(is_agent=is_agent)
         self.manager = ControllerManager(self.state, running, propagatable=is_propagatable)
@@ -125,11 +120,6 @@ class ControlPlane:
         decides = not is_agent and not own_settings.get(PUSHES_ONLY)
         self._agent_approval = AgentApproval(client, clock) if decides else None
         self.search = None if is_agent else SearchCache(self.cache, self._served.connect_for_search)
-        self._fleet_metrics = FleetMetrics(self.cache, clock)
-        self._webhook = Webhook(notify) if notify is not None else None
-        self._notifier = (
-            Notifier(self.cache, clock, self._webhook.send, EVENT_SOURCE) if self._webhook is not None else None
-        )
 
     def _new_state(
         self, clock: Clock, profile: Profile, settings: dict[str, Any], *, shares_members: bool
@@ -152,15 +142,6 @@ class ControlPlane:
             sources=sources,
         )
 
-    def _new_tracer(self, ratio: float) -> Tracer | None:
-        return Tracer(self.state, self._traces.export, ratio) if self._traces is not None else None
-
-    def _observe_reconciles(self) -> None:
-        if self._karmada_metrics is not None:
-            self.state.reconcile_observers.append(self._karmada_metrics.reconciled)
-        if self._tracer is not None:
-            self.state.reconcile_observers.append(self._tracer.reconciled)
-
     def _follow_host(self, *, is_agent: bool) -> None:
         """Watch what the control plane itself reads on the host, besides what its controllers watch."""
         self._customized.watch()
@@ -174,18 +155,8 @@ class ControlPlane:
 
     async def start(self) -> None:
         await self.manager.start()
-        self._watch_changes()
+        self.observability.start()
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
-
-    def _watch_changes(self) -> None:
-        """Observe what changes from now on, for metrics and notifications."""
-        self._fleet_metrics.watch()
-        if self._traces is not None and self._tracer is not None:
-            self._traces.start()
-            self._tracer.watch()
-        if self._webhook is not None and self._notifier is not None:
-            self._webhook.start()
-            self._notifier.watch()
 
     async def run(self) -> None:
         """Start, and run until cancelled; also renews the tokens of members and approves certificates of agents."""
@@ -195,7 +166,7 @@ class ControlPlane:
         if self._agent_approval is not None:
             tasks.append(create_task(self._agent_approval.run(), name="approval of agents"))
         try:
-            await self.manager.run(self._watch_changes)
+            await self.manager.run(self.observability.start)
         finally:
             await stop_tasks(tasks, log)
             await self.stop()
@@ -204,10 +175,7 @@ class ControlPlane:
         if self._probing is not None:
             await stop_tasks([self._probing], log)
         await self.manager.stop()
-        if self._webhook is not None:
-            await self._webhook.close()
-        if self._traces is not None:
-            await self._traces.close()
+        await self.observability.close()
         await self._customized.scripts.close()
         if self.search is not None:
             await self.search.close()
@@ -224,31 +192,17 @@ class ControlPlane:
     def samples(self) -> Iterator[Sample]:
         """The metrics of the control plane and of its fleet."""
         yield from self.manager.samples()
-        yield from self._fleet_metrics.samples()
-        for result, count in self._webhook.counts.items() if self._webhook is not None else ():
-            yield Sample("trimtab_notifications_total", count, {"result": result})
-        if self._karmada_metrics is not None:
-            yield from self._fleet_metrics.karmada_samples()
-        yield from self.reconcile_samples()
-
-    def reconcile_samples(self) -> Iterator[Sample]:
-        """What the observers of reconciles count."""
-        if self._karmada_metrics is not None:
-            yield from self._karmada_metrics.samples()
-        if self._traces is not None and self._tracer is not None:
-            counts = {**self._traces.counts, "beyond_limit": self._tracer.spans_beyond_limit}
-            for result, count in counts.items():
-                yield Sample("trimtab_trace_spans_total", count, {"result": result})
+        yield from self.observability.fleet_samples()
+        yield from self.observability.reconcile_samples()
 
     def histograms(self) -> Iterator[HistogramSeries]:
-        yield from self._fleet_metrics.histograms()
+        yield from self.observability.fleet_histograms()
         yield from self.reconcile_histograms()
 
     def reconcile_histograms(self) -> Iterator[HistogramSeries]:
         """How long the reconciles of each controller took."""
         yield from self.manager.histograms()
-        if self._karmada_metrics is not None:
-            yield from self._karmada_metrics.histograms()
+        yield from self.observability.reconcile_histograms()
 
     def push_members(self) -> list[str]:
         """The names of all Push clusters."""

@@ -30,7 +30,7 @@ def metrics_of(*reconciles: FinishedReconcile, now: Any = None) -> str:
         cache.put(ResourceBinding, now)
     metrics = KarmadaMetrics(cache)  # type: ignore[arg-type]
     for one in reconciles:
-        metrics.reconciled(one)
+        metrics.observe(one)
     return format_metrics(metrics.samples()) + format_histograms(metrics.histograms())
 
 

@@ -107,7 +107,7 @@ class Fleet:
             self.watching.result()
 
     def counts(self) -> list[int]:
-        return sorted(len(one.claims.held) for one in self.processes.values())
+        return sorted(len(one.claims.held_members) for one in self.processes.values())
 
 
 def run_scenario(members: int, scenario: Callable[[Fleet], Awaitable[None]]) -> None:
@@ -172,7 +172,7 @@ def test_members_of_a_killed_process_get_another_owner_when_their_leases_end() -
         first = fleet.start("a")
         fleet.start("b")
         await asyncio.sleep(SETTLED_SECONDS)
-        held = first.claims.held
+        held = first.claims.held_members
         assert held
         await first.kill()
         await asyncio.sleep(10)
@@ -226,7 +226,7 @@ def test_member_that_left_is_released() -> None:
         await asyncio.sleep(5)
         fleet.members.remove("m1")
         await asyncio.sleep(5)
-        assert first.claims.held == ["m0"]
+        assert first.claims.held_members == ["m0"]
         lease = await LocalClient(fleet.server).get(LEASES, "default", member_lease("m1"))
         assert lease["spec"]["holderIdentity"] == ""
 

@@ -50,7 +50,7 @@ class Process:
     def reconcile(self, controller: str, type_: Any, obj: dict[str, Any]) -> Span:
         kind, meta = kind_of(type_), obj["metadata"]
         key = Key(kind.id, meta.get("namespace", ""), meta["name"])
-        self.tracer.reconciled(FinishedReconcile(controller, key, CacheEntry(obj, kind), 10, 20, False, ""))
+        self.tracer.observe(FinishedReconcile(controller, key, CacheEntry(obj, kind), 10, 20, False, ""))
         return self.spans[-1]
 
 
@@ -165,7 +165,7 @@ def test_failure_has_its_reason_and_no_message() -> None:
     process = Process(Deployment)
     key = Key("deployments.apps", "shop", "web")
     entry = CacheEntry(template(1), kind_of(Deployment))
-    process.tracer.reconciled(FinishedReconcile("detect", key, entry, 10, 20, True, "Conflict"))
+    process.tracer.observe(FinishedReconcile("detect", key, entry, 10, 20, True, "Conflict"))
     assert process.spans[0].error == "Conflict"
     assert process.spans[0].attributes["trimtab.result"] == "failed"
 

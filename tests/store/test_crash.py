@@ -98,7 +98,7 @@ def test_killed_process_loses_no_acknowledged_write_and_leaves_no_partial_transa
                 assert (odd is not None) == bool(int(left.value) % 2)
                 assert store.revision >= revision
             assert acknowledged
-            resumed_from = max(resumed_from, store.compacted)
+            resumed_from = max(resumed_from, store.compacted_revision)
             watch = store.watch("/", resumed_from, limit=100_000)
             revisions = [event.revision for event in await watch.next(0)]
             assert revisions == list(range(resumed_from + 1, store.revision + 1))

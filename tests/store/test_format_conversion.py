@@ -48,7 +48,7 @@ async def test_conversion_without_room_is_in_memory_and_returned(
 ) -> None:
     await make_older_store(tmp_path)
     journal, index = Journal(tmp_path), MemoryIndex(Retention())
-    index.restore(journal.rows(), journal.compacted())
+    index.restore(journal.rows(), journal.compacted_revision())
 
     def refuse(batch: CommitBatch, revision: int) -> None:
         raise errors.StorageFull("no space left")

@@ -124,7 +124,7 @@ class StoreModel(RuleBasedStateMachine):
         self.runner.run(self.store.close())
         self.store = self.open_store()
         for prefix, (watch, received) in self.watches.items():
-            resumed = max(watch.revision, self.store.compacted)
+            resumed = max(watch.revision, self.store.compacted_revision)
             received[:] = [event for event in self.events_under(prefix) if event[0] <= resumed]
             self.watches[prefix] = (self.store.watch(prefix, resumed), received)
 
@@ -140,7 +140,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(prefix=prefixes, back=st.integers(0, 15), limit=st.integers(1, 4))
     def list_pages_at_an_old_revision(self, prefix: str, back: int, limit: int) -> None:
         revision = max(self.states) - back
-        if revision < self.store.compacted:
+        if revision < self.store.compacted_revision:
             with pytest.raises(errors.Expired):
                 self.store.list(prefix, at_revision=revision)
             return
@@ -158,7 +158,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(prefix=prefixes, back=st.integers(0, 15))
     def watch_from_an_old_revision(self, prefix: str, back: int) -> None:
         revision = max(self.states) - back
-        if revision < self.store.compacted:
+        if revision < self.store.compacted_revision:
             with pytest.raises(errors.Expired):
                 self.store.watch(prefix, revision)
             return
@@ -172,7 +172,7 @@ class StoreModel(RuleBasedStateMachine):
         try:
             events = self.runner.run(watch.next(0))
         except errors.Expired:
-            assert watch.revision < self.store.compacted
+            assert watch.revision < self.store.compacted_revision
             received[:] = self.events_under(prefix)
             self.watches[prefix] = (self.store.watch(prefix), received)
             return

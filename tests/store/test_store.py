@@ -150,14 +150,14 @@ async def test_history_is_limited_by_number_of_revisions() -> None:
     store = Store(Retention(revisions=100))
     for n in range(1000):
         await store.commit([PutKey(pod("a"), str(n).encode())])
-    assert 100 <= store.revision - store.compacted <= 107
+    assert 100 <= store.revision - store.compacted_revision <= 107
 
 
 async def test_history_is_limited_by_size_of_replaced_values() -> None:
     store = Store(Retention(superseded_bytes=100_000))
     for _ in range(1000):
         await store.commit([PutKey(pod("a"), bytes(1000))])
-    assert 100 <= store.revision - store.compacted <= 110
+    assert 100 <= store.revision - store.compacted_revision <= 110
 
 
 async def test_state_and_history_survive_close_and_open(on_disk: Open) -> None:
@@ -265,9 +265,9 @@ async def test_watch_of_a_compacted_revision_is_refused_at_once(store: Store) ->
     for name in "abc":
         await store.create(pod(name), b"")
     store.compact(store.revision - 1)
-    store.watch(PODS, store.compacted)
+    store.watch(PODS, store.compacted_revision)
     with pytest.raises(errors.Expired):
-        store.watch(PODS, store.compacted - 1)
+        store.watch(PODS, store.compacted_revision - 1)
 
 
 async def test_store_that_is_full_for_large_values_only_does_not_fill_the_log(

@@ -68,10 +68,10 @@ async def write_archive(client: Client, out: BinaryIO, now: datetime) -> Archive
     for resource in served:
         kind = (resource.api_version, resource.kind)
         if resource.id == SECRETS.id and credentials:
-            objects += [raw async for raw in _named(client, resource, credentials)]
+            objects += [raw async for raw in _read_named(client, resource, credentials)]
         names = {(namespace, name) for one, namespace, name in wanted if one == kind} - credentials
         if names and not _is_own(resource):
-            objects += [raw async for raw in _named(client, resource, names)]
+            objects += [raw async for raw in _read_named(client, resource, names)]
     objects += [
         raw
         for raw in (await client.list(NAMESPACES)).items
@@ -225,7 +225,7 @@ async def _own_objects(client: Client, served: Sequence[Resource]) -> AsyncItera
                 yield {"apiVersion": resource.api_version, "kind": resource.kind, **raw}
 
 
-async def _named(client: Client, resource: Resource, names: set[tuple[str, str]]) -> AsyncIterator[Raw]:
+async def _read_named(client: Client, resource: Resource, names: set[tuple[str, str]]) -> AsyncIterator[Raw]:
     for raw in (await client.list(resource)).items:
         metadata = raw["metadata"]
         if (metadata.get("namespace", ""), metadata["name"]) in names:

@@ -36,7 +36,7 @@ class Manifest(NamedTuple):
         return display_name(self.raw)
 
     @property
-    def given(self) -> Raw:
+    def as_written(self) -> Raw:
         """The object as it was written, without defaults, in the namespace that it is applied to."""
         namespace = self.raw["metadata"].get("namespace", "")
         obj = self.document.obj

@@ -108,7 +108,7 @@ class SearchApi:
         options = parse_list_options(request.query)
         selector = self._selector(target, options.labels, options.fields)
         objects = list(self._objects(target))
-        tables, served = self._tables(target), self._served(target)
+        tables, served = self._tables(target), self._find_served(target)
         if served is None and not tables:
             raise NotFound(f"no server of the fleet serves {target.resource} in {target.group}/{target.version}")
         kind = tables[0].table.resource.kind if tables or served is None else served.kind.name
@@ -153,11 +153,11 @@ class SearchApi:
     def _is_cached(self, target: RequestInfo) -> bool:
         if not target.resource:
             return False
-        served = self._served(target)
+        served = self._find_served(target)
         is_registered = served is not None and (served.api_version, served.kind.name) in self._cache.registered
         return is_registered or bool(self._tables(target))
 
-    def _served(self, target: RequestInfo) -> ServedResource | None:
+    def _find_served(self, target: RequestInfo) -> ServedResource | None:
         return self._catalogue.find(target.group, target.version, target.resource)
 
     def _tables(self, target: RequestInfo) -> list[CachedTable]:
@@ -177,7 +177,7 @@ class SearchApi:
         return found
 
     def _selector(self, target: RequestInfo, labels: str, fields: str) -> RequestSelector:
-        served = self._served(target)
+        served = self._find_served(target)
         if served is None:  # a kind that only members serve: its fields are not known here
             kind = Kind(Object, group=target.group, version=target.version, name="", plural=target.resource)
             served = ServedResource(kind, target.version, schema=dict)
@@ -187,7 +187,7 @@ class SearchApi:
         """Take back what the proxy added to the object that the client read here."""
         if not request.body:
             return
-        served = self._served(target)
+        served = self._find_served(target)
         names = (served.api_version, served.kind.name) if served is not None else ("", "")
         await self._body_worker.prepare(request, *names)
         media = media_type_of(request.headers.get("content-type", ""))
@@ -222,7 +222,7 @@ class SearchApi:
         self, target: RequestInfo, form: ResponseFormat, include: str, items: list[Raw], head: Raw | None
     ) -> Response:
         """One object, or a list with this head."""
-        if form.transform == "Table" and (served := self._served(target)) is not None:
+        if form.transform == "Table" and (served := self._find_served(target)) is not None:
             printer, metadata = printer_for(served), head["metadata"] if head is not None else Raw()
             rows = [printer.row(orjson.dumps(item), 0, self._now(), include, form.version) for item in items]
             return Response(200, orjson.dumps(make_table(form.version, metadata, printer.column_definitions(), rows)))
@@ -233,7 +233,7 @@ class SearchApi:
     def _list_head(self, target: RequestInfo, transform: str) -> Raw:
         if transform and transform != "Table":
             return {"kind": transform, "apiVersion": "meta.k8s.io/v1"}
-        tables, served = self._tables(target), self._served(target)
+        tables, served = self._tables(target), self._find_served(target)
         kind = served.kind.name if served is not None else tables[0].table.resource.kind
         return {"kind": f"{kind}List", "apiVersion": f"{target.group}/{target.version}".removeprefix("/")}
 
@@ -327,13 +327,13 @@ class FleetWatch:
         loop = asyncio.get_running_loop()
         self._followers = [loop.create_task(self._follow(table)) for table in tables]
         try:
-            async for event in self._received():
+            async for event in self._receive_events():
                 yield event[0], as_proxied(event[2], event[1], self._advance(event[1], event[2]))
         finally:
             for follower in self._followers:
                 follower.cancel()
 
-    async def _received(self) -> AsyncIterator[tuple[str, str, Raw]]:
+    async def _receive_events(self) -> AsyncIterator[tuple[str, str, Raw]]:
         loop = asyncio.get_running_loop()
         ended = loop.create_task(self._ended.wait())
         try:

@@ -56,7 +56,7 @@ class KarmadaMetrics:
         self._histograms: dict[tuple[str, Labels], Histogram] = {}
         self._attempts: Counter[tuple[str, Labels]] = Counter()
 
-    def reconciled(self, done: FinishedReconcile) -> None:
+    def observe(self, done: FinishedReconcile) -> None:
         measured = MEASURED.get(done.controller)
         if measured is None or (measured.only_with_effects and not (done.had_effects or done.failure)):
             return

@@ -93,7 +93,7 @@ class MemberClaims:
         """By the name of a Lease: its last version, and when it was first seen here."""
 
     @property
-    def held(self) -> list[str]:
+    def held_members(self) -> list[str]:
         return sorted(self._held_until)
 
     def check_held(self, member: str) -> None:
@@ -199,7 +199,7 @@ class MemberClaims:
 
     async def _renew(self, leases: dict[str, Raw]) -> None:
         known = set(self._service.push_members())
-        for member in self.held:
+        for member in self.held_members:
             lease = leases.get(member_lease(member))
             if member not in known:
                 await self._release(member)
@@ -223,7 +223,7 @@ class MemberClaims:
             if name.startswith(LEASE_PREFIX) and _holder(lease) in held_by:
                 held_by[_holder(lease)] += 1
         needed = sum(max(0, int(share) - count) for process, count in held_by.items() if process != self.identity)
-        for member in self.held[::-1][: max(0, min(needed, len(self.held) - ceil(share)))]:
+        for member in self.held_members[::-1][: max(0, min(needed, len(self.held_members) - ceil(share)))]:
             log.info("handing %s over to another process", member)
             await self._release(member)
 
@@ -270,7 +270,7 @@ class MemberClaims:
     async def _release_all(self) -> None:
         try:
             async with asyncio.timeout(self._times.renew_deadline_seconds):
-                for member in self.held:
+                for member in self.held_members:
                     await self._release(member)
                 for name, lease in (await self._read_leases()).items():
                     if name.startswith(PROCESS_PREFIX) and _holder(lease) == self.identity:

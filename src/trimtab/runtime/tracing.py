@@ -89,7 +89,7 @@ class Tracer:
         elif any(table.resource.id == resource.id for resource in self._state.resources.values()):
             table.add_listener(self._template_changed)
 
-    def reconciled(self, done: FinishedReconcile) -> None:
+    def observe(self, done: FinishedReconcile) -> None:
         """Export the span of a reconcile."""
         trace = self._workload_trace(done)
         if trace is None:

@@ -119,7 +119,7 @@ class Journal:
         self._open_marker(revision)
         self.write(batch)
 
-    def compacted(self) -> int:
+    def compacted_revision(self) -> int:
         with self._translate_errors():
             (compacted,) = self._connection.execute("SELECT compacted FROM mark").fetchone()
             return int(compacted)

@@ -72,7 +72,7 @@ class Store:
         journal = Journal(directory, cipher)
         store = cls(retention, journal)
         try:
-            store._index.restore(journal.rows(), journal.compacted())
+            store._index.restore(journal.rows(), journal.compacted_revision())
             journal.check_complete(store.revision)
             unwritten = convert_to_current_format(store._index, journal, conversions)
             if unwritten is not None and store._group_commit is not None:
@@ -101,7 +101,7 @@ class Store:
         return self._index.revision
 
     @property
-    def compacted(self) -> int:
+    def compacted_revision(self) -> int:
         return self._index.compacted
 
     @property
@@ -132,8 +132,8 @@ class Store:
     def watch(self, prefix: str, from_revision: int | None = None, *, limit: int = 1000) -> StoreWatch:
         """Events after `from_revision` (default: the current revision), at most `limit` at a time."""
         revision = self.revision if from_revision is None else from_revision
-        if revision < self.compacted:
-            raise too_old_error(revision, self.compacted)
+        if revision < self.compacted_revision:
+            raise too_old_error(revision, self.compacted_revision)
         return StoreWatch(self._index, prefix, revision, limit)
 
     def commit(self, operations: Iterable[Operation]) -> Coroutine[Any, Any, TransactionResult]:

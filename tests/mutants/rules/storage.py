@@ -32,21 +32,21 @@ MUTANTS = (
     Mutant(
         "A slow watch does not miss the deletion of the last object of its resource.",
         "store/index.py",
-        "if revision < self.compacted:  # its last events may have been dropped with the resource",
+        "if revision < self.compacted_revision:  # its last events may have been dropped with the resource",
         "if False:",
         ("store/test_watch.py",),
     ),
     Mutant(
         "A watch of everything does not resume before the compacted revision.",
         INDEX,
-        "        if revision < self.compacted:\n            raise too_old_error(revision, self.compacted)\n        if (",
+        "        if revision < self.compacted_revision:\n            raise too_old_error(revision, self.compacted)\n        if (",
         "        if revision + 1 < self.compacted:\n            raise too_old_error(revision, self.compacted)\n        if (",
         INDEX_TESTS,
     ),
     Mutant(
         "A list does not read before the compacted revision.",
         INDEX,
-        "        if revision < self.compacted:\n            raise too_old_error(revision, self.compacted)\n        found",
+        "        if revision < self.compacted_revision:\n            raise too_old_error(revision, self.compacted)\n        found",
         "        found",
         INDEX_TESTS,
     ),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "A watch starts after its revision, which is not compacted.",
         STORE,
-        "if revision < self.compacted:",
+        "if revision < self.compacted_revision:",
         "if False:",
         STORE_TESTS,
     ),

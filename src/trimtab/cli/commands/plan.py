@@ -111,7 +111,7 @@ def command(
     for warning in manifests.warnings:
         click.echo(f"Warning: {warning}", err=True)
     change = Change(
-        objects=tuple(item.given for item in manifests.items),
+        objects=tuple(item.as_written for item in manifests.items),
         drain=drains,
         taints=tuple(parse_taint(text) for text in taints),
         lose_clusters=lose_clusters,

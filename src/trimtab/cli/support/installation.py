@@ -22,7 +22,7 @@ MANAGER = "trimtab-install"
 def installation_objects(image: str, namespace: str = NAMESPACE) -> list[Raw]:
     """The namespace, the account with its rights, and the Deployment with two replicas."""
     text = files("trimtab.cli.support").joinpath(FILE).read_text()
-    objects = [replaced(raw, {IMAGE: image, NAMESPACE: namespace}) for raw in yaml.safe_load_all(text)]
+    objects = [replace_words(raw, {IMAGE: image, NAMESPACE: namespace}) for raw in yaml.safe_load_all(text)]
     return [namespace_object(namespace), *objects]
 
 
@@ -31,12 +31,12 @@ def namespace_object(name: str) -> Raw:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def replaced(value: Any, words: dict[str, str]) -> Any:
+def replace_words(value: Any, words: dict[str, str]) -> Any:
     """The value with other words in place of these, also after the `=` of an argument."""
     if isinstance(value, dict):
-        return {key: replaced(inner, words) for key, inner in value.items()}
+        return {key: replace_words(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [replaced(inner, words) for inner in value]
+        return [replace_words(inner, words) for inner in value]
     if not isinstance(value, str):
         return value
     option, equals, given = value.partition("=")

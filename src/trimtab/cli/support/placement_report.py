@@ -66,7 +66,7 @@ def report_lines(placement: OcmPlacement, ask: OcmRequest, scene: PlacementSnaps
     yield f"Placement {placement.namespace}/{placement.name}: {satisfaction.message}"
     if misconfiguration.status == "True":
         yield f"The Placement is misconfigured: {misconfiguration.message.lstrip(':')}"
-    current = scene.decisions_of(placement.namespace, placement.name).decided
+    current = scene.decisions_of(placement.namespace, placement.name).listed_clusters
     yield f"Current decision: {', '.join(sorted(current)) or 'no cluster'}"
     yield ""
     yield format_table(HEADINGS, (cluster_row(fate) for fate in cluster_outcomes(ask, scene)))

@@ -14,7 +14,7 @@ def report_lines(found: Rehearsal, *, wide: bool = False) -> Iterator[str]:
     """The writes in members first: they cannot be undone."""
     if found.member_writes:
         rows = [
-            (write.verb, write.cluster, write.object_name, shortened(write.fields, wide))
+            (write.verb, write.cluster, write.object_name, short_list(write.fields, wide))
             for write in sorted(found.member_writes, key=lambda write: (write.verb != "delete", write))
         ]
         yield format_table(("WRITE", "CLUSTER", "OBJECT", "FIELDS"), rows)
@@ -39,7 +39,7 @@ def report_lines(found: Rehearsal, *, wide: bool = False) -> Iterator[str]:
         yield "the controllers were not finished after three minutes; there may be more"
 
 
-def shortened(fields: tuple[str, ...], wide: bool) -> str:
+def short_list(fields: tuple[str, ...], wide: bool) -> str:
     if wide or len(fields) <= MAX_FIELDS:
         return ", ".join(fields) or "-"
     return f"{', '.join(fields[:MAX_FIELDS])} and {len(fields) - MAX_FIELDS} more"

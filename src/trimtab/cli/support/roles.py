@@ -67,8 +67,8 @@ class PushWork:
 
     def samples(self) -> Iterator[Sample]:
         yield from self._plane.manager.samples()
-        yield from self._plane.reconcile_samples()
-        yield Sample("trimtab_owned_members", len(self._claims.held))
+        yield from self._plane.observability.reconcile_samples()
+        yield Sample("trimtab_owned_members", len(self._claims.held_members))
 
     def histograms(self) -> Iterator[HistogramSeries]:
         return self._plane.reconcile_histograms()

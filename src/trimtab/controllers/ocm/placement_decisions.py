@@ -59,7 +59,7 @@ def seconds_until_score_update(
     if scores is None or last is None:
         return 0.0
     holding = snapshot.decisions_of(placement.namespace, placement.name)
-    if {cluster for page in wanted for cluster in page.clusters} != set(holding.decided):
+    if {cluster for page in wanted for cluster in page.clusters} != set(holding.listed_clusters):
         return 0.0
     return max(0.0, (last + parse_duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
 

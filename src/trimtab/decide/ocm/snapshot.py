@@ -97,15 +97,15 @@ class StoredDecisions:
         return np.array([fleet.index[name] for name in names], dtype=np.intp)
 
     @cached_property
-    def decided(self) -> tuple[str, ...]:
+    def listed_clusters(self) -> tuple[str, ...]:
         """The clusters, each as often as it is listed."""
         return tuple([cluster for held in self.pages.values() for cluster in held.clusters])
 
     @cached_property
-    def placed(self) -> tuple[str, ...]:
+    def distinct_clusters(self) -> tuple[str, ...]:
         """The clusters, each once."""
-        once = dict.fromkeys(self.decided)
-        return self.decided if len(once) == len(self.decided) else tuple(once)
+        once = dict.fromkeys(self.listed_clusters)
+        return self.listed_clusters if len(once) == len(self.listed_clusters) else tuple(once)
 
 
 NO_DECISIONS = StoredDecisions()

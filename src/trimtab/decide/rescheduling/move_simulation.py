@@ -291,7 +291,7 @@ class MoveSimulation:
         if snapshot.budgets_of(pod.pod):
             return None
         disruptions, leaving = snapshot.recent_disruptions(pod.pod), self._leaving_by_owner.get(owner.uid, 0)
-        if leaving < disruptions.allowed:
+        if leaving < disruptions.remaining:
             return None
         return f"{disruptions.unreplaced + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
 

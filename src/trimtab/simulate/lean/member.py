@@ -67,7 +67,7 @@ class LeanMember(MemberApi):
         """What a probe would count from nodes and pods."""
         state = (self.workloads.change_count, tuple(models))
         if self._capacity is None or self._capacity[0] != state:
-            nodes, used, pending = self._nodes.typed, self._nodes.used(), self.workloads.pending()
+            nodes, used, pending = self._nodes.typed, self._nodes.used_amounts(), self.workloads.pending()
             summary = CapacitySummary(
                 node_summary(nodes),
                 summary_of_use(nodes, used, pending, models),

@@ -65,7 +65,7 @@ class LeanNodes:
             for name, amount in amounts.items():
                 free[name] = free.get(name, 0) - amount
 
-    def used(self) -> dict[str, Amounts]:
+    def used_amounts(self) -> dict[str, Amounts]:
         """What is used on each node, by its name."""
         return {
             node.name: {name: total - free.get(name, 0) for name, total in capacity.items() if total != free.get(name)}

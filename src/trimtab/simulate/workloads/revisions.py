@@ -64,13 +64,13 @@ def _new_hash(owner: Object, template: Raw, names: Collection[str]) -> str:
 def _revision_data(template: Raw) -> Raw:
     """The patch to a template, byte for byte as the controllers of Kubernetes write it: clients compare the bytes."""
     metadata = {"creationTimestamp": None, **(template.get("metadata") or {})}
-    return {"spec": {"template": _sorted({**template, "metadata": metadata, "$patch": "replace"})}}
+    return {"spec": {"template": _sort_keys({**template, "metadata": metadata, "$patch": "replace"})}}
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return [_sort_keys(one) for one in value] if isinstance(value, list) else value
 
 
 def _new_revision(owner: Object, raw: Raw, name: str, number: int) -> Raw:

@@ -27,9 +27,9 @@ def three_replicas(*further: Pod) -> list[Pod]:
 
 
 def test_a_tenth_of_the_replicas_and_at_least_one_may_be_disrupted_at_once() -> None:
-    assert [RecentDisruptions("o", replicas).allowed for replicas in (0, 1, 10, 11, 25)] == [1, 1, 1, 2, 3]
-    assert RecentDisruptions("o", 25, unreplaced=2).allowed == 1
-    assert RecentDisruptions("o", 25, unreplaced=9).allowed == 0
+    assert [RecentDisruptions("o", replicas).remaining for replicas in (0, 1, 10, 11, 25)] == [1, 1, 1, 2, 3]
+    assert RecentDisruptions("o", 25, unreplaced=2).remaining == 1
+    assert RecentDisruptions("o", 25, unreplaced=9).remaining == 0
 
 
 def test_disrupted_pod_counts_until_a_pod_created_later_is_ready() -> None:

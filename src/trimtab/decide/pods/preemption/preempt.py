@@ -86,7 +86,7 @@ class DisruptionLimits(NamedTuple):
         for one in pods:
             charged: list[int | str] = [i for i, cover in enumerate(self.budgets) if cover.protects(one)]
             if (owner := self._charged_owner(one)) is not None:
-                remaining.setdefault(owner.owner, owner.allowed)
+                remaining.setdefault(owner.owner, owner.remaining)
                 charged.append(owner.owner)
             for limit in charged:
                 remaining[limit] -= 1

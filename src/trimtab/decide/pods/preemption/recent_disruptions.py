@@ -27,7 +27,7 @@ class RecentDisruptions(NamedTuple):
     """The uids of pods that still exist and already count as disrupted."""
 
     @property
-    def allowed(self) -> int:
+    def remaining(self) -> int:
         """How many more may be disrupted now: a tenth of the replicas, at least one, minus the unreplaced ones."""
         return max(0, max(1, -(-MAX_DISRUPTED_PERCENT * self.replicas // 100)) - self.unreplaced)
 
