@@ -55,3 +55,22 @@ def test_keys_are_below_the_prefix_of_the_resource(group: str, prefix: str) -> N
     assert served.collection_prefix("") == prefix
     assert served.collection_prefix("team") == f"{prefix}team/"
     assert ObjectPath(served, "team", "g").key == f"{prefix}team/g"
+
+
+def test_what_the_catalogue_derives_is_computed_once_after_a_change() -> None:
+    catalogue = ResourceCatalogue()
+    catalogue.add(*(resource(f"v{number + 1}") for number in range(3)))
+    assert catalogue.changes == 1
+    before = [catalogue.groups(), catalogue.versions("example.com"), catalogue.resources("example.com", "v2")]
+    after = [catalogue.groups(), catalogue.versions("example.com"), catalogue.resources("example.com", "v2")]
+    assert all(one is other for one, other in zip(before, after, strict=True))
+    catalogue.add(resource("v9"))
+    assert catalogue.versions("example.com") == ["v9", "v3", "v2", "v1"]
+
+
+def test_kind_is_found_in_another_version() -> None:
+    catalogue = ResourceCatalogue()
+    served = resource("v1")
+    catalogue.add(served)
+    assert catalogue.find_kind("example.com/v2", "Gizmo") is None
+    assert catalogue.find_kind_in_any_version("example.com", "Gizmo") is served

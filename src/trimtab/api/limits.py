@@ -29,6 +29,11 @@ MAX_PROTOBUF_FIELDS_IN_LOOP = 10_000
 MAX_VALUES_IN_LOOP = 8_000
 """Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile, and
 objects with more values are processed in a thread."""
+MAX_BYTES_IN_LOOP = 64 * 1024
+"""Stored bytes of an object of a list or watch that is decoded in the event loop; larger ones are decoded in a thread."""
+MAX_SCHEMA_VALUES_IN_LOOP = 2_000
+"""Values of the schema of a CustomResourceDefinition whose objects are processed in the event loop, about five microseconds
+each for the first object."""
 MAX_OBJECTS_IN_LOOP = 200
 """Objects of a response of the search that is built in the event loop; that of more is built in a thread."""
 MAX_WORKERS = 2

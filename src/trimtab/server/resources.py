@@ -18,6 +18,8 @@ CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", 
 _NO_COLLECTION_DELETE = {"namespaces"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 ConvertObject = Callable[[Raw], Raw]
+ResourceKey = tuple[str, str, str]
+"""Group, version and name of a resource."""
 
 
 class VersionConverter(Protocol):
@@ -200,20 +202,77 @@ class RemoteVersion(NamedTuple):
     """Its part of the OpenAPI v2 document."""
 
 
+class _CatalogueIndex:
+    """The resources of a catalogue at one time, by what requests ask for."""
+
+    def __init__(
+        self, served: Mapping[ResourceKey, ServedResource], remote: Mapping[tuple[str, str], RemoteVersion]
+    ) -> None:
+        self._served = served
+        self._remote = remote
+
+    @cached_property
+    def groups(self) -> list[str]:
+        custom: dict[str, bool] = {}
+        for one in self._served.values():
+            if one.group:
+                custom[one.group] = custom.get(one.group, True) and one.kind.custom
+        further: dict[str, int] = {}
+        for (group, _), version in self._remote.items():
+            if group not in custom:
+                further[group] = max(further.get(group, 0), version.group_priority)
+        return [
+            *sorted(custom, key=lambda group: (custom[group], group)),
+            *sorted(further, key=lambda group: (-further[group], group)),
+        ]
+
+    @cached_property
+    def versions(self) -> Mapping[str, list[str]]:
+        found: dict[str, set[str]] = {}
+        for group, version, *_ in (*self._served, *self._remote):
+            found.setdefault(group, set()).add(version)
+        return {group: sorted(versions, key=version_rank) for group, versions in found.items()}
+
+    @cached_property
+    def resources(self) -> Mapping[tuple[str, str], list[ServedResource]]:
+        found: dict[tuple[str, str], list[ServedResource]] = {}
+        for served in sorted(self._served.values(), key=lambda served: served.resource):
+            found.setdefault((served.group, served.version), []).append(served)
+        return found
+
+    @cached_property
+    def kinds(self) -> Mapping[tuple[str, str, str], ServedResource]:
+        """The first resource of each group, version and kind."""
+        return {(s.group, s.version, s.kind.name): s for s in reversed(tuple(self._served.values()))}
+
+    @cached_property
+    def kinds_in_any_version(self) -> Mapping[tuple[str, str], ServedResource]:
+        return {(s.group, s.kind.name): s for s in reversed(tuple(self._served.values()))}
+
+    @cached_property
+    def preferred(self) -> Mapping[tuple[str, str], ServedResource]:
+        best: dict[tuple[str, str], ServedResource] = {}
+        for (group, version, resource), served in self._served.items():
+            known = best.get((group, resource))
+            if known is None or version_rank(version) < version_rank(known.version):
+                best[group, resource] = served
+        return best
+
+
 class ResourceCatalogue:
     """The served resources by group, version and name, and the versions of groups that other servers serve."""
 
     def __init__(self) -> None:
         self.remote: Mapping[tuple[str, str], RemoteVersion] = {}
         """By group and version; what this server serves itself is not among them."""
-        self._served: Mapping[tuple[str, str, str], ServedResource] = {}
+        self._served: dict[ResourceKey, ServedResource] = {}
         """Replaced as a whole on every change, because a thread may be reading it."""
         self.changes = 0
         """Incremented on every change, so that discovery documents can be cached."""
-        self._preferred: dict[tuple[str, str], ServedResource] | None = None
+        self._index = _CatalogueIndex(self._served, self.remote)
 
-    def add(self, served: ServedResource) -> None:
-        self._replace({**self._served, (served.group, served.version, served.resource): served})
+    def add(self, *served: ServedResource) -> None:
+        self._replace({**self._served, **{(one.group, one.version, one.resource): one for one in served}})
 
     def remove(self, group: str, resource: str) -> None:
         kept = {key: served for key, served in self._served.items() if (key[0], key[2]) != (group, resource)}
@@ -223,14 +282,14 @@ class ResourceCatalogue:
     def replace_remote(self, remote: Mapping[tuple[str, str], RemoteVersion]) -> None:
         if remote != self.remote:
             self.remote = remote
-            self.changes += 1
+            self._replace(self._served)
 
     def serves_version(self, group: str, version: str) -> bool:
         """Whether this server itself serves a version of a group."""
-        return any((g, v) == (group, version) for g, v, _ in self._served)
+        return (group, version) in self._index.resources
 
-    def _replace(self, served: Mapping[tuple[str, str, str], ServedResource]) -> None:
-        self._served, self._preferred = served, None
+    def _replace(self, served: dict[ResourceKey, ServedResource]) -> None:
+        self._served, self._index = served, _CatalogueIndex(served, self.remote)
         self.changes += 1
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
@@ -238,45 +297,28 @@ class ResourceCatalogue:
 
     def find_kind(self, api_version: str, kind: str) -> ServedResource | None:
         group, _, version = api_version.rpartition("/")
-        for served in self._served.values():
-            if served.kind.name == kind and served.version == version and served.group == group:
-                return served
-        return None
+        return self._index.kinds.get((group, version, kind))
+
+    def find_kind_in_any_version(self, group: str, kind: str) -> ServedResource | None:
+        return self._index.kinds_in_any_version.get((group, kind))
 
     def find_preferred(self, group: str, resource: str) -> ServedResource | None:
-        return self.preferred_resources().get((group, resource))
+        return self._index.preferred.get((group, resource))
 
     def preferred_resources(self) -> Mapping[tuple[str, str], ServedResource]:
         """The preferred version of each resource, by group and name; the same mapping until something changes."""
-        if self._preferred is None:
-            best: dict[tuple[str, str], ServedResource] = {}
-            for (group, version, resource), served in self._served.items():
-                known = best.get((group, resource))
-                if known is None or version_rank(version) < version_rank(known.version):
-                    best[group, resource] = served
-            self._preferred = best
-        return self._preferred
+        return self._index.preferred
 
-    def groups(self) -> list[str]:
+    def groups(self) -> Sequence[str]:
         """All named groups: built-in ones, custom ones, then those of other servers by their priority."""
-        custom = {group: all(s.kind.custom for s in self if s.group == group) for group, _, _ in self._served if group}
-        further: dict[str, int] = {}
-        for (group, _), version in self.remote.items():
-            if group not in custom:
-                further[group] = max(further.get(group, 0), version.group_priority)
-        return [
-            *sorted(custom, key=lambda group: (custom[group], group)),
-            *sorted(further, key=lambda group: (-further[group], group)),
-        ]
+        return self._index.groups
 
-    def versions(self, group: str) -> list[str]:
+    def versions(self, group: str) -> Sequence[str]:
         """The versions of a group, of this server and of others, the preferred one first."""
-        here = {version for g, version, _ in self._served if g == group}
-        return sorted(here | {version for g, version in self.remote if g == group}, key=version_rank)
+        return self._index.versions.get(group, ())
 
-    def resources(self, group: str, version: str) -> list[ServedResource]:
-        found = (served for (g, v, _), served in self._served.items() if (g, v) == (group, version))
-        return sorted(found, key=lambda served: served.resource)
+    def resources(self, group: str, version: str) -> Sequence[ServedResource]:
+        return self._index.resources.get((group, version), ())
 
     def stored_resources(self) -> list[ServedResource]:
         """Each stored resource once, in its preferred version."""

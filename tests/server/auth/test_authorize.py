@@ -121,3 +121,38 @@ def test_binding_to_a_service_account_is_for_that_of_its_namespace() -> None:
             assert (await client("GET", CONFIG_MAPS, user=user)).status == status
 
     with_asgi_client(scenario)
+
+
+def test_change_of_a_role_does_not_cost_the_decoding_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    loads = orjson.loads
+
+    def noting(value: bytes) -> object:
+        decoded.append(value)
+        return loads(value)
+
+    async def scenario(client: AsgiClient) -> None:
+        await grant(client, "ClusterRole", "view")
+        assert (await client("GET", CONFIG_MAPS, user=ALICE)).status == 200
+        monkeypatch.setattr("trimtab.store.decoded_entries.orjson.loads", noting)
+        assert (await client("POST", f"{RBAC}/clusterroles", cluster_role("other"))).status == 201
+        decoded.clear()
+        assert (await client("GET", CONFIG_MAPS, user=ALICE)).status == 200
+        monkeypatch.undo()
+
+    with_asgi_client(scenario)
+    assert [loads(value)["metadata"]["name"] for value in decoded if b'"rules"' in value] == ["other"]
+
+
+def test_role_that_is_bound_several_times_grants_its_rules_once() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        for number in range(3):
+            body = binding(f"b{number}", "ClusterRole", "view", "alice")
+            assert (await client("POST", f"{RBAC}/namespaces/default/rolebindings", body)).status == 201
+        authorizer = client.server.authorizer
+        rules = list(authorizer.rules_for(ALICE, "default"))
+        view = authorizer.rules_of({"kind": "ClusterRole", "name": "view"}, "default")
+        assert view
+        assert [one for one in rules if one in view] == list(view)
+
+    with_asgi_client(scenario)

@@ -14,7 +14,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-def encoding_threads(monkeypatch: pytest.MonkeyPatch, max_values: int) -> tuple[Any, set[str]]:
+def encoding_threads(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> tuple[Any, set[str]]:
     """What a get returns, and the threads that encoded objects for a get, a list and a watch."""
     threads = set[str]()
     encode = protobuf_responses.encode_object
@@ -24,7 +24,7 @@ def encoding_threads(monkeypatch: pytest.MonkeyPatch, max_values: int) -> tuple[
             threads.add(threading.current_thread().name.rpartition("_")[0])
         return encode(raw)
 
-    monkeypatch.setattr(large_objects, "MAX_VALUES_IN_LOOP", max_values)
+    monkeypatch.setattr(large_objects, "MAX_BYTES_IN_LOOP", max_bytes)
     for module in (responses, protobuf_responses):
         monkeypatch.setattr(module, "encode_object", note_thread)
 

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies: every binding whose rules match a write evaluates the validations of its policy."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,8 +13,10 @@ from trimtab.server.admission.admission_reviews import admission_review
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpressions, variable_values
 from trimtab.server.admission.webhooks import GROUP, rule_matches, selector_matches
+from trimtab.server.request import large_objects
 from trimtab.server.resources import ResourceCatalogue
 from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.decoded_entries import DecodedEntries
 from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
@@ -38,6 +40,7 @@ class AdmissionPolicies:
         self._store = store
         self._catalogue = catalogue
         self._expressions = PolicyExpressions()
+        self._decoded = DecodedEntries()
 
     def handles(self, kind: Kind, operation: str) -> bool:
         """Nothing while no policy is bound, and never the policies, so that each can be deleted."""
@@ -48,7 +51,7 @@ class AdmissionPolicies:
             if not self._matches(policy, binding, attributes, obj, old):
                 continue
             actions = binding["spec"].get("validationActions") or ()
-            for violation in self._violations(policy, binding, attributes, obj, old):
+            for violation in await self._violations(policy, binding, attributes, obj, old):
                 if "Deny" in actions:
                     raise _denial(attributes, violation)
                 if "Warn" in actions:
@@ -59,10 +62,10 @@ class AdmissionPolicies:
 
     def _bound_policies(self) -> Iterator[tuple[Raw, Raw]]:
         for entry in self._store.list(_BINDINGS).entries:
-            binding = orjson.loads(entry.value)
+            binding = self._decoded.decode(entry)
             policy = self._store.get(f"{_POLICIES}{binding['spec'].get('policyName')}")
             if policy is not None:
-                yield orjson.loads(policy.value), binding
+                yield self._decoded.decode(policy), binding
 
     # matching
 
@@ -97,15 +100,14 @@ class AdmissionPolicies:
 
     # evaluation
 
-    def _violations(
+    async def _violations(
         self, policy: Raw, binding: Raw, attributes: Attributes, obj: Raw | None, old: Raw | None
-    ) -> Iterator[Violation]:
+    ) -> list[Violation]:
         names = policy["metadata"]["name"], binding["metadata"]["name"]
         try:
             parameters = list(self._parameters(policy, binding, attributes))
         except PolicyError as error:
-            yield Violation(*names, str(error))
-            return
+            return [Violation(*names, str(error))]
         namespace = self._namespace_entry(attributes) if attributes.where.namespace else None
         values = {
             "object": obj,
@@ -113,9 +115,18 @@ class AdmissionPolicies:
             "request": admission_review(attributes, obj, old, "v1")["request"],
             "namespaceObject": orjson.loads(namespace) if namespace else None,
         }
-        for parameter in parameters:
-            for message, reason in self._failures(policy["spec"], {**values, "params": parameter}):
-                yield Violation(*names, message, reason)
+        # An expression takes as long as its author likes, up to the limit of its cost. Writes of this process may run on
+        # a virtual clock, which does not wait for a thread.
+        is_request = bool(attributes.caller.verb)
+        failures = await large_objects.run(is_request, self._all_failures, policy["spec"], values, parameters)
+        return [Violation(*names, message, reason) for message, reason in failures]
+
+    def _all_failures(
+        self, spec: Raw, values: Mapping[str, Any], parameters: Sequence[Raw | None]
+    ) -> list[tuple[str, str]]:
+        """(message, reason) of every validation that does not hold for one of the parameters."""
+        self._expressions.start_budget()
+        return [found for one in parameters for found in self._failures(spec, {**values, "params": one})]
 
     def _parameters(self, policy: Raw, binding: Raw, attributes: Attributes) -> Iterator[Raw | None]:
         kind, reference = policy["spec"].get("paramKind"), binding["spec"].get("paramRef")

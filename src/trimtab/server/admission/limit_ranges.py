@@ -1,20 +1,27 @@
 """LimitRanger: pods and claims get the defaults of the LimitRanges of their namespace and must stay within them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import orjson
 
 from trimtab.api.kind import Kind
+from trimtab.api.limits import MAX_OBJECT_NODES
 from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
+from trimtab.errors import TooLarge
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
+from trimtab.server.request import large_objects
 from trimtab.store.keys import namespace_below, resource_prefix
 from trimtab.store.store import Store
 
 _RANGES = resource_prefix("", "limitranges")
 _PARTS = ("containers", "initContainers")
+_BOUNDS = ("min", "max", "maxLimitRequestRatio")
+_MAX_AMOUNTS_IN_LOOP = 2_000
+"""Amounts that are set or compared in the event loop, a few microseconds each."""
 Amounts = dict[str, Fraction]
 
 
@@ -43,36 +50,56 @@ class LimitRanger:
             limits |= {**(item.get("default") or {})}
         if not requests and not limits:
             return obj
-        spec = {
-            **obj["spec"],
-            **{
-                part: [_with_defaults(one, requests, limits) for one in obj["spec"][part]]
-                for part in _PARTS
-                if obj["spec"].get(part)
-            },
-        }
-        return {**obj, "spec": spec}
+        count = sum(len(obj["spec"].get(part) or ()) for part in _PARTS) * (len(requests) + len(limits))
+        if count > MAX_OBJECT_NODES:
+            raise TooLarge(f"the object cannot be stored: with its defaults it has more than {MAX_OBJECT_NODES} values")
+        if count > _MAX_AMOUNTS_IN_LOOP:
+            attributes.caller.sends_large_object = True  # what follows takes long as well
+        return await large_objects.run(count > _MAX_AMOUNTS_IN_LOOP, _pod_with_defaults, obj, requests, limits)
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if obj is None:
             return
-        namespace = attributes.where.namespace
-        faults: list[str] = []
+        namespace, checks = attributes.where.namespace, list[_Check]()
         if attributes.where.served.kind.id == "persistentvolumeclaims":
+            resources = (obj.get("spec") or {}).get("resources") or {}
             for item in self._items(namespace, "PersistentVolumeClaim"):
-                resources = (obj.get("spec") or {}).get("resources") or {}
-                faults += _faults(item, [(resources.get("requests") or {}, {})], "PersistentVolumeClaim")
+                checks.append(_Check(item, [(resources.get("requests") or {}, {})], "PersistentVolumeClaim"))
         else:
             containers = [one.get("resources") or {} for part in _PARTS for one in obj["spec"].get(part) or ()]
             amounts = [(one.get("requests") or {}, one.get("limits") or {}) for one in containers]
-            for item in self._items(namespace, "Container"):
-                faults += _faults(item, amounts, "Container")
-            for item in self._items(namespace, "Pod"):
-                faults += _faults(item, [_sum_of(obj["spec"])], "Pod")
-        if faults:
+            checks += [_Check(item, amounts, "Container") for item in self._items(namespace, "Container")]
+            if items := [*self._items(namespace, "Pod")]:
+                is_large = attributes.caller.sends_large_object
+                total = await large_objects.run(is_large, _sum_of, obj["spec"])
+                checks += [_Check(item, [total], "Pod") for item in items]
+        steps = sum(check.steps for check in checks)
+        if faults := await large_objects.run(steps > _MAX_AMOUNTS_IN_LOOP, _all_faults, checks):
             resource = attributes.where.served.resource
             why = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
             raise api_errors.forbidden(resource, "", attributes.where.name, why)
+
+
+class _Check(NamedTuple):
+    """One entry of a LimitRange with the requests and limits that it bounds."""
+
+    item: Raw
+    amounts: Sequence[tuple[Raw, Raw]]
+    type: str
+
+    @property
+    def steps(self) -> int:
+        return len(self.amounts) * sum(len(self.item.get(field) or {}) for field in _BOUNDS)
+
+
+def _all_faults(checks: Iterable[_Check]) -> list[str]:
+    return [fault for check in checks for fault in _faults(*check)]
+
+
+def _pod_with_defaults(obj: Raw, requests: Raw, limits: Raw) -> Raw:
+    spec = obj["spec"]
+    parts = {part: [_with_defaults(one, requests, limits) for one in spec[part]] for part in _PARTS if spec.get(part)}
+    return {**obj, "spec": {**spec, **parts}}
 
 
 def _with_defaults(container: Raw, requests: Raw, limits: Raw) -> Raw:
@@ -89,8 +116,9 @@ def _with_defaults(container: Raw, requests: Raw, limits: Raw) -> Raw:
     return {**container, "resources": {key: value for key, value in merged.items() if value}}
 
 
-def _amounts(quantities: Raw) -> Amounts:
-    return {name: Fraction(parse_quantity(value)) for name, value in quantities.items()}
+def _amounts(quantities: Raw, names: Iterable[str]) -> Amounts:
+    """Those of the quantities that have one of these names."""
+    return {name: Fraction(parse_quantity(quantities[name])) for name in names if name in quantities}
 
 
 def _sum_of(spec: Raw) -> tuple[Raw, Raw]:
@@ -99,26 +127,31 @@ def _sum_of(spec: Raw) -> tuple[Raw, Raw]:
     for field, total in (("requests", totals[0]), ("limits", totals[1])):
         sums: Amounts = {}
         for container in spec.get("containers") or ():
-            for name, amount in _amounts((container.get("resources") or {}).get(field) or {}).items():
+            quantities = (container.get("resources") or {}).get(field) or {}
+            for name, amount in _amounts(quantities, quantities).items():
                 sums[name] = sums.get(name, Fraction(0)) + amount
         for container in spec.get("initContainers") or ():
-            for name, amount in _amounts((container.get("resources") or {}).get(field) or {}).items():
+            quantities = (container.get("resources") or {}).get(field) or {}
+            for name, amount in _amounts(quantities, quantities).items():
                 sums[name] = max(sums.get(name, Fraction(0)), amount)
         total |= {name: str(float(amount)) for name, amount in sums.items()}
     return totals
 
 
 def _faults(item: Raw, amounts: Iterable[tuple[Raw, Raw]], type_: str) -> Iterator[str]:
+    names = {name for field in _BOUNDS for name in item.get(field) or ()}
+    ratios = item.get("maxLimitRequestRatio") or {}
     for requests, limits in amounts:
-        wanted, allowed = _amounts(requests), _amounts(limits)
+        wanted, allowed = _amounts(requests, names), _amounts(limits, names)
         yield from _compare(
             item.get("min") or {}, wanted, "minimum", type_, lambda mine, bound: mine < bound, "request"
         )
         most = item.get("max") or {}
-        yield from _compare(most, allowed or wanted, "maximum", type_, lambda mine, bound: mine > bound, "limit")
-        for name, ratio in _amounts(item.get("maxLimitRequestRatio") or {}).items():
+        bounded = allowed if limits else wanted
+        yield from _compare(most, bounded, "maximum", type_, lambda mine, bound: mine > bound, "limit")
+        for name, ratio in _amounts(ratios, ratios).items():
             if wanted.get(name) and name in allowed and allowed[name] / wanted[name] > ratio:
-                yield f"{name} max limit to request ratio per {type_} is {item['maxLimitRequestRatio'][name]}, but provided ratio is {float(allowed[name] / wanted[name]):f}"
+                yield f"{name} max limit to request ratio per {type_} is {ratios[name]}, but provided ratio is {float(allowed[name] / wanted[name]):f}"
 
 
 def _compare(

@@ -11,6 +11,8 @@ from trimtab.interpret.cel.cost import estimate_cost
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 _CACHE_SIZE = 1024
 _COST_LIMIT = 1_000_000
+_COST_BUDGET = 10_000_000
+"""Units that one expression, and all expressions of a policy for one request, may cost; as many as in Kubernetes."""
 
 
 class PolicyError(Exception):
@@ -24,6 +26,7 @@ class PolicyExpressions:
         self._module: Any = None
         self._environment: Any = None
         self._programs: dict[str, Any] = {}
+        self._budget = _COST_BUDGET
 
     @property
     def is_available(self) -> bool:
@@ -45,10 +48,20 @@ class PolicyExpressions:
                 raise PolicyError(f"compilation failed: {error}") from error
         return program
 
+    def start_budget(self) -> None:
+        """Begin to count the cost of the expressions for another request."""
+        self._budget = _COST_BUDGET
+
     def evaluate(self, text: str, values: Mapping[str, Any]) -> Any:
         program = self.compile(text)
-        if estimate_cost(text, values) > _COST_LIMIT:
+        cost = estimate_cost(text, values)
+        if cost > _COST_LIMIT:
             raise PolicyError("operation cancelled: actual cost limit exceeded")
+        self._budget -= cost
+        if self._budget < 0:
+            raise PolicyError(
+                "validation failed due to running out of cost budget, no further validation rules will be run"
+            )
         try:
             result = program.eval(data={name: values.get(name) for name in VARIABLES})
         except (RuntimeError, TypeError) as error:

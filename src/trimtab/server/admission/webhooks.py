@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import orjson
-
 from trimtab.api.kind import Kind
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
@@ -27,6 +25,7 @@ from trimtab.server.admission.service_calls import ServiceCalls
 from trimtab.server.admission.webhook_calls import CallFailed
 from trimtab.server.request import large_objects
 from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.decoded_entries import DecodedEntries
 from trimtab.store.keys import object_key, resource_prefix
 from trimtab.store.store import Store
 
@@ -92,6 +91,7 @@ class WebhookAdmission:
         self._calls = calls
         self._accept_changes = accept_changes
         self._conditions = conditions
+        self._decoded = DecodedEntries()
 
     def handles(self, kind: Kind, operation: str) -> bool:
         """Nothing while no webhook is configured, and never the configurations, so that each can be deleted."""
@@ -104,16 +104,20 @@ class WebhookAdmission:
     def _webhooks(self, prefix: str, attributes: Attributes) -> Iterator[RegisteredWebhook]:
         """The webhooks whose rules match the request."""
         for entry in self._store.list(prefix).entries:
-            for spec in orjson.loads(entry.value).get("webhooks") or ():
+            for spec in self._decoded.decode(entry).get("webhooks") or ():
                 hook = RegisteredWebhook(spec.get("name", ""), spec)
                 if hook.matches_rules(attributes):
                     yield hook
 
-    def _should_call(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw | None, old: Raw | None) -> bool:
+    async def _should_call(
+        self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw | None, old: Raw | None
+    ) -> bool:
         """Whether the selectors and conditions of a webhook match the object as it is now."""
-        return self._is_in_scope(hook, attributes, obj or old or {}) and should_call(
-            self._conditions, hook.spec, attributes, obj, old
-        )
+        if not self._is_in_scope(hook, attributes, obj or old or {}):
+            return False
+        # an expression takes as long as its author likes, up to the limit of its cost
+        has_conditions = bool(hook.spec.get("matchConditions"))
+        return await large_objects.run(has_conditions, should_call, self._conditions, hook.spec, attributes, obj, old)
 
     def _is_in_scope(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw) -> bool:
         labels = (obj.get("metadata") or {}).get("labels") or {}
@@ -131,7 +135,7 @@ class WebhookAdmission:
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         for hook in self._webhooks(_MUTATING, attributes):
-            if not self._should_call(hook, attributes, obj, old):
+            if not await self._should_call(hook, attributes, obj, old):
                 continue
             answer = await self._admit(hook, attributes, obj, old, mutating=True)
             if answer is not None and answer.patch:
@@ -152,7 +156,9 @@ class WebhookAdmission:
         if obj is None:
             await self._admit_deletion(attributes, old)
         hooks = [
-            hook for hook in self._webhooks(_VALIDATING, attributes) if self._should_call(hook, attributes, obj, old)
+            hook
+            for hook in self._webhooks(_VALIDATING, attributes)
+            if await self._should_call(hook, attributes, obj, old)
         ]
         if hooks:
             await asyncio.gather(*(self._admit(hook, attributes, obj, old, mutating=False) for hook in hooks))
@@ -160,7 +166,7 @@ class WebhookAdmission:
     async def _admit_deletion(self, attributes: Attributes, old: Raw | None) -> None:
         """Mutating webhooks may refuse a deletion, but there is no object for them to change."""
         for hook in self._webhooks(_MUTATING, attributes):
-            if not self._should_call(hook, attributes, None, old):
+            if not await self._should_call(hook, attributes, None, old):
                 continue
             answer = await self._admit(hook, attributes, None, old, mutating=True)
             if answer is not None and answer.patch:

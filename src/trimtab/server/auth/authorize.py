@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from trimtab.api.value import Raw
 from trimtab.server.auth.decision_cache import DecisionCache
 from trimtab.server.auth.node_authorizer import Read, node_may_read, node_of
 from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
+from trimtab.store.decoded_entries import DecodedEntries
 from trimtab.store.keys import group_prefix, namespace_below, object_key, resource_prefix
 from trimtab.store.store import Store
 
@@ -80,6 +79,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._decisions = DecisionCache()
+        self._decoded = DecodedEntries()
         self._cluster_roles: dict[str, Raw] | None = None
         self._cluster_bindings: list[Raw] | None = None
         self._resulting_rules: dict[str, list[Raw]] = {}
@@ -122,19 +122,25 @@ class Authorizer:
             yield from self._rules_from_bindings(bindings, user, namespace)
 
     def _read_bindings(self, prefix: str) -> list[Raw]:
-        return [orjson.loads(entry.value) for entry in self._store.list(prefix).entries]
+        return [self._decoded.decode(entry) for entry in self._store.list(prefix).entries]
 
     def _rules_from_bindings(self, bindings: Iterable[Raw], user: User, namespace: str) -> Iterator[Raw]:
+        bound: set[tuple[str, str]] = set()
         for binding in bindings:
-            if any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ()):
-                yield from self.rules_of(binding["roleRef"], namespace) or ()
+            reference = binding["roleRef"]
+            role = reference.get("kind", ""), reference.get("name", "")
+            if role not in bound and any(
+                _is_subject(subject, user, namespace) for subject in binding.get("subjects") or ()
+            ):
+                bound.add(role)
+                yield from self.rules_of(reference, namespace) or ()
 
     def cluster_roles(self) -> dict[str, Raw]:
         """All stored ClusterRoles by name; not to be changed."""
         if self._cluster_roles is None:
             prefix = resource_prefix(GROUP, "clusterroles")
             entries = self._store.list(prefix).entries
-            self._cluster_roles = {entry.key.removeprefix(prefix): orjson.loads(entry.value) for entry in entries}
+            self._cluster_roles = {entry.key.removeprefix(prefix): self._decoded.decode(entry) for entry in entries}
         return self._cluster_roles
 
     def rules_of(self, reference: Raw, namespace: str) -> Sequence[Raw] | None:
@@ -148,7 +154,7 @@ class Authorizer:
                 self._resulting_rules[name] = resulting_rules(name, roles)
             return self._resulting_rules[name]
         entry = self._store.get(object_key(GROUP, "roles", namespace, name))
-        return orjson.loads(entry.value).get("rules") or [] if entry else None
+        return self._decoded.decode(entry).get("rules") or [] if entry else None
 
 
 def denial_message(user: User, action: Action) -> str:

@@ -14,6 +14,7 @@ from trimtab.server.admission.webhooks import GROUP
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
+from trimtab.server.request import large_objects
 from trimtab.server.request.options import WriteOptions
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.store.keys import resource_prefix
@@ -21,6 +22,8 @@ from trimtab.store.keys import resource_prefix
 _PREFIX = resource_prefix(GROUP, "validatingadmissionpolicies")
 _CALLER = Caller(user_agent="validatingadmissionpolicy-status")
 _RETRY_SECONDS = 1.0
+_MAX_CHECKED_IN_LOOP = 4
+"""Validations of a policy that are checked in the event loop; each is compiled, and checked against each kind."""
 _MAX_CHECKED_KINDS = 10
 """As in Kubernetes: the kinds against which the expressions of one policy are checked."""
 
@@ -48,7 +51,9 @@ class AdmissionPolicyStatus:
         served = self._resource_store.catalogue.find(GROUP, "v1", "validatingadmissionpolicies")
         if served is None:
             return
-        warnings = self._warnings(policy["spec"]) if self._expressions.is_available else []
+        is_slow = len(policy["spec"].get("validations") or ()) > _MAX_CHECKED_IN_LOOP
+        available = self._expressions.is_available
+        warnings = await large_objects.run(is_slow, self._warnings, policy["spec"]) if available else []
 
         def change(obj: Raw) -> DesiredObject:
             checked = {"expressionWarnings": warnings} if warnings else {}

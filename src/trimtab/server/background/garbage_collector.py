@@ -177,7 +177,7 @@ class GarbageCollector:
         if (found := self._catalogue.find_kind(owner.api_version, owner.kind)) is not None:
             return found
         group = owner.api_version.rpartition("/")[0]
-        return next((s for s in self._catalogue if s.group == group and s.kind.name == owner.kind), None)
+        return self._catalogue.find_kind_in_any_version(group, owner.kind)
 
     def _path_of(self, key: str) -> ObjectPath | None:
         found = parse_object_key(key)
@@ -231,7 +231,7 @@ class GarbageCollector:
             return None
         if any(self._resource_of_owner(owner) is None for owner in meta.owner_references):
             return None  # an owner of a kind that is not served may still exist
-        found = [self._find_owner(owner, meta.namespace) for owner in meta.owner_references]
+        found = (self._find_owner(owner, meta.namespace) for owner in meta.owner_references)
         existing = [owner for owner in found if owner is not None]
         ending = [owner for owner in existing if self._in_foreground(owner[1])]
         if existing and len(ending) < len(existing):

@@ -3,14 +3,29 @@
 import base64
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from trimtab.api.value import Raw
+from trimtab.server.request.negotiation import PROTOBUF
+from trimtab.server.request.protobuf_responses import encode_discovery
 from trimtab.server.resources import ResourceCatalogue, ServedResource, Subresource
 
-AGGREGATED = "{};g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+
+class AggregatedForm(NamedTuple):
+    """Media type and version of an aggregated discovery document."""
+
+    media_type: str
+    version: str
+
+    @property
+    def content_type(self) -> str:
+        return f"{self.media_type};g=apidiscovery.k8s.io;v={self.version};as=APIGroupDiscoveryList"
+
+
+def _aggregated_name(root: str, form: AggregatedForm) -> str:
+    return f"{root} {form.version} {form.media_type}"
 
 
 def _storage_hash(served: ServedResource) -> str:
@@ -78,15 +93,24 @@ class Discovery:
 
     def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
-        self._documents: dict[str, Any] = {}
-        self._documents_version = -1
+        self._documents: tuple[int, dict[str, Any]] = (-1, {})
+        """Documents by name, and the version of the catalogue that they describe; a thread may be building one."""
 
     def _cached_document(self, name: str, build: Callable[[], Any]) -> Any:
-        if self._documents_version != self._catalogue.changes:
-            self._documents, self._documents_version = {}, self._catalogue.changes
-        if name not in self._documents:
-            self._documents[name] = build()
-        return self._documents[name]
+        if self._documents[0] != self._catalogue.changes:
+            self._documents = (self._catalogue.changes, {})
+        documents = self._documents[1]
+        if name not in documents:
+            documents[name] = build()
+        return documents[name]
+
+    def has_root_document(self, root: str, form: AggregatedForm | None) -> bool:
+        """Whether the document for `/api` or `/apis` needs not be built; it may be built in a thread."""
+        if form is None and root == "api":
+            return True
+        version, documents = self._documents
+        name = "groups" if form is None else _aggregated_name(root, form)
+        return version == self._catalogue.changes and name in documents
 
     def api_versions(self, address: str) -> Raw:
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
@@ -98,9 +122,14 @@ class Discovery:
             return None
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def groups(self) -> Raw:
+    def groups(self) -> bytes:
+        """The document for `/apis`."""
+        document: bytes = self._cached_document("groups", self._build_group_list)
+        return document
+
+    def _build_group_list(self) -> bytes:
         listed = [self.group(name) for name in self._catalogue.groups()]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        return orjson.dumps({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
 
     def resources(self, group: str, version: str) -> Raw | None:
         listed: Raw | None = self._cached_document(
@@ -119,25 +148,24 @@ class Discovery:
         head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
         return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": entries}
 
-    def aggregated_document(self, root: str, version: str) -> tuple[bytes, str]:
+    def aggregated_document(self, root: str, form: AggregatedForm) -> tuple[bytes, str]:
         """The document for `/api` or `/apis`, and its ETag."""
         document: tuple[bytes, str] = self._cached_document(
-            f"{root} {version}", lambda: self._build_aggregated_document(root, version)
+            _aggregated_name(root, form), lambda: self._build_aggregated_document(root, form)
         )
         return document
 
-    def _build_aggregated_document(self, root: str, version: str) -> tuple[bytes, str]:
+    def _build_aggregated_document(self, root: str, form: AggregatedForm) -> tuple[bytes, str]:
         groups = [""] if root == "api" else self._catalogue.groups()
-        items = [self._aggregated_group(name) for name in groups]
-        body = orjson.dumps(
-            {
-                "kind": "APIGroupDiscoveryList",
-                "apiVersion": f"apidiscovery.k8s.io/{version}",
-                "metadata": {},
-                "items": items,
-            }
-        )
-        return body + b"\n", f'"{hashlib.sha512(body).hexdigest().upper()}"'
+        document: Raw = {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": f"apidiscovery.k8s.io/{form.version}",
+            "metadata": {},
+            "items": [self._aggregated_group(name) for name in groups],
+        }
+        body = orjson.dumps(document)
+        payload = encode_discovery(document) if form.media_type == PROTOBUF else body + b"\n"
+        return payload, f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
     def _aggregated_group(self, name: str) -> Raw:
         versions = [self._aggregated_version(name, version) for version in self._catalogue.versions(name)]

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -104,7 +104,7 @@ def _custom_list(served: ServedResource, name: str) -> Raw:
     }
 
 
-def _schemas(resources: list[ServedResource]) -> dict[str, Raw]:
+def _schemas(resources: Sequence[ServedResource]) -> dict[str, Raw]:
     custom: dict[str, Raw] = {}
     wanted = [f"{META}{name}" for name in _COMMON_SCHEMAS if name != "Patch"]
     for served in resources:
@@ -133,7 +133,7 @@ def _has_native_schema(name: str) -> bool:
     return True
 
 
-def _info(resources: list[ServedResource]) -> Raw:
+def _info(resources: Sequence[ServedResource]) -> Raw:
     if all(served.kind.custom for served in resources):
         return {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
     return {"title": "Kubernetes", "version": "1.32"}
@@ -173,7 +173,7 @@ class OpenApi:
         groups = [f"apis/{group}/{v}" for group in self._catalogue.groups() for v in self._catalogue.versions(group)]
         return [f"api/{version}" for version in self._catalogue.versions("")] + groups
 
-    def _resources(self, name: str) -> list[ServedResource]:
+    def _resources(self, name: str) -> Sequence[ServedResource]:
         parts = name.split("/")
         if len(parts) == 2 and parts[0] == "api":
             return self._catalogue.resources("", parts[1])
@@ -256,7 +256,7 @@ class OpenApi:
         return format_.join(_V2_HEAD, dict(sorted(paths.items())), dict(sorted(definitions.items())))
 
 
-def _build_swagger_part(resources: list[ServedResource], format_: SwaggerFormat) -> SwaggerPart:
+def _build_swagger_part(resources: Sequence[ServedResource], format_: SwaggerFormat) -> SwaggerPart:
     paths = {path: item for served in resources for path, item in ResourcePaths(served).paths().items()}
     schemas = _schemas(resources)
     return SwaggerPart(
@@ -279,7 +279,7 @@ def _remote_part(name: str, remote: RemoteVersion, format_: SwaggerFormat) -> Sw
         return SwaggerPart({}, {})
 
 
-def _build_document(resources: list[ServedResource]) -> Raw:
+def _build_document(resources: Sequence[ServedResource]) -> Raw:
     paths: dict[str, Raw] = {}
     for served in resources:
         paths |= ResourcePaths(served).paths()

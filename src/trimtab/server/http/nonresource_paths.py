@@ -1,18 +1,16 @@
 """Handles non-resource paths: discovery, OpenAPI, health, version, metrics."""
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
-from trimtab.server.discovery.discovery import AGGREGATED, Discovery
+from trimtab.server.discovery.discovery import AggregatedForm, Discovery
 from trimtab.server.discovery.openapi import OpenApi
 from trimtab.server.request.messages import Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, PROTOBUF, parse_accept
-from trimtab.server.request.protobuf_responses import encode_discovery
 from trimtab.server.request.routes import RequestInfo
 from trimtab.server.resources import ResourceCatalogue
 
@@ -30,6 +28,7 @@ VERSION: Raw = {
 }
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 _HEALTH = {"healthz", "livez", "readyz"}
+_DISCOVERY_ROOTS = {"/api", "/apis"}
 HealthCheck = Callable[[], str]
 """Returns why a check fails, empty if it passes. The text is shown to everybody: no paths, no names."""
 _ONLY_FOR_READINESS = {"etcd"}
@@ -96,7 +95,10 @@ class NonResourcePaths:
 
     def builds_document(self, request: Request) -> bool:
         """Whether the response takes long, because a document about all resources is built for it."""
-        return request.path.startswith("/openapi/") and not self._openapi.is_current(request.path.rstrip("/"))
+        path = request.path.rstrip("/")
+        if path in _DISCOVERY_ROOTS:
+            return not self._discovery.has_root_document(path.strip("/"), _aggregated_form(request))
+        return path.startswith("/openapi/") and not self._openapi.is_current(path)
 
     def page_action(self, request: Request) -> Action | None:
         first = request.path.strip("/").partition("/")[0]
@@ -123,24 +125,18 @@ class NonResourcePaths:
         return Response(200, orjson.dumps(found)) if found else text_response(404, "404 page not found\n")
 
     def _discovery_root_response(self, request: Request, root: str) -> Response:
-        for entry in parse_accept(request.headers.get("accept", "")):
-            parameters = entry.parameters
-            if entry.media_type in {JSON, PROTOBUF} and parameters.get("as") == "APIGroupDiscoveryList":
-                version = parameters.get("v", "")
-                if parameters.get("g") == "apidiscovery.k8s.io" and version in {"v2", "v2beta1"}:
-                    return self._aggregated_discovery_response(request, root, version, entry.media_type)
-            elif "as" not in parameters:
-                break
-        body: Any = self._discovery.api_versions(request.server_address) if root == "api" else self._discovery.groups()
-        return Response(200, orjson.dumps(body))
+        if (form := _aggregated_form(request)) is not None:
+            return self._aggregated_discovery_response(request, root, form)
+        if root == "api":
+            return Response(200, orjson.dumps(self._discovery.api_versions(request.server_address)))
+        return Response(200, self._discovery.groups())
 
-    def _aggregated_discovery_response(self, request: Request, root: str, version: str, media: str) -> Response:
-        body, etag = self._discovery.aggregated_document(root, version)
+    def _aggregated_discovery_response(self, request: Request, root: str, form: AggregatedForm) -> Response:
+        body, etag = self._discovery.aggregated_document(root, form)
         headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
         if request.headers.get("if-none-match") == etag:
             return Response(304, b"", "", headers)
-        payload = encode_discovery(orjson.loads(body)) if media == PROTOBUF else body
-        return Response(200, payload, AGGREGATED.format(media, version), headers, verbatim=True)
+        return Response(200, body, form.content_type, headers, verbatim=True)
 
     def _health_response(self, request: Request, path: str) -> Response:
         kind, _, single = path.strip("/").partition("/")
@@ -161,6 +157,19 @@ class NonResourcePaths:
         lines = [_health_line(name, reason, name in excluded) for name, reason in results.items()]
         ending = "passed" if passed else "failed"
         return text_response(200 if passed else 500, "".join(lines) + f"{kind} check {ending}\n")
+
+
+def _aggregated_form(request: Request) -> AggregatedForm | None:
+    """The form of aggregated discovery that a client asks for; None if it wants the other documents."""
+    for entry in parse_accept(request.headers.get("accept", "")):
+        parameters = entry.parameters
+        if entry.media_type in {JSON, PROTOBUF} and parameters.get("as") == "APIGroupDiscoveryList":
+            version = parameters.get("v", "")
+            if parameters.get("g") == "apidiscovery.k8s.io" and version in {"v2", "v2beta1"}:
+                return AggregatedForm(entry.media_type, version)
+        elif "as" not in parameters:
+            break
+    return None
 
 
 def _health_line(name: str, reason: str, excluded: bool) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -118,25 +118,21 @@ async def _send_parted(
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
     if not request.without_body:
         parts = _with_line_end(response)
-        async for part in _compress_parts(parts) if is_compressed else _as_async(parts):
+        async for part in _compress_parts(parts) if is_compressed else parts:
             await _send_part(part, exchange, connection, send)
     await send({"type": "http.response.body", "body": b""})
 
 
-def _with_line_end(response: PartedResponse) -> Iterator[bytes]:
-    yield from response.parts
+async def _with_line_end(response: PartedResponse) -> AsyncIterator[bytes]:
+    while (part := await response.next_part()) is not None:
+        yield part
     if not response.verbatim:
         yield b"\n"
 
 
-async def _as_async(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
-
-
-async def _compress_parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _compress_parts(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     compressor = _new_compressor()
-    for part in parts:
+    async for part in parts:
         yield await asyncio.to_thread(compressor.compress, part) if part else b""
     yield compressor.flush()
 

@@ -1,7 +1,7 @@
 """Responses with objects, lists and watch events in the negotiated format: JSON, protobuf, `Table` or metadata only."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 
@@ -29,6 +29,8 @@ from trimtab.store.store import Store
 
 _MAX_SMALL_LIST = 20
 """A list of so many small objects is encoded at once; a larger one in parts."""
+_MAX_COLUMNS_IN_LOOP = 100
+"""Columns of a custom table whose rows are built in the event loop, about ten microseconds each."""
 _MAX_WATCH_SECONDS = 3600
 """Upper limit in seconds for a watch without `timeoutSeconds`; a random part spreads the reconnects."""
 Now = Callable[[], datetime]
@@ -73,20 +75,28 @@ def object_response(request: Request, found: StoredObject, code: int, now: datet
     return Response(code, found.body())
 
 
+def _is_slow(served: ServedResource, form: ResponseFormat, values: Iterable[bytes]) -> bool:
+    """Whether one of the stored objects takes long to show in a format for which it is decoded."""
+    if form.transform == "Table" and len(served.kind.columns) > _MAX_COLUMNS_IN_LOOP:
+        return True
+    is_decoded = form.transform or form.media_type == PROTOBUF or served.from_stored
+    return bool(is_decoded) and large_objects.any_large(values)
+
+
 async def send_object(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
-    """The response with an object; a large one is encoded as protobuf in a thread."""
-    large = request.protobuf_errors and large_objects.is_large(found.value)
-    return await large_objects.run(large, object_response, request, found, code, now)
+    """The response with an object; one that takes long is built in a thread."""
+    slow = _is_slow(found.served, response_format(request, found.served, single=True), (found.value,))
+    return await large_objects.run(slow, object_response, request, found, code, now)
 
 
 async def send_list(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
-    """The response with a list; one with large objects is encoded as protobuf in a thread."""
-    response = list_response(request, batch, now)
-    if not isinstance(response, PartedResponse) or response.media_type != PROTOBUF:
-        return response
-    if not any(large_objects.is_large(entry.value) for entry in batch.entries):
-        return response
-    return Response(200, await large_objects.run(True, b"".join, response.parts), PROTOBUF, verbatim=True)
+    """The response with a list; the parts of one whose objects take long are made in a thread."""
+    form = response_format(request, batch.served, single=False)
+    slow = _is_slow(batch.served, form, (entry.value for entry in batch.entries))
+    response = await large_objects.run(slow, list_response, request, batch, now)
+    if isinstance(response, PartedResponse):
+        response.is_slow = slow
+    return response
 
 
 def list_response(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
@@ -132,7 +142,8 @@ def watch_response(
     if form.transform == "Table":
         include = validate_include_object(request.query.get("includeObject", ""))
         tables = _TableView(served, include, form.version, now)
-        watching = ResourceWatch(store, where, options, tables.view(), make_bookmark=tables.bookmark)
+        view = tables.view(always_slow=_is_slow(served, form, ()))
+        watching = ResourceWatch(store, where, options, view, make_bookmark=tables.bookmark)
         return StreamingResponse(watching.lines())
     if form.media_type == PROTOBUF:
         frames = _ProtobufEvents(served, form)
@@ -175,6 +186,7 @@ def _partial_view(served: ServedResource, version: str) -> WatchFormat:
     return WatchFormat(
         f"partial {served.api_version} {version}",
         lambda value, revision: orjson.dumps(partial_metadata(unpack(served, value, revision), version)),
+        is_slow=True,
     )
 
 
@@ -197,17 +209,22 @@ class _TableView:
         self._include = include
         self._version = version
         self._now = now
+        self._time = now()
         self._first = True
 
-    def view(self) -> WatchFormat:
-        return WatchFormat("", self._encode)  # no shared encoding: ages and the first event differ per watcher
+    def view(self, *, always_slow: bool) -> WatchFormat:
+        # no shared encoding: ages and the first event differ per watcher
+        return WatchFormat("", self._encode, is_slow=True, always_slow=always_slow, prepare=self._read_clock)
+
+    def _read_clock(self) -> None:
+        self._time = self._now()
 
     def _definitions(self) -> list[Raw] | None:
         first, self._first = self._first, False
         return self._printer.column_definitions() if first else None
 
     def _encode(self, value: bytes, revision: int) -> bytes:
-        row = self._printer.row(value, revision, self._now(), self._include, self._version)
+        row = self._printer.row(value, revision, self._time, self._include, self._version)
         return orjson.dumps(make_table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row]))
 
     def bookmark(self, revision: int, end: bool) -> Raw:

@@ -1,7 +1,7 @@
 """Serves the kinds of CustomResourceDefinitions: accepts, updates and removes them at run time."""
 
 import logging
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from functools import partial
 
 import orjson
@@ -19,6 +19,7 @@ from trimtab.server.registry.conversion_webhook import ConversionWebhook
 from trimtab.server.registry.deletion import CRD_FINALIZER
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
 from trimtab.server.registry.resource_store import ResourceStore
+from trimtab.server.request import large_objects
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource, VersionConverter
 from trimtab.server.storage.object_codec import unpack
@@ -134,15 +135,22 @@ class CrdController:
     def load(self) -> None:
         """Serve the CRDs that are already stored."""
         for entry in self._resource_store.store.list(PREFIX).entries:
-            self._serve(orjson.loads(entry.value))
+            obj = orjson.loads(entry.value)
+            if not self._is_current(obj):
+                self._serve(obj, self._resources_of(obj))
 
-    def _serve(self, obj: Raw) -> None:
-        name, spec = obj["metadata"]["name"], obj["spec"]
-        if self._is_declared(name, spec) or self._generations.get(name) == obj["metadata"].get("generation"):
-            return
-        self._stop_serving(name, spec)
-        for served in resources_of_crd(spec, obj["metadata"].get("generation", 1), self._converter_of(obj)):
-            self._catalogue.add(served)
+    def _is_current(self, obj: Raw) -> bool:
+        """Whether the kind is served as this CRD says, or does not depend on it."""
+        name, metadata = obj["metadata"]["name"], obj["metadata"]
+        return self._is_declared(name, obj["spec"]) or self._generations.get(name) == metadata.get("generation")
+
+    def _resources_of(self, obj: Raw) -> list[ServedResource]:
+        return resources_of_crd(obj["spec"], obj["metadata"].get("generation", 1), self._converter_of(obj))
+
+    def _serve(self, obj: Raw, resources: Iterable[ServedResource]) -> None:
+        name = obj["metadata"]["name"]
+        self._stop_serving(name, obj["spec"])
+        self._catalogue.add(*resources)
         self._generations[name] = obj["metadata"].get("generation", 0)
 
     def _converter_of(self, obj: Raw) -> VersionConverter | None:
@@ -194,18 +202,21 @@ class CrdController:
         self._retried_keys.discard(key)
         if entry is None:
             return
-        obj = unpack(self._crd_resource, entry.value, entry.mod_revision)
+        large = large_objects.is_large(entry.value)
+        obj = await large_objects.run(large, unpack, self._crd_resource, entry.value, entry.mod_revision)
         if obj["metadata"].get("deletionTimestamp"):
             await self._clean_up(obj)
             return
         status = self._desired_status(obj)
+        is_served = _is_condition_true({"status": status}, "NamesAccepted") and not self._is_current(obj)
+        resources = await large_objects.run(large, self._resources_of, obj) if is_served else []
         try:
             if status != (obj.get("status") or {}):
                 await self._update(obj["metadata"]["name"], {"status": status})
         finally:
             # Afterwards: a client that finds the kind in discovery may update the CRD at once, without a conflict.
-            if _is_condition_true({"status": status}, "NamesAccepted"):
-                self._serve(obj)
+            if is_served:
+                self._serve(obj, resources)
 
     def _name_conflict(self, spec: Raw) -> str:
         """Which of the names another kind of the group already uses."""

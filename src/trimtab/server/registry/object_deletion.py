@@ -13,6 +13,7 @@ from trimtab.server.auth.user import Caller
 from trimtab.server.registry.deletion import DeletionPlan, plan_deletion
 from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, stored_form
 from trimtab.server.registry.object_reader import ObjectReader
+from trimtab.server.request import large_objects
 from trimtab.server.request.options import DeleteOptions, ListOptions
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
@@ -54,7 +55,8 @@ class ObjectDeletion:
         served, name = where.served, where.name
         for _ in range(_MAX_ATTEMPTS):
             (entry,) = await entries_in_version(served, [self._reader.entry(where)])
-            old = unpack(served, entry.value, entry.mod_revision)
+            is_large = large_objects.is_large(entry.value)
+            old = await large_objects.run(is_large, unpack, served, entry.value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
             for plugin in self._admission.validating_plugins(attributes):
@@ -73,7 +75,7 @@ class ObjectDeletion:
         status = _deletion_status(served, plan.obj["metadata"])
         if plan.unchanged:
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision)), status
-        value = stored_form(served, plan.obj)
+        value = await large_objects.run(large_objects.is_large(entry.value), stored_form, served, plan.obj)
         if options.dry_run:
             return WriteOutcome(StoredObject(served, value, entry.mod_revision), deleted=plan.removed), status
         if plan.removed:
@@ -89,7 +91,7 @@ class ObjectDeletion:
         served = where.served
         plan = self._reader.plan_list(where, list_options)
         plan = plan._replace(entries=await entries_in_version(served, plan.entries))
-        batch = plan.finish(plan.matching_entries())
+        batch = plan.finish(await large_objects.run(plan.is_expensive(), plan.matching_entries))
         for start in range(0, len(batch.entries), _PARALLEL_DELETES):  # so that many share one commit
             chunk = batch.entries[start : start + _PARALLEL_DELETES]
             await asyncio.gather(*(self._delete_if_exists(served, entry.key, options, caller) for entry in chunk))

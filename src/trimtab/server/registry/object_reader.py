@@ -128,7 +128,7 @@ class ListPlan(NamedTuple):
             return False
         fields, labels = len(self.selector.fields), len(self.selector.labels.rules)
         steps = 3 + labels + (10 + fields if fields else 0)
-        return len(self.entries) * steps + sum(len(entry.value) for entry in self.entries) // 500 > _MAX_STEPS_IN_LOOP
+        return len(self.entries) * steps + sum(len(entry.value) for entry in self.entries) // 100 > _MAX_STEPS_IN_LOOP
 
     def matching_entries(self) -> Sequence[StoredEntry]:
         """The entries that the selector selects; may run in a thread."""

@@ -7,11 +7,12 @@ from typing import NamedTuple, TypedDict
 import orjson
 from msgspec import Struct
 
+from trimtab.api.json_bounds import has_more_values
 from trimtab.api.kind import DefaultFunction, ValidateFunction, kinds
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import has_message, message, message_name
 from trimtab.api.kinds.native.rules.pods import check_ephemeral_containers
-from trimtab.api.limits import MAX_FIELD_PROBLEMS
+from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_SCHEMA_VALUES_IN_LOOP
 from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
 from trimtab.api.schema.structural import CelEvaluator, StructuralSchema
@@ -29,8 +30,9 @@ _WITHOUT_KIND_VALIDATION = {"binding", "ephemeralcontainers", "resize", "finaliz
 _OBJECT_META = "meta.v1.ObjectMeta"
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
 _EXPRESSION_FIELDS = (b"pattern", b"rule")
+_ADMISSION_GROUP = "admissionregistration.k8s.io"
 _MAX_COMPILED_IN_LOOP = 20
-"""Patterns and rules of a CRD that are compiled in the event loop, half a millisecond each."""
+"""Patterns, rules and conditions of an object that are compiled in the event loop, half a millisecond each."""
 
 
 class DesiredObject(Struct, frozen=True):
@@ -58,7 +60,7 @@ class ObjectSchema:
         self._server_rules = server_rules
         self._structural_schemas: dict[ServedResource, StructuralSchema] = {}
         self._shapes: dict[ServedResource, MergeSchema] = {}
-        self._has_expressions: dict[ServedResource, bool] = {}
+        self._slow_schemas: dict[ServedResource, bool] = {}
 
     def structural_schema(self, served: ServedResource) -> StructuralSchema:
         structural = self._structural_schemas.get(served)
@@ -67,22 +69,27 @@ class ObjectSchema:
         return structural
 
     def validates_slowly(self, served: ServedResource, text: bytes) -> bool:
-        """Whether validation may take long however small the object is, because of expressions that users wrote.
+        """Whether the object takes long however small it is, because of a large schema or expressions that users wrote.
 
         `text` is the object or the body of the request. Trimtab's own kinds have few and simple expressions.
         """
         if served.kind.id == CRD:
             return sum(map(text.count, _EXPRESSION_FIELDS)) > _MAX_COMPILED_IN_LOOP
+        if served.group == _ADMISSION_GROUP:
+            return text.count(b"xpression") > _MAX_COMPILED_IN_LOOP  # also that of a message
         if not served.kind.custom or served.kind.id in kinds:
             return False
-        found = self._has_expressions.get(served)
+        found = self._slow_schemas.get(served)
         if found is None:
             schema = orjson.dumps(served.schema)
-            found = self._has_expressions[served] = any(field in schema for field in _EXPRESSION_FIELDS)
+            found = has_more_values(schema, MAX_SCHEMA_VALUES_IN_LOOP) or any(
+                field in schema for field in _EXPRESSION_FIELDS
+            )
+            self._slow_schemas[served] = found
         return found
 
     def forget_resource(self, served: ServedResource) -> None:
-        self._has_expressions.pop(served, None)
+        self._slow_schemas.pop(served, None)
         self._structural_schemas.pop(served, None)
         self._shapes.pop(served, None)
 

@@ -202,8 +202,8 @@ class ResourceStore:
     ) -> WriteOutcome:
         served, name = where.served, where.name
         entry = await self._entry_to_change(where)
-        old = self._commits.decode(served, entry)
         is_large = caller.sends_large_object or large_objects.is_large(entry.value)
+        old = await large_objects.run(is_large, self._commits.decode, served, entry)
         wanted = await large_objects.run(is_large, change, old)
         requires_version = check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         try:

@@ -42,13 +42,21 @@ class WatchFormat(NamedTuple):
     encode: Callable[[bytes, int], bytes]
     is_slow: bool = False
     """Whether large objects are encoded in a thread."""
+    always_slow: bool = False
+    """Whether small ones are as well."""
+    prepare: Callable[[], None] | None = None
+    """Is called in the event loop before objects are encoded, perhaps in a thread."""
 
     def is_slow_for(self, values: Iterable[bytes]) -> bool:
-        return self.is_slow and any(map(large_objects.is_large, values))
+        return self.always_slow or (self.is_slow and large_objects.any_large(values))
 
 
 def plain_format(served: ServedResource) -> WatchFormat:
-    return WatchFormat(served.api_version, lambda value, revision: encode_object(served, value, revision))
+    return WatchFormat(
+        served.api_version,
+        lambda value, revision: encode_object(served, value, revision),
+        is_slow=served.from_stored is not None,
+    )
 
 
 def filter_event(event: StoreEvent, selector: RequestSelector) -> FilteredEvent | None:
@@ -157,6 +165,7 @@ class ResourceWatch:
                 page = page._replace(entries=await entries_in_version(self._served, page.entries))
             parts = self._initial_lines(page)
             slow = self._format.is_slow_for(entry.value for entry in page.entries)
+            self._prepare_encoding()
             while (part := await large_objects.run(slow, next, parts, None)) is not None:
                 yield part
                 await asyncio.sleep(0)
@@ -180,6 +189,7 @@ class ResourceWatch:
             if self._served.converter is not None:
                 events = [await event_in_version(self._served, event) for event in events]
             slow = self._format.is_slow_for(event.last_value for event in events)
+            self._prepare_encoding()
             if joined := await large_objects.run(slow, self._encode_events, events):
                 yield joined
             if len(events) >= _EVENTS_AT_A_TIME:
@@ -188,6 +198,10 @@ class ResourceWatch:
                 self._bookmark_sent = True
                 yield self._encode_line("BOOKMARK", orjson.dumps(self._bookmark(watch.revision, False)))
                 bookmark_at = self._next_bookmark(loop.time(), ends)
+
+    def _prepare_encoding(self) -> None:
+        if self._format.prepare is not None:
+            self._format.prepare()
 
     def _encode_events(self, events: Iterable[StoreEvent]) -> bytes:
         return b"".join([_encode_event(event, self._selector, self._format, self._encode_line) for event in events])

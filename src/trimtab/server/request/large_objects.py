@@ -7,13 +7,13 @@ second one would only take more of the processor from the event loop.
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
 from trimtab.api.json_bounds import has_more_values
-from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
 
 _SWITCH_SECONDS = 0.001
 """How long the thread keeps Python's lock when the event loop wants it."""
@@ -24,6 +24,11 @@ Result = TypeVar("Result")
 def is_large(text: bytes) -> bool:
     """Whether an object with this JSON has too many values to be processed in the event loop."""
     return has_more_values(text, MAX_VALUES_IN_LOOP)
+
+
+def any_large(values: Iterable[bytes]) -> bool:
+    """Whether one of many stored objects may be too large to be decoded in the event loop; only their sizes are looked at."""
+    return any(len(value) > MAX_BYTES_IN_LOOP for value in values)
 
 
 async def run(large: bool, function: Callable[..., Result], *arguments: object) -> Result:

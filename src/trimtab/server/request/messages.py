@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from trimtab.server.auth.user import Caller, User
+from trimtab.server.request import large_objects
 from trimtab.server.request.negotiation import JSON
 from trimtab.server.request.routes import RequestInfo
 
@@ -61,11 +62,16 @@ class PartedResponse(msgspec.Struct):
     headers: list[tuple[bytes, bytes]] = []
     verbatim: bool = False
     code: int = 200
+    is_slow: bool = False
+    """Whether a part may take long, so that each is made in a thread."""
+
+    async def next_part(self) -> bytes | None:
+        return await large_objects.run(self.is_slow, next, self.parts, None)
 
     async def join(self, pause: Callable[[], Awaitable[None]]) -> Response:
         """The response with its whole body."""
         made = []
-        for part in self.parts:
+        while (part := await self.next_part()) is not None:
             made.append(part)
             await pause()
         return Response(self.code, b"".join(made), self.media_type, self.headers, self.verbatim)
