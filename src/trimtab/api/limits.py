@@ -62,6 +62,8 @@ MAX_WARNING_CHARACTERS = 4096
 MAX_SHORTENED_WARNING_CHARACTERS = 256
 MAX_FIELD_PROBLEMS = 100
 """Unknown and duplicate fields that are reported for one object, as in kube-apiserver."""
+MAX_CAUSES = 1_000
+"""Causes that are named of why one object is refused."""
 
 MAX_ACCEPT_LENGTH = 8 * 1024
 MAX_ACCEPT_ENTRIES = 64

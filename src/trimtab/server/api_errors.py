@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.api.field_errors import join_causes
+from trimtab.api.limits import MAX_CAUSES
 from trimtab.errors import (
     AlreadyExists,
     ApiError,
@@ -52,13 +53,15 @@ def forbidden(resource: str, group: str, name: str, reason: str, causes: Sequenc
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    message = join_causes(causes)
+    message = join_causes(causes[:MAX_CAUSES])
+    if len(causes) > MAX_CAUSES:
+        message = f"{message} and {len(causes) - MAX_CAUSES} more"
     return Invalid(
         f'{qualified_resource(kind, group)} "{name}" is invalid: {message}',
         kind=kind,
         group=group,
         name=name,
-        causes=causes,
+        causes=causes[:MAX_CAUSES],
     )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_SCHEMA_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_CAUSES, MAX_SCHEMA_VALUES_IN_LOOP
 from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.admission import limit_ranges, policy_expressions
 from trimtab.server.admission.policy_expressions import PolicyExpressions
+from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.printers import table
 from trimtab.server.printers.table import TablePrinter
@@ -204,6 +205,45 @@ def test_large_object_is_decoded_for_its_deletion_in_a_thread(threads: Threads) 
 
     with_asgi_client(scenario)
     threads.check("unpack", "stored_form")
+
+
+def test_large_object_that_waits_for_finalizers_is_not_decoded_again(threads: Threads) -> None:
+    metadata = {"name": "big", "finalizers": ["example.com/wait"]}
+    data = {f"k{number}": "v" for number in range(9000)}
+
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("POST", MAPS, {"metadata": metadata, "data": data})).status == 201
+        threads.note(object_codec, "unpack", lambda _, value, __: len(value) > 9000)
+        assert (await client("DELETE", f"{MAPS}/big")).json()["metadata"]["deletionTimestamp"]
+
+    with_asgi_client(scenario)
+    assert threads.found == {}
+
+
+def test_many_owners_are_looked_for_in_a_thread(threads: Threads) -> None:
+    threads.note(GarbageCollector, "_deletion_options")
+    owners = [{"apiVersion": "v1", "kind": "Secret", "name": f"o{number}", "uid": str(number)} for number in range(600)]
+
+    async def scenario(client: AsgiClient) -> None:
+        body = {"metadata": {"name": "dependent", "ownerReferences": owners}}
+        assert (await client("POST", MAPS, body)).status == 201
+        await wait_for_controllers()
+        assert (await client("GET", f"{MAPS}/dependent")).status == 404
+
+    with_asgi_client(scenario)
+    threads.check("_deletion_options")
+
+
+def test_refusal_names_a_bounded_number_of_causes() -> None:
+    data = {f"bad key {number}": "v" for number in range(MAX_CAUSES + 7)}
+
+    async def scenario(client: AsgiClient) -> None:
+        refused = await client("POST", MAPS, {"metadata": {"name": "bad"}, "data": data})
+        assert refused.status == 422
+        assert len(refused.json()["details"]["causes"]) == MAX_CAUSES
+        assert refused.json()["message"].endswith(" and 7 more")
+
+    with_asgi_client(scenario)
 
 
 POLICY = {

@@ -14,6 +14,7 @@ from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore
+from trimtab.server.request import large_objects
 from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
 from trimtab.store.keys import ROOT, key_below, parse_object_key, resource_prefix
@@ -24,6 +25,8 @@ log = logging.getLogger("trimtab.garbage_collector")
 _NAMESPACES = resource_prefix("", "namespaces")
 _RETRY_SECONDS = 1.0
 _PARALLEL_TASKS = 32
+_MAX_OWNERS_IN_LOOP = 500
+"""Owners of an object that are looked for in the event loop, about five microseconds each."""
 ChangeObject = Callable[[Raw], Raw]
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
@@ -96,7 +99,9 @@ class GarbageCollector:
         if self._resource_store.store.fault is not None:
             return tasks  # the store refuses writes, and finds out itself when it can write again
         # Nearly every dependent is new and has its owner: check that here, without a task for each.
-        tasks = [task for task in tasks if task.action != "dependent" or self._deletion_options(task.key) is not None]
+        tasks = [
+            task for task in tasks if task.action != "dependent" or await self._find_deletion(task.key) is not None
+        ]
         done: list[bool] = []
         for start in range(0, len(tasks), _PARALLEL_TASKS):
             done += await asyncio.gather(*map(self._process_task, tasks[start : start + _PARALLEL_TASKS]))
@@ -203,10 +208,12 @@ class GarbageCollector:
 
     async def _collect_dependent(self, key: str) -> bool:
         """Delete an object if none of its owners exists; else remove its references to owners that are gone or going."""
-        where, options = self._path_of(key), self._deletion_options(key)
+        where, options = self._path_of(key), await self._find_deletion(key)
         if where is not None and options is not None:
             await self._resource_store.delete(where, options, self._caller)
-        elif where is not None and (lost := self._lost_owners(key)):
+        elif where is not None and (
+            lost := await large_objects.run(self._has_many_owners(key), self._lost_owners, key)
+        ):
             await self._change(where, lambda old: _without_owners(old, lost))
         return True
 
@@ -220,6 +227,13 @@ class GarbageCollector:
         found = {owner.uid: self._find_owner(owner, meta.namespace) for owner in owners}
         lost = {uid for uid, owner in found.items() if owner is None or self._in_foreground(owner[1])}
         return frozenset(lost) if len(lost) < len(found) else frozenset()
+
+    def _has_many_owners(self, key: str) -> bool:
+        """Whether looking for the owners of an object takes long; a thread may do it, because it only reads."""
+        return len(self._owners.get(key, ())) > _MAX_OWNERS_IN_LOOP
+
+    async def _find_deletion(self, key: str) -> DeleteOptions | None:
+        return await large_objects.run(self._has_many_owners(key), self._deletion_options, key)
 
     def _deletion_options(self, key: str) -> DeleteOptions | None:
         """The delete options for an object without owners; None if it has one."""

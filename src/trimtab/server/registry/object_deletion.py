@@ -16,7 +16,7 @@ from trimtab.server.registry.object_reader import ObjectReader
 from trimtab.server.request import large_objects
 from trimtab.server.request.options import DeleteOptions, ListOptions
 from trimtab.server.resources import ObjectPath, ServedResource
-from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
+from trimtab.server.storage.object_codec import ObjectList, StoredObject, event_memo, unpack
 from trimtab.server.storage.version_conversion import entries_in_version, put_in_storage_version
 from trimtab.store.records import StoredEntry
 from trimtab.store.txn import DeleteKey, Proposal, PutKey, RevisionMismatch
@@ -81,7 +81,9 @@ class ObjectDeletion:
         if plan.removed:
             written = await self._commits.commit(served, DeleteKey(entry.key, entry.mod_revision), *beside)
         else:
-            put = await put_in_storage_version(served, PutKey(entry.key, value, entry.mod_revision))
+            put = await put_in_storage_version(
+                served, PutKey(entry.key, value, entry.mod_revision, event_memo(served, plan.obj))
+            )
             written = await self._commits.commit(served, put, *beside)
         return WriteOutcome(StoredObject(served, value, written.events[-1].revision), deleted=plan.removed), status
 
