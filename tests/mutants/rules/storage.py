@@ -7,7 +7,51 @@ STORE, STORE_TESTS = "store/store.py", ("store/test_store.py",)
 COMMIT, COMMIT_TESTS = "store/group_commit.py", ("store/test_group_commit.py",)
 DELETION, DELETION_TESTS = "server/registry/object_deletion.py", ("server/registry/test_object_deletion.py",)
 
+COSTLY_TESTS = ("server/request/test_costly_requests.py",)
+
 MUTANTS = (
+    Mutant(
+        "Objects with a large schema are processed outside of the event loop.",
+        "server/registry/object_schema.py",
+        "found = has_more_values(schema, MAX_SCHEMA_VALUES_IN_LOOP) or any(",
+        "found = any(",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "Expressions of policies are evaluated outside of the event loop.",
+        "server/admission/admission_policies.py",
+        "is_request = bool(attributes.caller.verb)",
+        "is_request = False",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "All expressions of a policy share a cost budget.",
+        "server/admission/policy_expressions.py",
+        "if self._budget < 0:",
+        "if False:",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "Conditions of webhooks are evaluated outside of the event loop.",
+        "server/admission/webhooks.py",
+        'has_conditions = bool(hook.spec.get("matchConditions"))',
+        "has_conditions = False",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "Defaults of a LimitRange do not make an object that cannot be stored.",
+        "server/admission/limit_ranges.py",
+        "if count > MAX_OBJECT_NODES:",
+        "if False:",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "The decoded roles that are kept have a bounded size.",
+        "store/decoded_entries.py",
+        "while self.size > self._max_bytes:",
+        "while False:",
+        ("store/test_decoded_entries.py",),
+    ),
     Mutant(
         "What is encrypted in the store is encrypted when it is written.",
         "store/sqlite.py",
