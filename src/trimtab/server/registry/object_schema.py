@@ -82,9 +82,8 @@ class ObjectSchema:
         found = self._slow_schemas.get(served)
         if found is None:
             schema = orjson.dumps(served.schema)
-            found = has_more_values(schema, MAX_SCHEMA_VALUES_IN_LOOP) or any(
-                field in schema for field in _EXPRESSION_FIELDS
-            )
+            has_expressions = any(field in schema for field in _EXPRESSION_FIELDS)
+            found = has_expressions or has_more_values(schema, MAX_SCHEMA_VALUES_IN_LOOP)
             self._slow_schemas[served] = found
         return found
 
