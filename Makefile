@@ -89,7 +89,7 @@ bench-growth: $(READY) ## fit how costs grow with workloads and clusters; fails 
 	@$(BIN)/python -m bench.growth $(ARGS)
 
 bench-scale: $(READY) ## lose, restore and drain a region of lean clusters, and rebalance all workloads, on the virtual clock (ARGS="--clusters 1001 --workloads 10000")
-	@$(BIN)/python -m bench.scale $(ARGS)
+	@$(BIN)/python -m bench.scale $(ARGS) && $(BIN)/python -m bench.scale_stories $(ARGS)
 
 bench-peers: $(READY) ## run the algorithms of the peers and ours in one run (needs Go; built once into a cache)
 	@$(BIN)/python -m bench.peers

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.recorded import print_changes
+
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 FigureRow = tuple[str, Any, Any, str]
@@ -103,6 +105,7 @@ PARTS = {
     "simulate": BenchmarkPart("bench.simulate", "", plain_rows),
     "growth": BenchmarkPart("bench.growth", "", plain_rows),
     "scale": BenchmarkPart("bench.scale", "", plain_rows),
+    "failover": BenchmarkPart("bench.failover", "", plain_rows),
     "console": BenchmarkPart("bench.console", "", plain_rows),
     "commands": BenchmarkPart("bench.commands", "", plain_rows),
 }
@@ -137,6 +140,7 @@ def run_part(name: str, part: BenchmarkPart, flags: Sequence[str]) -> None:
     for what, ours, peer, better in rows:
         print(f"{what.ljust(width)} {ours!s:>12} {'-' if peer is None else peer!s:>12} {better:>9}")
     print(f"(written to {file.relative_to(ROOT)})")
+    print_changes(name, json.loads(completed.stdout), sys.stdout)
 
 
 if __name__ == "__main__":

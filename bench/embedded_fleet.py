@@ -8,7 +8,7 @@ import asyncio
 import gc
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -47,7 +47,9 @@ class WorkloadShape(NamedTuple):
 SHAPE = WorkloadShape()
 
 
-def fleet_plan(members: int, nodes: int = 3, cpu: str = "64", shape: WorkloadShape = SHAPE) -> FleetPlan:
+def fleet_plan(
+    members: int, nodes: int = 3, cpu: str = "64", shape: WorkloadShape = SHAPE, pace: str = "instant"
+) -> FleetPlan:
     """Lean members in groups; a group is what one policy places its workloads in."""
     plans = [
         MemberPlan(
@@ -62,7 +64,7 @@ def fleet_plan(members: int, nodes: int = 3, cpu: str = "64", shape: WorkloadSha
         )
         for number in range(members)
     ]
-    return FleetPlan(members=tuple(plans), lean=True, pace="instant", heartbeat=0)
+    return FleetPlan(members=tuple(plans), lean=True, pace=pace, heartbeat=0)
 
 
 def deployment(number: int, groups: int, namespace: str = NAMESPACE, shape: WorkloadShape = SHAPE) -> dict[str, Any]:
@@ -126,14 +128,22 @@ class MeasuredFleet:
     steps: dict[str, StepCost] = field(default_factory=dict)
 
     @classmethod
-    async def start(cls, members: int, plan: FleetPlan | None = None, shape: WorkloadShape = SHAPE) -> Self:
+    async def start(
+        cls,
+        members: int,
+        plan: FleetPlan | None = None,
+        shape: WorkloadShape = SHAPE,
+        controller_settings: Mapping[str, Any] | None = None,
+    ) -> Self:
         clock = LoopClock()
         rng = random.Random(0)
         uids = seeded_uids(rng)
         settings = ApiServerSettings(clock=clock, plugins=[PeerWebhooks(uids)], new_uid=uids)
         host = ApiServer(Store(), settings)
         await host.start()
-        fleet = EmbeddedFleet(plan or fleet_plan(members, shape=shape), host=host, clock=clock)
+        fleet = EmbeddedFleet(
+            plan or fleet_plan(members, shape=shape), host=host, clock=clock, settings=controller_settings
+        )
         self = cls(fleet, fleet.client, members, shape)
         await self.measure("start", self._start_members)
         return self

@@ -26,6 +26,7 @@ from bench.embedded_fleet import (
     resident_mebibytes,
 )
 from bench.processes import machine
+from bench.recorded import print_changes
 
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.cli.support.processes import GC_THRESHOLDS
@@ -74,7 +75,9 @@ def main(arguments: Sequence[str]) -> None:
     by_workloads = {size: fastest(size, FIXED_MEMBERS, given.repeat) for size in given.workloads}
     by_members = {size: fastest(FIXED_WORKLOADS, size, given.repeat) for size in given.members}
     rows = [growth_of(step, by_workloads, by_members) for step in STEPS]
-    print(json.dumps({"part": "growth", "machine": machine(), "steps": rows}, indent=1))
+    found = {"part": "growth", "machine": machine(), "steps": rows}
+    print(json.dumps(found, indent=1))
+    print_changes("growth", found, sys.stderr)
     if too_steep := [row["step"] for row in rows if row["exceeds"]]:
         sys.exit(f"costs grow too fast: {', '.join(too_steep)}")
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from bench.processes import machine  # noqa: E402 - the tests directory has to be importable first
+from bench.recorded import print_changes  # noqa: E402
 from kube.fleet import NAMESPACES, RealFleet, all_ready, wait_until  # noqa: E402
 
 from trimtab.client.client import Resource  # noqa: E402
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> None:
         measured = measure(Path(directory), given.workloads, given.profile)
     figures = {"part": "kube", "machine": machine(), **measured, "aims": TARGETS, "karmada": KARMADA}
     print(json.dumps(figures, indent=1))
+    print_changes("kube", figures, sys.stderr)
 
 
 def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.processes import MeasuredProcess, machine, run_process, trimtab
+from bench.processes import MeasuredProcess, loop_milliseconds, machine, run_process, trimtab
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -35,7 +35,7 @@ BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "Resource
 NAMESPACE = "bench"
 CLIENTS = 4
 TIMEOUT_SECONDS = 900.0
-LOOP, LOOP_SECONDS = 10_000, 0.1
+LOOP_SECONDS = 0.1
 
 KARMADA: dict[int, dict[str, float]] = {
     200: {
@@ -234,9 +234,7 @@ class CpuSpeedProbe:
 
     async def _run_loops(self) -> None:
         while True:
-            began = time.thread_time()
-            sum(number & 3 for number in range(LOOP))
-            self._loops.append(round((time.thread_time() - began) * 1e3, 2))
+            self._loops.append(round(loop_milliseconds(), 2))
             await asyncio.sleep(LOOP_SECONDS)
 
     def stop(self) -> list[float]:

@@ -13,7 +13,7 @@ from trimtab.stories.steps import APP_FAILURES
 from trimtab.stories.story import APP_FAILURE_NAMES
 
 ROOT = Path(__file__).parents[2]
-STORIES = sorted((ROOT / "stories").glob("*.yaml"))
+STORIES = [*sorted((ROOT / "stories").glob("*.yaml")), *sorted((ROOT / "stories" / "scale").glob("*.yaml"))]
 VALIDATOR = jsonschema_rs.validator_for(story_schema())
 SMALL: dict[str, Any] = {"name": "x", "expect": [{"that": "a"}]}
 

@@ -10,7 +10,8 @@ from trimtab.stories.report import StoryFailed, clock_text
 from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import Story, parse_seconds, read_story
 
-STORIES = sorted((Path(__file__).parents[2] / "stories").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "stories"
+STORIES = [*sorted(FOLDER.glob("*.yaml")), *sorted(FOLDER.glob("scale/*.yaml"))]
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
