@@ -77,7 +77,7 @@ MUTANTS = (
         "server/auth/authenticate.py",
         "if certificate_user is REVOKED_USER:",
         "if False:",
-        ("cli/commands/test_revoke_certificate.py",),
+        ("server/auth/test_authenticate.py",),
     ),
     Mutant(
         "A token is valid only with the signature of one of our keys.",

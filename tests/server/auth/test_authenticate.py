@@ -8,7 +8,13 @@ import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.errors import Unauthorized
-from trimtab.server.auth.authenticate import ISSUER, Authenticator, ServiceAccountTokens, user_of_certificate
+from trimtab.server.auth.authenticate import (
+    ISSUER,
+    REVOKED_USER,
+    Authenticator,
+    ServiceAccountTokens,
+    user_of_certificate,
+)
 from trimtab.server.auth.token_keys import SharedSecret
 from trimtab.server.auth.user import AUTHENTICATED, User
 
@@ -204,6 +210,15 @@ def test_request_without_credentials_is_refused_where_anonymous_users_are_not_al
     with pytest.raises(Unauthorized):
         strict.authenticate("", None)
     assert strict.authenticate("", User("alice", ())).name == "alice"
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer known"])
+def test_revoked_certificate_is_refused_also_on_public_paths_and_with_a_valid_token(authorization: str) -> None:
+    tokens = ServiceAccountTokens(SharedSecret(b"key"), lambda _: None)
+    authenticator = Authenticator(tokens, {"known": User("alice", ())}, lambda: datetime.now(UTC))
+    with pytest.raises(Unauthorized):
+        authenticator.authenticate(authorization, REVOKED_USER)
+    assert authenticator.authenticate("Bearer known", None).name == "alice"
 
 
 def test_token_of_a_pod_has_an_id_and_names_the_node_of_the_pod() -> None:
