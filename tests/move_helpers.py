@@ -23,7 +23,7 @@ from trimtab.errors import NotFound
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member_server import seeded_uids
 from trimtab.store.store import Store
 
 PODS = Resource("", "v1", "pods", "Pod")

@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedClusterSet
 from trimtab.cli.support.controller_selection import enabled_controllers
 from trimtab.client.client import resource_of
 from trimtab.errors import InputError
-from trimtab.local_fleet import LocalFleet, port_of, read_stored_plan
+from trimtab.local_fleet import LocalFleet, LocalFleetOptions, port_of, read_stored_plan
 from trimtab.members.join import SECRETS, SERVICE_ACCOUNTS
 from trimtab.members.member_client import client_from_secret
 from trimtab.runtime.leader_election import LEASES
@@ -54,7 +54,7 @@ def test_next_start_uses_the_stored_plan_and_does_not_rejoin_members(tmp_path: P
 def test_only_the_selected_controllers_run(tmp_path: Path) -> None:
     async def scenario() -> set[str]:
         selected = enabled_controllers("clusterset,-placement")
-        local = LocalFleet(tmp_path, "127.0.0.1", 0, FleetPlan(), "trimtab", {}, is_enabled=selected)
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, FleetPlan(), "trimtab", {}, LocalFleetOptions(is_enabled=selected))
         try:
             await local.open()
             await local.start()
@@ -87,7 +87,7 @@ def test_unreadable_plan_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 
 async def start_and_read(directory: Path, plan: FleetPlan | None, **options: Any) -> tuple[LocalFleet, dict[str, Any]]:
-    local = LocalFleet(directory, "127.0.0.1", 0, plan, "trimtab", {}, **options)
+    local = LocalFleet(directory, "127.0.0.1", 0, plan, "trimtab", {}, LocalFleetOptions(**options))
     try:
         await local.open()
         await local.start()
@@ -141,7 +141,7 @@ def test_endpoint_of_a_member_follows_its_port_when_that_is_taken(tmp_path: Path
 
 def test_pull_members_get_a_heartbeat_and_become_ready(tmp_path: Path) -> None:
     async def run_fleet() -> None:
-        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(2, 1), "trimtab", {}, pull=1)
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(2, 1), "trimtab", {}, LocalFleetOptions(pull=1))
         await local.open()
         await local.start()
         try:
@@ -169,14 +169,16 @@ def test_kubeconfig_has_the_further_contexts(tmp_path: Path) -> None:
 
 def test_more_pull_members_than_members_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 1 members"):
-        LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, pull=2)
+        LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, LocalFleetOptions(pull=2))
 
 
 @pytest.mark.parametrize(
     ("mode", "serves", "acts"), [("on", True, True), ("read-only", True, False), ("off", False, False)]
 )
 def test_console_can_be_read_only_or_switched_off(tmp_path: Path, mode: str, serves: bool, acts: bool) -> None:
-    local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, console_mode=mode)
+    local = LocalFleet(
+        tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, LocalFleetOptions(console_mode=mode)
+    )
     assert ("/console/login/" in local.console_url) == serves
     assert (serves and not local.console.services.is_read_only) == acts
 

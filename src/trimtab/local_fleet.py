@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -64,6 +64,30 @@ MAX_MEMBERS_WITH_PORTS = 100
 """Members of larger fleets have a path on the port of the control plane, so that there are enough file descriptors."""
 
 
+class LocalFleetOptions(NamedTuple):
+    """What `trimtab up` offers besides the address, the members and the controllers' settings."""
+
+    flow_control: FlowLimits = FlowLimits()
+    stories: StoryBook | None = None
+    contexts: Sequence[str] = ()
+    """Further names of the control plane in the kubeconfig."""
+    audit: AuditSettings | None = None
+    encryption: Path | None = None
+    pull: int | None = None
+    """The number of Pull members."""
+    system_workloads: bool = False
+    console_mode: str = CONSOLE_ON
+    allow_no_execute_taints: bool = False
+    bootstrap_tokens: bool = False
+    """Whether clusters may register themselves."""
+    notify: WebhookTarget | None = None
+    trace: TraceTarget | None = None
+    oidc: OidcIssuer | None = None
+    """The issuer at which users sign in."""
+    is_enabled: IsEnabled = lambda _: True
+    """Selects the controllers."""
+
+
 class LocalFleet:
     """Everything that `trimtab up` runs; `open`, then `start`, at the end `stop`."""
 
@@ -75,53 +99,20 @@ class LocalFleet:
         plan: FleetPlan | None,
         profile: str,
         settings: Mapping[str, Any],
-        flow_control: FlowLimits = FlowLimits(),  # noqa: B008 - a frozen value
-        *,
-        stories: StoryBook | None = None,
-        contexts: Sequence[str] = (),
-        audit: AuditSettings | None = None,
-        encryption: Path | None = None,
-        pull: int | None = None,
-        system_workloads: bool = False,
-        console_mode: str = CONSOLE_ON,
-        allow_no_execute_taints: bool = False,
-        bootstrap_tokens: bool = False,
-        notify: WebhookTarget | None = None,
-        trace: TraceTarget | None = None,
-        oidc: OidcIssuer | None = None,
-        is_enabled: IsEnabled = lambda _: True,
+        options: LocalFleetOptions = LocalFleetOptions(),  # noqa: B008 - a frozen value
     ) -> None:
-        """`contexts` are further names of the control plane in the kubeconfig, `pull` the number of Pull members.
-
-        `oidc` is the issuer at which users sign in, `is_enabled` selects the controllers. `bootstrap_tokens`: clusters may
-        register themselves.
-        """
-        self.daemon = Daemon(
-            data_dir,
-            bind,
-            port,
-            plugins=[PeerWebhooks(allow_no_execute_taints=allow_no_execute_taints), Requesters()],
-            store_plugins=[FederatedQuotaCheck] if settings.get("quota-enforcement") else [],
-            flow_control=flow_control,
-            further_contexts=contexts,
-            audit=audit,
-            encryption=encryption,
-            bootstrap_tokens=bootstrap_tokens,
-        )
+        """Without a plan the members are those of the previous start, at the first start a default fleet."""
+        self._options = options
+        self.daemon = new_daemon(data_dir, bind, port, settings, options)
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"
         self._earlier_endpoints: dict[str, str] = {}
         stored = read_stored_plan(self._plan_file)
         self._stored = {member.name for member in stored.members} if stored is not None else set()
-        if plan is None:
-            plan = stored if stored is not None else default_fleet()
-        if pull is not None:
-            plan = pull_last_members(plan, pull)
-        if system_workloads:
-            plan = with_system_workloads(plan)
+        self._plan = plan_with_options(plan or stored or default_fleet(), options)
         self._scripts = LuaWorker()
         self.fleet = EmbeddedFleet(
-            plan,
+            self._plan,
             host=self.daemon.api,
             clock=WallClock(),
             profile=PROFILES[profile],
@@ -129,19 +120,15 @@ class LocalFleet:
             directory=self.daemon.directory / "members",
             scripts=self._scripts.submit,
             whole_clusters=True,
-            notify=notify,
-            trace=trace,
-            is_enabled=is_enabled,
+            notify=options.notify,
+            trace=options.trace,
+            is_enabled=options.is_enabled,
         )
         for member in self.fleet.world:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)
-        self._plan = plan
-        self._serves_console = console_mode != CONSOLE_OFF
-        self._oidc = oidc
+        oidc = options.oidc
         self.daemon.api.authenticator.id_tokens = oidc.id_tokens if oidc is not None else None
-        self.console = new_console(
-            self.daemon, self.fleet, stories, oidc, is_read_only=console_mode == CONSOLE_READ_ONLY
-        )
+        self.console = new_console(self.daemon, self.fleet, options)
         self._agents = PullAgents(self.fleet)
         self.reason_to_observe = ""
         """Why the controllers do not run until `trimtab release`; empty when they run."""
@@ -153,7 +140,6 @@ class LocalFleet:
             issuer_of_legacy_tokens(self.daemon.api.tokens, WallClock().now),
             self.daemon.authority_certificate.decode(),
         )
-        self._bootstrap_tokens = bootstrap_tokens
         self._registration: Registration | None = None
         self._certificate_tasks: list[asyncio.Task[None]] = []
 
@@ -164,17 +150,17 @@ class LocalFleet:
     @property
     def console_url(self) -> str:
         """A link that signs in to the console as the administrator, once; empty when it is switched off."""
-        if not self._serves_console:
+        if self._options.console_mode == CONSOLE_OFF:
             return ""
         return self.daemon.url + self.console.login_path(ADMINISTRATOR, self.daemon.admin_token)
 
     async def open(self) -> None:
         """Serve the API; objects can be written before the controllers run."""
-        if self._oidc is not None:
-            self._oidc.start()
+        if self._options.oidc is not None:
+            self._options.oidc.start()
         world = self.fleet.world
         servers = {f"/members/{member.name}": member.server.app for member in world}
-        console = {"/console": self._paced_console()} if self._serves_console else {}
+        console = {"/console": self._paced_console()} if self._options.console_mode != CONSOLE_OFF else {}
         app = Mount(self.daemon.api.app, {**servers, **console})
         self._earlier_endpoints = read_endpoints(self._endpoints_file)
         with_ports = world if len(world) <= MAX_MEMBERS_WITH_PORTS else ()
@@ -230,7 +216,7 @@ class LocalFleet:
         await self._agents.start()
         await self._legacy_tokens.start()
         self._answer_certificate_requests()
-        if self._bootstrap_tokens:
+        if self._options.bootstrap_tokens:
             daemon = self.daemon
             self._registration = Registration(
                 self.fleet.client, daemon.api.authorizer, daemon.authority, daemon.url, WallClock().now
@@ -356,14 +342,30 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
         raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error
 
 
-def new_console(
-    daemon: Daemon,
-    fleet: EmbeddedFleet,
-    stories: StoryBook | None,
-    oidc: OidcIssuer | None = None,
-    *,
-    is_read_only: bool = False,
-) -> Console:
+def new_daemon(data_dir: Path, bind: str, port: int, settings: Mapping[str, Any], options: LocalFleetOptions) -> Daemon:
+    """The API server with the checks that the peers do in webhooks."""
+    peer_webhooks = PeerWebhooks(allow_no_execute_taints=options.allow_no_execute_taints)
+    return Daemon(
+        data_dir,
+        bind,
+        port,
+        plugins=[peer_webhooks, Requesters()],
+        store_plugins=[FederatedQuotaCheck] if settings.get("quota-enforcement") else [],
+        flow_control=options.flow_control,
+        further_contexts=options.contexts,
+        audit=options.audit,
+        encryption=options.encryption,
+        bootstrap_tokens=options.bootstrap_tokens,
+    )
+
+
+def plan_with_options(plan: FleetPlan, options: LocalFleetOptions) -> FleetPlan:
+    if options.pull is not None:
+        plan = pull_last_members(plan, options.pull)
+    return with_system_workloads(plan) if options.system_workloads else plan
+
+
+def new_console(daemon: Daemon, fleet: EmbeddedFleet, options: LocalFleetOptions) -> Console:
     """The console of a fleet in this process; forms are sent to the API over its own listener, as any client does."""
 
     def credentials() -> Credentials:
@@ -374,11 +376,11 @@ def new_console(
         settings=fleet.settings,
         last_decision=fleet.debug_pages.last_decision,
         placement_outcomes=fleet.debug_pages.placement_outcomes,
-        stories=stories,
+        stories=options.stories,
         simulated=fleet.simulated_members,
         failed=fleet.failed_members,
         inject_fault=fleet.inject_fault,
-        is_read_only=is_read_only,
+        is_read_only=options.console_mode == CONSOLE_READ_ONLY,
     )
     authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, UserClients(credentials))
     now = WallClock().now
@@ -388,5 +390,5 @@ def new_console(
         services=services,
         session_file=daemon.directory / "pki" / "console-sessions.json",
         history_file=daemon.directory / "decisions.jsonl",
-        code_flow=CodeFlow(oidc, now) if oidc is not None else None,
+        code_flow=CodeFlow(options.oidc, now) if options.oidc is not None else None,
     )

@@ -27,7 +27,7 @@ async def place_in_m1_and_m2(scene: MoveScenario, *names: str) -> None:
 
 async def fail_over_from_m1_to_m2(scene: MoveScenario) -> None:
     """The workload is never ready in m1; m2 takes over, and the copy in m1 is kept."""
-    scene.world["m1"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+    scene.world["m1"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
     await scene.create_deployment(replicas=2)
     failover = {"application": {"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": "Never"}}
     groups = [{"affinityName": name, "clusterNames": [name]} for name in ("m1", "m2")]

@@ -231,7 +231,7 @@ class RecordedFlow:
         )
         await fleet.start()
         for member in fleet.world:
-            member.override_behaviour(recorded_readiness(member.name))
+            member.kubelets.override_behaviour(recorded_readiness(member.name))
         self.observer = AvailabilityObserver({member.name: member.server.store for member in fleet.world})
         self.observer.start()
         try:

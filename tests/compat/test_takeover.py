@@ -47,7 +47,7 @@ async def take_over(flow: RecordedFlow, step: int, profile: str) -> tuple[list[s
     await fleet.start()
     try:
         for member in fleet.world:
-            member.override_behaviour(recorded_readiness(member.name))
+            member.kubelets.override_behaviour(recorded_readiness(member.name))
         # The recordings have no Works of namespaces; this control plane writes them before it stops.
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": flow.namespace}}
         await fleet.client.create(NAMESPACES, namespace)

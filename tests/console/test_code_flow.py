@@ -16,7 +16,7 @@ from trimtab.client.client import Resource
 from trimtab.console.application import Console
 from trimtab.console.code_flow import COOKIE, LIFETIME, CodeFlow
 from trimtab.errors import Forbidden
-from trimtab.local_fleet import LocalFleet
+from trimtab.local_fleet import LocalFleet, LocalFleetOptions
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.auth.id_tokens import IdTokens, OidcClaims
 from trimtab.server.auth.oidc_issuer import IssuerRefused, IssuerUnavailable, OidcClient, OidcIssuer
@@ -241,7 +241,7 @@ def read_shop(kind: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def fleet_with(issuer: OidcIssuer, directory: Path) -> AsyncIterator[LocalFleet]:
-    local = LocalFleet(directory, "127.0.0.1", 0, FleetPlan(), "trimtab", {}, oidc=issuer)
+    local = LocalFleet(directory, "127.0.0.1", 0, FleetPlan(), "trimtab", {}, LocalFleetOptions(oidc=issuer))
     await local.open()
     await local.start()
     try:

@@ -92,7 +92,7 @@ def test_nothing_is_evicted_when_thirty_of_forty_clusters_are_unreachable_at_onc
 
 def test_a_cluster_that_recovers_before_the_replacement_is_ready_keeps_its_copy() -> None:
     async def steps(scenario: MoveScenario) -> None:
-        scenario.world["m2"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world["m2"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await scenario.create_deployment(replicas=2)
         await scenario.create_policy(aggregated("m1"))
         await scenario.wait_until_settled("web", {"m1": 2})
@@ -112,7 +112,7 @@ def test_a_cluster_that_recovers_before_the_replacement_is_ready_keeps_its_copy(
 
 def test_the_last_healthy_copy_survives_the_eviction_deadline() -> None:
     async def steps(scenario: MoveScenario) -> None:
-        scenario.world["m2"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world["m2"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await scenario.create_deployment(replicas=2)
         await scenario.create_policy(aggregated("m1"))
         await scenario.wait_until_settled("web", {"m1": 2})
@@ -121,7 +121,7 @@ def test_the_last_healthy_copy_survives_the_eviction_deadline() -> None:
         await scenario.set_taints("m1", "maintenance:NoExecute")
         await asyncio.sleep(1500)
         assert scenario.ready_pods() == {"m1": 2}
-        scenario.world["m2"].remove_override("broken")
+        scenario.world["m2"].kubelets.remove_override("broken")
         await scenario.wait_until_settled("web", {"m2": 2}, seconds=300)
 
     run_scenario(steps)
@@ -196,7 +196,7 @@ def test_an_unhealthy_workload_moves_and_does_not_return_while_blocked() -> None
         await scenario.create_policy(policy, failover=application(blockPredecessorSeconds=300))
         await asyncio.sleep(20)
         (first,) = await scenario.placement_of()
-        scenario.world[first].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world[first].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         for name in [p.metadata.name for p in scenario.world[first].pods]:
             await scenario.world[first].internal_client.delete(PODS, "default", name)
         await asyncio.sleep(60)
@@ -217,7 +217,7 @@ def test_an_unhealthy_workload_moves_and_does_not_return_while_blocked() -> None
 
 def test_an_unhealthy_workload_with_nowhere_to_go_stays() -> None:
     async def steps(scenario: MoveScenario) -> None:
-        scenario.world["m1"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world["m1"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await scenario.create_deployment(replicas=2)
         await scenario.create_policy({"clusterAffinity": {"clusterNames": ["m1"]}}, failover=application())
         await asyncio.sleep(300)

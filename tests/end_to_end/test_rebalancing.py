@@ -54,7 +54,7 @@ def test_rebalance_spreads_replicas_and_never_loses_a_ready_one() -> None:
 def test_a_replacement_that_never_gets_ready_reverts_the_move_without_loss() -> None:
     async def steps(scenario: MoveScenario) -> None:
         await place_all_in_m1(scenario)
-        scenario.world["m2"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world["m2"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await scenario.create_rebalancer("web")
         await asyncio.sleep(300)
         assert await scenario.placement_of() == {"m1": 2, "m2": 2}
@@ -249,7 +249,7 @@ def test_deleting_a_rebalancer_withdraws_its_pending_requests() -> None:
 
 def test_strategy_preserve_available_keeps_available_replicas_in_place() -> None:
     async def steps(scenario: MoveScenario) -> None:
-        scenario.world["m2"].override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        scenario.world["m2"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await scenario.create_deployment(replicas=4)
         await scenario.create_policy(dynamic("m1", "m2", "m3"))
         await asyncio.sleep(30)

@@ -14,10 +14,9 @@ from trimtab.clock import WallClock
 from trimtab.decide.pods.fit.requests import pod_resources_of
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import NotFound
-from trimtab.simulate.kubelets.behaviour import BehaviourOverride
 from trimtab.simulate.kubelets.kubelets import Kubelets
 from trimtab.simulate.kubelets.pod_reports import PODS
-from trimtab.simulate.member import PLACEHOLDER_LABEL, placeholder_pod
+from trimtab.simulate.placeholders import delete_placeholders, placeholder_pod
 from trimtab.stories.report import WriteLine
 from trimtab.stories.runner import StoryRunner
 from trimtab.stories.story import Expectation, FailureAction, Story, StoryStep, as_names, parse_seconds
@@ -93,12 +92,34 @@ def shorten_object(value: Any, factor: float, key: str = "") -> Any:
     return value
 
 
+class RealPlaceholders:
+    """Pods that occupy the nodes of a real member, with the interface of the simulated ones."""
+
+    def __init__(self, real: RealMember) -> None:
+        self._real = real
+
+    async def fill_nodes(self, fraction: float = 1.0) -> None:
+        """Fill this fraction of the free capacity of every node with pods without an owner."""
+        pods = [entry.typed for entry in self._real.cached_client.cache.table(PODS).entries.values()]
+        for name, machine in self._real.kubelets.machines.items():
+            needs = {what: int(machine.capacity[what] * fraction) for what in ("cpu", "memory")}
+            for pod in pods:
+                if pod.spec.node_name == name:
+                    taken = pod_resources_of(pod).requests
+                    needs = {what: amount - int(taken.get(what, 0) * fraction) for what, amount in needs.items()}
+            await self._real.client.create(PODS, placeholder_pod(name, needs), manager="placeholder")
+
+    async def delete(self) -> None:
+        await delete_placeholders(self._real.client)
+
+
 class RealStoryMember:
     """A real member with the interface of a simulated one."""
 
     def __init__(self, real: RealMember) -> None:
         self._real = real
         self.name = real.name
+        self.placeholders = RealPlaceholders(real)
         self.cached_client = real.cached_client
         self._api_tasks: list[asyncio.Task[None]] = []
         self._api_lock = asyncio.Lock()
@@ -106,15 +127,6 @@ class RealStoryMember:
     @property
     def kubelets(self) -> Kubelets:
         return self._real.kubelets
-
-    def override_behaviour(self, override: BehaviourOverride) -> None:
-        self.kubelets.override_behaviour(override)
-
-    def remove_override(self, name: str) -> None:
-        self.kubelets.remove_override(name)
-
-    async def scale_reported_capacity(self, factor: float) -> None:
-        await self.kubelets.scale_reported_capacity(factor)
 
     async def start_second_api(self) -> None:
         """Start a second API server for the story's observations, because the story stops the first."""
@@ -144,22 +156,6 @@ class RealStoryMember:
     async def wait_for_api_tasks(self) -> None:
         """Wait until all API server tasks are done."""
         await asyncio.gather(*self._api_tasks)
-
-    async def fill_nodes(self, fraction: float = 1.0) -> None:
-        """Fill this fraction of the free capacity of every node with pods without an owner."""
-        pods = [entry.typed for entry in self._real.cached_client.cache.table(PODS).entries.values()]
-        for name, machine in self.kubelets.machines.items():
-            needs = {what: int(machine.capacity[what] * fraction) for what in ("cpu", "memory")}
-            for pod in pods:
-                if pod.spec.node_name == name:
-                    taken = pod_resources_of(pod).requests
-                    needs = {what: amount - int(taken.get(what, 0) * fraction) for what, amount in needs.items()}
-            await self._real.client.create(PODS, placeholder_pod(name, needs), manager="placeholder")
-
-    async def delete_placeholders(self) -> None:
-        for pod in (await self._real.client.list(PODS, "kube-system", labels=PLACEHOLDER_LABEL)).items:
-            with contextlib.suppress(NotFound):
-                await self._real.client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
 
 
 class RealStoryMembers:
@@ -224,9 +220,9 @@ class RealStoryFleet:
             if not await asyncio.to_thread(self._fleet.real_members[actor.name].plane.ready):
                 await asyncio.to_thread(self._fleet.real_members[actor.name].plane.start_apiserver)
             await actor.stop_second_api()
-            await actor.delete_placeholders()
+            await actor.placeholders.delete()
             for name in list(actor.kubelets.behaviours.overrides):
-                actor.remove_override(name)
+                actor.kubelets.remove_override(name)
         served = {resource.kind: resource for resource in reversed(await self._fleet.client.resources())}
         for step in self._story.timeline:
             client = self._fleet.members[step.where] if step.where else self._fleet.client

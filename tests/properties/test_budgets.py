@@ -215,10 +215,10 @@ class Disturbances:
         await asyncio.gather(*map(one, pods))
 
     async def fail(self, node: int) -> None:
-        self._member.fail_node(f"one-node-{node}")
+        self._member.kubelets.fail(f"one-node-{node}")
 
     async def recover(self, node: int) -> None:
-        await self._member.recover_node(f"one-node-{node}")
+        await self._member.kubelets.recover(f"one-node-{node}")
 
     async def create_pod(self, cpu: str) -> None:
         self._pods_created += 1

@@ -16,7 +16,7 @@ from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLIC
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.simulate.member import is_served_by_member
+from trimtab.simulate.member_server import is_served_by_member
 from trimtab.store.store import Store
 
 POD_COUNT = 8

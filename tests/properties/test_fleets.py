@@ -99,9 +99,9 @@ async def apply_step(harness: MoveScenario, step: tuple[str, Any], *, at_once: b
         member, app = target
         selector = LabelSelector(match_labels={"app": app})
         if action == "ill":
-            harness.world[member].override_behaviour(BehaviourOverride(app, NEVER_READY, "default", selector))
+            harness.world[member].kubelets.override_behaviour(BehaviourOverride(app, NEVER_READY, "default", selector))
         else:
-            harness.world[member].remove_override(app)
+            harness.world[member].kubelets.remove_override(app)
 
 
 def check_scenario(scenario: FleetScenario, watch: Callable[[FleetObserver], None]) -> None:
@@ -145,7 +145,7 @@ async def recover_all(harness: MoveScenario) -> None:
     for member in MEMBERS:
         harness.world[member].start_api()
         for app in APPS:
-            harness.world[member].remove_override(app)
+            harness.world[member].kubelets.remove_override(app)
         await apply_step(harness, ("undrain", member))
 
 

@@ -136,9 +136,9 @@ async def let_something_fail(scene: MoveScenario, case: FleetCase) -> None:
         await asyncio.sleep(60)
         other.heal()
     elif case.failure == "unready":
-        other.override_behaviour(BehaviourOverride("slow", NEVER_READY))
+        other.kubelets.override_behaviour(BehaviourOverride("slow", NEVER_READY))
         await asyncio.sleep(60)
-        other.remove_override("slow")
+        other.kubelets.remove_override("slow")
 
 
 async def settle(scene: MoveScenario) -> None:

@@ -110,9 +110,9 @@ async def disturb(member: SimulatedMember, disturbance: str, node: str) -> None:
         await asyncio.sleep(600)
         await member.client.patch(NODES, "", node, {"spec": {"taints": None}})
     else:
-        member.fail_node(node)
+        member.kubelets.fail(node)
         await asyncio.sleep(600)
-        await member.recover_node(node)
+        await member.kubelets.recover(node)
 
 
 async def record_moves(member: SimulatedMember, moves: dict[str, MoveRecord], minutes: int) -> None:

@@ -99,7 +99,7 @@ def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
         victim = member.pods[0]
         node = next(one.spec.node_name for one in member.pods if one.spec.node_name != victim.spec.node_name)
         await evict(member, victim.name, requested_by="drain")
-        member.fail_node(node)
+        member.kubelets.fail(node)
         await asyncio.sleep(60)
         seen = await status(member.client, OURS, "web")
         assert seen["unavailable"]["involuntary"] == 2

@@ -69,7 +69,7 @@ def test_silent_node_is_found_and_evacuated_after_the_clock_was_set(step: timede
         await asyncio.sleep(30)
         clock.offset = step
         await asyncio.sleep(30)
-        member.fail_node("one-node-1")
+        member.kubelets.fail("one-node-1")
         await asyncio.sleep(60)
         assert count_ready(member) == 4
         clock.offset += step  # again, while the pods of the node are tolerated
@@ -92,7 +92,7 @@ def test_kubelet_repairs_a_pod_status_that_somebody_else_wrote_late() -> None:
             )
         await asyncio.sleep(5)
         assert count_ready(member) == 2
-        member.fail_node(member.pods[0].spec.node_name)
+        member.kubelets.fail(member.pods[0].spec.node_name)
         await member.internal_client.patch(
             PODS, "default", member.pods[0].name, {"status": {"conditions": conditions}}, subresource="status"
         )

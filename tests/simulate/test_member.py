@@ -88,12 +88,12 @@ def test_member_resumes_without_evictions_after_its_api_server_was_down() -> Non
 
 def test_filled_member_accepts_no_pods_until_placeholders_are_deleted() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        await member.fill_nodes()
+        await member.placeholders.fill_nodes()
         await asyncio.sleep(2)
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(5)
         assert not (await status(member.client, DEPLOYMENTS, "web")).get("readyReplicas")
-        await member.delete_placeholders()
+        await member.placeholders.delete()
         await asyncio.sleep(5)
         assert (await status(member.client, DEPLOYMENTS, "web"))["readyReplicas"] == 2
 

@@ -54,7 +54,7 @@ def test_cpu_pressure_condition_follows_the_load_and_keeps_its_transition_time()
         first = await pressure(member, node)
         assert first is not None
         assert first[0] == "True"
-        await member.set_node_pressure(node, "disk")
+        await member.kubelets.set_pressure(node, "disk")
         assert await pressure(member, node) == first  # the time of the transition, not of the last report
         member.usage.clear("greedy")
         await asyncio.sleep(30)

@@ -138,7 +138,7 @@ def test_pod_moves_off_a_node_that_violates_its_affinity() -> None:
 
 def test_pod_that_crashes_on_one_node_only_is_moved_and_avoids_it() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        member.override_behaviour(BehaviourOverride("bad", CRASH, node="one-node-1"))
+        member.kubelets.override_behaviour(BehaviourOverride("bad", CRASH, node="one-node-1"))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
         await asyncio.sleep(1800)
@@ -150,7 +150,7 @@ def test_pod_that_crashes_on_one_node_only_is_moved_and_avoids_it() -> None:
 
 def test_pods_that_crash_on_all_nodes_are_not_moved() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        member.override_behaviour(BehaviourOverride("bad", CRASH))
+        member.kubelets.override_behaviour(BehaviourOverride("bad", CRASH))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
         await asyncio.sleep(100)
@@ -163,7 +163,7 @@ def test_pods_that_crash_on_all_nodes_are_not_moved() -> None:
 
 def test_pod_that_is_oom_killed_on_one_node_only_is_moved() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        member.override_behaviour(BehaviourOverride("bad", OUT_OF_MEMORY, node="one-node-2"))
+        member.kubelets.override_behaviour(BehaviourOverride("bad", OUT_OF_MEMORY, node="one-node-2"))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
         await asyncio.sleep(1800)

@@ -15,7 +15,7 @@ def objects_after_run(seed: int) -> list[tuple[str, str]]:
         for member in world:
             await member.client.create(DEPLOYMENTS, deployment(replicas=5))
         await asyncio.sleep(7.3)
-        world["member1"].fail_node("member1-node-1")
+        world["member1"].kubelets.fail("member1-node-1")
         await asyncio.sleep(600)
         found: list[Raw] = []
         for member in world:

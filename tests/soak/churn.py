@@ -27,7 +27,7 @@ from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.storage import object_codec
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member_server import seeded_uids
 from trimtab.store.store import Store
 from trimtab.store.writer_thread import OnDone, WriterThread
 

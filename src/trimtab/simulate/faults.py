@@ -116,11 +116,11 @@ class FaultInjector:
         if fault.node not in known:
             raise NotFound(f"{member.name} has no node {fault.node}; nodes: {', '.join(known[:20])}")
         if fault.state == "recover":
-            task = asyncio.get_running_loop().create_task(member.recover_node(fault.node))
+            task = asyncio.get_running_loop().create_task(member.kubelets.recover(fault.node))
             self._recovering.add(task)
             task.add_done_callback(self._recovering.discard)
             return f"node {fault.node} of {member.name} recovers"
-        member.fail_node(fault.node)
+        member.kubelets.fail(fault.node)
         return f"node {fault.node} of {member.name} fails"
 
     async def stop(self) -> None:
@@ -155,9 +155,11 @@ def change_workload(member: SimulatedMember, fault: FaultRequest) -> str:
     require_state(fault.state, WORKLOAD_STATES)
     namespace, _, app = fault.workload.rpartition("/")
     name = f"fault/{fault.workload}"
-    member.remove_override(name)
+    member.kubelets.remove_override(name)
     if fault.state == "recover":
         return f"{fault.workload} recovers in {member.name}"
     selector = LabelSelector(match_labels={"app": app})
-    member.override_behaviour(BehaviourOverride(name, WORKLOAD_FAILURES[fault.state], namespace, selector, fault.node))
+    member.kubelets.override_behaviour(
+        BehaviourOverride(name, WORKLOAD_FAILURES[fault.state], namespace, selector, fault.node)
+    )
     return f"{fault.workload} fails in {member.name}: {fault.state}"

@@ -11,7 +11,8 @@ from trimtab.errors import InputError
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.lean.member import LeanMember
-from trimtab.simulate.member import MemberEnvironment, SimulatedMember
+from trimtab.simulate.member import SimulatedMember
+from trimtab.simulate.member_server import MemberEnvironment
 
 Member = SimulatedMember | LeanMember
 

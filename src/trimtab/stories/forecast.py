@@ -30,7 +30,7 @@ from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.runtime.cache import CacheEntry, Table
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member_server import seeded_uids
 from trimtab.store.store import Store
 from trimtab.stories.saved_fleet import fleet_plan_of, load_saved_state, ready_in, wait_until_workloads_run
 

@@ -14,7 +14,7 @@ from trimtab.errors import ApiError, InputError
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member_server import seeded_uids
 from trimtab.store.store import Store
 from trimtab.stories.expectation_checks import ExpectationChecks, read_objects, values_of
 from trimtab.stories.expectations import Expression

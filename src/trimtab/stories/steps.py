@@ -122,14 +122,14 @@ class StepActions:
             if failure.app:
                 namespace, _, app = failure.app.rpartition("/")
                 selector = LabelSelector(match_labels={"app": app})
-                member.override_behaviour(
+                member.kubelets.override_behaviour(
                     BehaviourOverride(
                         f"story/{failure.app}", APP_FAILURES[failure.how], namespace, selector, failure.node
                     )
                 )
                 self._write(f"{failure.app} fails in {member.name}: {failure.how}")
             elif failure.node:
-                member.fail_node(failure.node)
+                member.kubelets.fail(failure.node)
                 self._write(f"node {failure.node} of {member.name} fails")
             else:
                 member.stop_api()
@@ -138,10 +138,10 @@ class StepActions:
     async def _recover(self, failure: FailureAction) -> None:
         for member in self._members_of(failure):
             if failure.app:
-                member.remove_override(f"story/{failure.app}")
+                member.kubelets.remove_override(f"story/{failure.app}")
                 self._write(f"{failure.app} recovers in {member.name}")
             elif failure.node:
-                await member.recover_node(failure.node)
+                await member.kubelets.recover(failure.node)
                 self._write(f"node {failure.node} of {member.name} recovers")
             else:
                 member.start_api()
@@ -172,10 +172,10 @@ class StepActions:
         world = self._fleet.world
         if step.load is not None:
             for name in as_names(step.load.cluster):
-                await world.with_pods(name).fill_nodes(step.load.part)
+                await world.with_pods(name).placeholders.fill_nodes(step.load.part)
                 self._write(f"{name} is loaded: {step.load.part:.0%} of its free capacity is used")
         for name in as_names(step.empty):
-            await world.with_pods(name).delete_placeholders()
+            await world.with_pods(name).placeholders.delete()
             self._write(f"{name} is no longer loaded")
         if step.drain is not None:
             member = world.with_pods(step.drain.cluster)
@@ -188,7 +188,7 @@ class StepActions:
                 self._set_usage(world.with_pods(name), step.use)
         if step.claim is not None:
             for name in as_names(step.claim.cluster):
-                await world.with_pods(name).scale_reported_capacity(step.claim.factor)
+                await world.with_pods(name).kubelets.scale_reported_capacity(step.claim.factor)
                 self._write(f"{name} reports {step.claim.factor:g} times its capacity")
 
     async def _change_membership(self, step: StoryStep) -> None:

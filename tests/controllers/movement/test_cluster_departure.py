@@ -150,7 +150,7 @@ def test_copy_stays_while_the_copy_of_a_duplicated_workload_elsewhere_is_not_rea
         await scene.create_policy({"clusterAffinity": {"clusterNames": ["m1", "m2"]}})
         await scene.wait_until_settled("web", {"m1": 2, "m2": 2})
         selector = LabelSelector(match_labels={"app": "web"})
-        scene.world["m1"].override_behaviour(BehaviourOverride("broken", NEVER_READY, "default", selector, ""))
+        scene.world["m1"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY, "default", selector, ""))
         for pod in (await scene.world["m1"].client.list(PODS, "default")).items:
             await scene.world["m1"].client.delete(PODS, "default", pod["metadata"]["name"])
         await asyncio.sleep(60)

@@ -15,7 +15,7 @@ from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member_server import seeded_uids
 from trimtab.store.store import Store
 
 CLUSTERS = resource_of(kind_of(Cluster))

@@ -22,7 +22,7 @@ def test_override_applies_to_running_pods() -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(60)
         assert member.pods[0].is_ready
-        member.override_behaviour(BehaviourOverride("leak", OUT_OF_MEMORY, namespace="default"))
+        member.kubelets.override_behaviour(BehaviourOverride("leak", OUT_OF_MEMORY, namespace="default"))
         await asyncio.sleep(10)
         last = member.pods[0].status.container_statuses[0].last_state.terminated
         assert last is not None
@@ -33,7 +33,7 @@ def test_override_applies_to_running_pods() -> None:
 
 def test_override_keeps_pods_unready_on_one_member() -> None:
     async def scenario(world: World) -> None:
-        world["member1"].override_behaviour(BehaviourOverride("unready", NEVER_READY))
+        world["member1"].kubelets.override_behaviour(BehaviourOverride("unready", NEVER_READY))
         for member in world:
             await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(5)

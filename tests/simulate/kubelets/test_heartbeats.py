@@ -22,12 +22,12 @@ def test_lease_of_a_failed_machine_is_not_renewed_until_it_recovers() -> None:
             return (await member.client.get(LEASES, LEASE_NAMESPACE, node))["spec"]["renewTime"]
 
         await asyncio.sleep(15)
-        member.fail_node("one-node-1")
+        member.kubelets.fail("one-node-1")
         failed, other = await renewed("one-node-1"), await renewed("one-node-2")
         await asyncio.sleep(30)
         assert await renewed("one-node-1") == failed
         assert await renewed("one-node-2") > other
-        await member.recover_node("one-node-1")
+        await member.kubelets.recover("one-node-1")
         assert await renewed("one-node-1") > failed
 
     run_in_member(scenario)

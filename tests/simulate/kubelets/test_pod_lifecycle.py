@@ -11,7 +11,7 @@ from trimtab.simulate.member import SimulatedMember
 
 def test_crashing_container_is_restarted_with_exponential_backoff() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        member.override_behaviour(BehaviourOverride("crash", CRASH))
+        member.kubelets.override_behaviour(BehaviourOverride("crash", CRASH))
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         counts = []
         for _ in range(5):
@@ -24,7 +24,7 @@ def test_crashing_container_is_restarted_with_exponential_backoff() -> None:
         assert container.state.waiting.reason == "CrashLoopBackOff"
         assert container.last_state.terminated is not None
         assert container.last_state.terminated.reason == "Error"
-        member.remove_override("crash")
+        member.kubelets.remove_override("crash")
         await asyncio.sleep(300)
         assert member.pods[0].is_ready
 

@@ -22,7 +22,7 @@ def pod(name: str, *command: str, **container: Any) -> dict[str, Any]:
 async def execute(member: SimulatedMember, name: str, *command: str) -> tuple[int, str]:
     output: list[str] = []
     found = await member.client.get(PODS, "default", name)
-    return await member.run_command(found, "main", command, "", output.append), "".join(output)
+    return await member.kubelets.containers.run_command(found, "main", command, "", output.append), "".join(output)
 
 
 def test_projected_volume_has_a_valid_token_and_the_certificate() -> None:

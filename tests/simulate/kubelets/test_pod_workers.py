@@ -20,7 +20,7 @@ def test_pod_starts_and_becomes_ready_at_the_configured_pace() -> None:
 
 def test_kubelet_rejects_pods_beyond_actual_capacity_when_nodes_report_more() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        await member.scale_reported_capacity(4)
+        await member.kubelets.scale_reported_capacity(4)
         await member.client.create(DEPLOYMENTS, deployment(replicas=5, cpu="1"))
         await asyncio.sleep(30)
         ready = [pod for pod in member.pods if pod.is_ready]

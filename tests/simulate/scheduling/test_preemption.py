@@ -180,7 +180,7 @@ def test_nomination_expires_a_minute_after_the_grace_period() -> None:
         await create_classes(member, high=1000, middle=100)
         await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2", terminationGracePeriodSeconds=40))
         await asyncio.sleep(5)
-        member.fail_node("one-node-1")  # no kubelet ends the victim
+        member.kubelets.fail("one-node-1")  # no kubelet ends the victim
         await create_pod(member, "high", cpu="2", priorityClassName="high")
         await asyncio.sleep(95)
         assert nominated_node(member, "high") == "one-node-1"

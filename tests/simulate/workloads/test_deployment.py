@@ -106,7 +106,7 @@ def test_scaling_during_a_rollout_scales_replicasets_proportionally() -> None:
     async def scenario(member: SimulatedMember) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=10))
         await asyncio.sleep(2)
-        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        member.kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
         await asyncio.sleep(5)
         before = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
@@ -136,14 +136,14 @@ def test_recreate_never_runs_two_versions_at_once() -> None:
 
 def test_rollout_without_progress_exceeds_its_deadline() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        member.kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.create(DEPLOYMENTS, deployment(spec={"progressDeadlineSeconds": 60}))
         await asyncio.sleep(50)
         assert condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")["status"] == "True"
         await asyncio.sleep(20)
         late = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
         assert (late["status"], late["reason"]) == ("False", "ProgressDeadlineExceeded")
-        member.remove_override("broken")
+        member.kubelets.remove_override("broken")
         await asyncio.sleep(5)
         done = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
         assert (done["status"], done["reason"]) == ("True", "NewReplicaSetAvailable")

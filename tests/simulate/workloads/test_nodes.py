@@ -9,7 +9,7 @@ def test_pods_of_a_failed_node_are_replaced_on_other_nodes() -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await asyncio.sleep(60)
         dead = member.pods[0].spec.node_name
-        member.fail_node(dead)
+        member.kubelets.fail(dead)
         await asyncio.sleep(60)
         node = await member.client.get(NODES, "", dead)
         assert condition(node["status"], "Ready")["status"] == "Unknown"
@@ -19,7 +19,7 @@ def test_pods_of_a_failed_node_are_replaced_on_other_nodes() -> None:
         ready = [pod for pod in member.pods if pod.is_ready]
         assert len(ready) == 3
         assert dead not in {pod.spec.node_name for pod in ready}
-        await member.recover_node(dead)
+        await member.kubelets.recover(dead)
         await asyncio.sleep(10)
         assert len(member.pods) == 3
         assert not (await member.client.get(NODES, "", dead))["spec"].get("taints")
@@ -33,9 +33,9 @@ def test_node_that_recovers_within_the_toleration_keeps_its_pods() -> None:
         await asyncio.sleep(60)
         names = {pod.name for pod in member.pods}
         node = member.pods[0].spec.node_name
-        member.fail_node(node)
+        member.kubelets.fail(node)
         await asyncio.sleep(120)
-        await member.recover_node(node)
+        await member.kubelets.recover(node)
         await asyncio.sleep(400)
         assert {pod.name for pod in member.pods if pod.is_ready} == names
 
@@ -44,12 +44,12 @@ def test_node_that_recovers_within_the_toleration_keeps_its_pods() -> None:
 
 def test_node_under_memory_pressure_gets_no_new_pods() -> None:
     async def scenario(member: SimulatedMember) -> None:
-        await member.set_node_pressure("one-node-1", "memory")
+        await member.kubelets.set_pressure("one-node-1", "memory")
         await asyncio.sleep(1)
         await member.client.create(DEPLOYMENTS, deployment(replicas=4))
         await asyncio.sleep(5)
         assert {pod.spec.node_name for pod in member.pods} == {"one-node-2", "one-node-3"}
-        await member.set_node_pressure("one-node-1", "memory", on=False)
+        await member.kubelets.set_pressure("one-node-1", "memory", on=False)
         await asyncio.sleep(1)
         assert not (await member.client.get(NODES, "", "one-node-1"))["spec"].get("taints")
 

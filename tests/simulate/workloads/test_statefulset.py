@@ -92,11 +92,11 @@ def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_unready_pods() -
         await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 2}})
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
-        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        member.kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 1}})
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
-        member.remove_override("broken")
+        member.kubelets.remove_override("broken")
         await asyncio.sleep(5)
         assert [pod.name for pod in member.pods] == ["db-0"]
 
@@ -107,11 +107,11 @@ def test_scaling_to_zero_waits_while_several_pods_are_not_ready() -> None:
     async def scenario(member: SimulatedMember) -> None:
         await member.client.create(STATEFULSETS, statefulset(replicas=3))
         await asyncio.sleep(10)
-        member.override_behaviour(BehaviourOverride("broken", NEVER_READY))
+        member.kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY))
         await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 0}})
         await asyncio.sleep(10)
         assert [pod.name for pod in member.pods] == ["db-0", "db-1", "db-2"]
-        member.remove_override("broken")
+        member.kubelets.remove_override("broken")
         await asyncio.sleep(10)
         assert member.pods == []
 

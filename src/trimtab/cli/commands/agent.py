@@ -5,19 +5,20 @@ import base64
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import click
 
-from trimtab.api.profile import PROFILES
+from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
 from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import load
+from trimtab.client.kubeconfig import Credentials, load
 from trimtab.client.namespaced_reads import NamespacedReads
+from trimtab.client.otlp import TraceTarget
 from trimtab.clock import WallClock
 from trimtab.members.agent import CONTROLLERS, Heartbeat
 from trimtab.members.agent_access import namespaced_kinds
@@ -75,51 +76,65 @@ def command(
     configure_logging(verbosity=verbose)
     if not host_kubeconfig and not host_server:
         raise click.UsageError("Missing option '--host-server' or '--host-kubeconfig'.")
-    credentials = load(member_config or None, member_context)
-    trace = trace_target(trace_endpoint, trace_ratio)
-
-    async def serve() -> None:
-        clock = WallClock()
-        if host_kubeconfig:
-            await serve_host(KubeClient(load(host_kubeconfig, host_context)), clock)
-            return
-        member = KubeClient(credentials)
+    agent = AgentProcess(
+        name=name,
+        member=load(member_config or None, member_context),
+        profile=PROFILES[profile],
+        health_address=health_address,
+        trace=trace_target(trace_endpoint, trace_ratio),
+    )
+    if host_kubeconfig:
+        run_until_signalled(agent.serve(KubeClient(load(host_kubeconfig, host_context))))
+    else:
         address = HostAddress(host_server.rstrip("/"), base64.b64decode(host_ca))
-        namespace, _, secret = token_secret.partition("/")
+        run_until_signalled(agent.serve_with_own_credentials(address, token_secret, bootstrap_token))
+
+
+class AgentProcess(NamedTuple):
+    """One process of `trimtab agent`."""
+
+    name: str
+    member: Credentials
+    profile: Profile
+    health_address: str
+    trace: TraceTarget | None
+
+    async def serve_with_own_credentials(self, address: HostAddress, secret: str, bootstrap_token: str) -> None:
+        """Obtain credentials of the host, kept in a Secret of the member, and renew them while the agent runs."""
+        member = KubeClient(self.member)
+        namespace, _, name = secret.partition("/")
         with tempfile.TemporaryDirectory(prefix="trimtab-agent-") as directory:
             file = Path(directory) / "kubeconfig"
-            held = AgentCredentials(member, clock, name, address, (namespace, secret), file)
+            held = AgentCredentials(member, WallClock(), self.name, address, (namespace, name), file)
             await held.start(bootstrap_token)
             renewing = asyncio.ensure_future(held.run())
-            host = NamespacedReads(KubeClient(load(file)), namespaced_kinds(name))
+            host = NamespacedReads(KubeClient(load(file)), namespaced_kinds(self.name))
             try:
-                await serve_host(cast("Client", host), clock, held.samples)
+                await self.serve(cast("Client", host), held.samples)
             finally:
                 renewing.cancel()
                 await member.close()
 
-    async def serve_host(host: Client, clock: WallClock, samples: Callable[[], Iterable[Sample]] = tuple) -> None:
-        scripts = LuaWorker()
-        heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
+    async def serve(self, host: Client, samples: Callable[[], Iterable[Sample]] = tuple) -> None:
+        clock, scripts = WallClock(), LuaWorker()
+        heartbeat = asyncio.ensure_future(Heartbeat(host, self.name, clock).run())
         plane = ControlPlane(
             host,
             clock=clock,
-            profile=PROFILES[profile],
-            settings={"agent": name},
-            connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
+            profile=self.profile,
+            settings={"agent": self.name},
+            connect=lambda cluster: KubeClient(self.member) if cluster.name == self.name else None,
             scripts=scripts.submit,
             is_enabled=lambda controller: controller.name in CONTROLLERS,
-            trace=trace,
+            trace=self.trace,
         )
         probes = ProbeEndpoints(more_samples=samples)
         probes.observe(plane)
-        click.echo(f"the agent of {name} is ready")
+        click.echo(f"the agent of {self.name} is ready")
         try:
-            async with serve_probes(probes, health_address):
+            async with serve_probes(probes, self.health_address):
                 await plane.run()
         finally:
             heartbeat.cancel()
             scripts.close()
             await host.close()
-
-    run_until_signalled(serve())

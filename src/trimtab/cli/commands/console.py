@@ -1,7 +1,7 @@
 """`trimtab console`: the web console of a control plane on a real Kubernetes."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -11,7 +11,7 @@ from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.oidc import oidc_client_options, oidc_issuer
 from trimtab.cli.support.settings import parse_settings
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import load
+from trimtab.client.kubeconfig import Credentials, load
 from trimtab.clock import WallClock
 from trimtab.console.application import Console
 from trimtab.console.code_flow import CodeFlow
@@ -20,6 +20,7 @@ from trimtab.console.permissions import RemoteAuthority, UserClients
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.auth.certificates import ensure_authority, make_private
+from trimtab.server.auth.oidc_issuer import OidcIssuer
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.http.listener import Listener
 from trimtab.server.http.paced_application import PacedApplication
@@ -68,37 +69,37 @@ def command(
     """
     configure_logging(verbosity=verbose, as_json=log_format == "json")
     load_declarations()
-    directory = data_dir.absolute()
     services = Services(profile=PROFILES[profile], settings=parse_settings(settings), is_read_only=read_only)
+    process = ConsoleProcess(load(kubeconfig or None, context), data_dir.absolute(), services, oidc_issuer(**sign_in))
+    run_until_signalled(process.serve(bind, port, with_login_link=not no_login_link))
 
-    issuer = oidc_issuer(**sign_in)
 
-    async def serve() -> None:
-        credentials = load(kubeconfig or None, context)
-        client = KubeClient(credentials, agent="trimtab-console")
+class ConsoleProcess(NamedTuple):
+    """One process of `trimtab console`."""
+
+    credentials: Credentials
+    directory: Path
+    services: Services
+    issuer: OidcIssuer | None
+
+    async def serve(self, bind: str, port: int, *, with_login_link: bool) -> None:
+        client = KubeClient(self.credentials, agent="trimtab-console")
         cache = Cache(client)
-        authority = RemoteAuthority(UserClients(lambda: credentials))
-        make_private(directory)
-        now = WallClock().now
-        if issuer is not None:
-            issuer.start()
-        console = Console(
-            authority,
-            now,
-            services=services,
-            session_file=directory / "console-sessions.json",
-            history_file=directory / "decisions.jsonl",
-            code_flow=CodeFlow(issuer, now) if issuer is not None else None,
-        )
+        make_private(self.directory)
+        if self.issuer is not None:
+            self.issuer.start()
+        console = self._new_console()
         console.attach(cache)
         pages = ProbePages({"/healthz": lambda: (200, "ok\n")})
         paced = PacedApplication(console, FlowController(), console.user_of)
-        listener = Listener(Mount(pages, {"/console": paced}), bind, port, ensure_authority(directory / "pki", [bind]))
+        authority = ensure_authority(self.directory / "pki", [bind])
+        listener = Listener(Mount(pages, {"/console": paced}), bind, port, authority)
         await listener.start()
         try:
             await console.start()
             host = f"[{bind}]" if ":" in bind else {"0.0.0.0": "127.0.0.1"}.get(bind, bind)  # noqa: S104 - compared
-            path = "/console/" if no_login_link else console.login_path(credentials.context or "kubeconfig", "")
+            user = self.credentials.context or "kubeconfig"
+            path = console.login_path(user, "") if with_login_link else "/console/"
             click.echo(f"Console: https://{host}:{listener.port}{path}")
             await console.wait()
         finally:
@@ -108,4 +109,13 @@ def command(
             await cache.close()
             await client.close()
 
-    run_until_signalled(serve())
+    def _new_console(self) -> Console:
+        now = WallClock().now
+        return Console(
+            RemoteAuthority(UserClients(lambda: self.credentials)),
+            now,
+            services=self.services,
+            session_file=self.directory / "console-sessions.json",
+            history_file=self.directory / "decisions.jsonl",
+            code_flow=CodeFlow(self.issuer, now) if self.issuer is not None else None,
+        )

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import click
 
-from trimtab.api.profile import PROFILES
+from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
@@ -33,8 +33,11 @@ from trimtab.cli.support.roles import (
 from trimtab.cli.support.settings import parse_settings
 from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.kube import KubeClient
-from trimtab.client.kubeconfig import load
+from trimtab.client.kubeconfig import Credentials, load
 from trimtab.clock import WallClock
+from trimtab.controllers.selection import IsEnabled
+from trimtab.observability import ObservabilitySettings
+from trimtab.runtime.leader_election import LeaderElector
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import run_when_released
 from trimtab.telemetry import configure_logging
@@ -112,51 +115,73 @@ def command(
     is_enabled = enabled_controllers(selected_controllers)
     if PODS in chosen and len(chosen) > 1:
         raise click.UsageError(f"--roles {roles}: run the role {PODS} in a process of its own")
-
-    notify = webhook_target(notify_url, notify_secret_file)
-    trace = trace_target(trace_endpoint, trace_ratio)
-
-    async def serve() -> None:
-        credentials = load(kubeconfig or None, context)
-        # Renewals have connections of their own: the work of the controllers does not delay them.
-        lease_client = KubeClient(credentials, agent="trimtab-controllers")
-        namespace, scripts = leader_elect_resource_namespace, LuaWorker()
-        probes = ProbeEndpoints(decides=DECIDE in chosen)
-        election = new_election(
-            lease_client,
+    process = ControllersProcess(
+        credentials=load(kubeconfig or None, context),
+        roles=chosen,
+        profile=PROFILES[profile],
+        settings=given,
+        is_enabled=is_enabled,
+        leases=LeaseOptions(
+            elects=leader_elect or replace_karmada,
+            replaces_karmada=replace_karmada,
             name=leader_elect_resource_name or ("trimtab-pods" if PODS in chosen else "trimtab-controllers"),
-            namespace=namespace,
-            lease_seconds=lease_seconds,
-        )
-        shares_members = chosen == {PUSH}
-        elects = (leader_elect or replace_karmada) and not shares_members
-        elections = [election, *karmada_elections(lease_client, lease_seconds)] if replace_karmada else [election]
-        check_lease = partial(check_all_held, elections) if elects else None
-        client = KubeClient(credentials, agent="trimtab-controllers", before_write=check_lease)
-        new_plane = partial(
-            ControlPlane,
-            client,
-            profile=PROFILES[profile],
-            scripts=scripts.submit,
-            probe_seconds=status_seconds,
+            namespace=leader_elect_resource_namespace,
+            seconds=lease_seconds,
+        ),
+        status_seconds=status_seconds,
+        observability=ObservabilitySettings(
             karmada_metrics=karmada_metrics,
-            trace=trace,
-        )
+            notify=webhook_target(notify_url, notify_secret_file),
+            trace=trace_target(trace_endpoint, trace_ratio),
+        ),
+    )
+    run_until_signalled(process.serve(health_address))
 
-        def new_work() -> Work:
-            if PODS in chosen:
-                return PodWork(client, WallClock(), PROFILES[profile], given)
-            if shares_members:
-                return new_push_work(new_plane, lease_client, given, namespace=namespace, lease_seconds=lease_seconds)
-            return new_plane(
-                settings={**given, **deciding_settings(chosen, namespace)},
-                is_enabled=is_enabled,
-                check_lease=check_lease,
-                notify=notify,
-            )
+
+class LeaseOptions(NamedTuple):
+    """Which Leases a process must hold before it works."""
+
+    elects: bool
+    replaces_karmada: bool
+    """Also those of Karmada's controllers."""
+    name: str
+    namespace: str
+    seconds: float
+
+
+class Work(ObservedWork, Protocol):
+    """What a process does, until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+class ControllersProcess(NamedTuple):
+    """One process of `trimtab controllers`."""
+
+    credentials: Credentials
+    roles: frozenset[str]
+    profile: Profile
+    settings: dict[str, object]
+    is_enabled: IsEnabled
+    leases: LeaseOptions
+    status_seconds: float
+    observability: ObservabilitySettings
+
+    @property
+    def shares_members(self) -> bool:
+        """Whether it serves the members whose Leases it claims, and needs no other Lease."""
+        return self.roles == {PUSH}
+
+    async def serve(self, health_address: str) -> None:
+        # Renewals have connections of their own: the work of the controllers does not delay them.
+        lease_client = KubeClient(self.credentials, agent="trimtab-controllers")
+        elections = self._elections(lease_client) if self.leases.elects and not self.shares_members else []
+        check_lease = partial(check_all_held, elections) if elections else None
+        client = KubeClient(self.credentials, agent="trimtab-controllers", before_write=check_lease)
+        scripts, probes = LuaWorker(), ProbeEndpoints(decides=DECIDE in self.roles)
 
         async def start_work() -> None:
-            running = new_work()
+            running = self._new_work(client, lease_client, scripts, check_lease)
             probes.observe(running)
             click.echo("controllers are ready")
             await running.run()
@@ -166,37 +191,50 @@ def command(
 
         try:
             async with serve_probes(probes, health_address):
-                await run_as_leader(work, elections if elects else (), probes)
+                await run_as_leader(work, elections, probes)
         finally:
             scripts.close()
             await client.close()
             await lease_client.close()
 
-    run_until_signalled(serve())
+    def _elections(self, client: KubeClient) -> list[LeaderElector]:
+        """The own Lease first, then those of Karmada if they are to be held, too."""
+        leases = self.leases
+        own = new_election(client, name=leases.name, namespace=leases.namespace, lease_seconds=leases.seconds)
+        return [own, *karmada_elections(client, leases.seconds)] if leases.replaces_karmada else [own]
 
+    def _new_work(
+        self, client: KubeClient, lease_client: KubeClient, scripts: LuaWorker, check_lease: Callable[[], None] | None
+    ) -> Work:
+        if PODS in self.roles:
+            return PodWork(client, WallClock(), self.profile, self.settings)
+        new_plane = partial(
+            ControlPlane,
+            client,
+            profile=self.profile,
+            scripts=scripts.submit,
+            probe_seconds=self.status_seconds,
+            karmada_metrics=self.observability.karmada_metrics,
+            trace=self.observability.trace,
+        )
+        if self.shares_members:
+            return self._new_push_work(new_plane, lease_client)
+        return new_plane(
+            settings={**self.settings, **deciding_settings(self.roles, self.leases.namespace)},
+            is_enabled=self.is_enabled,
+            check_lease=check_lease,
+            notify=self.observability.notify,
+        )
 
-class Work(ObservedWork, Protocol):
-    """What a process does, until it is cancelled."""
-
-    async def run(self) -> None: ...
-
-
-def new_push_work(
-    new_plane: Callable[..., ControlPlane],
-    lease_client: KubeClient,
-    settings: dict[str, object],
-    *,
-    namespace: str,
-    lease_seconds: float,
-) -> PushWork:
-    """Serve members whose Leases this process claims."""
-    claims = new_member_claims(lease_client, namespace=namespace, lease_seconds=lease_seconds)
-    plane = new_plane(
-        settings=pushing_settings(settings),
-        is_enabled=lambda controller: is_push_controller(controller.name),
-        check_member=claims.check_held,
-    )
-    return PushWork(plane, claims)
+    def _new_push_work(self, new_plane: Callable[..., ControlPlane], lease_client: KubeClient) -> PushWork:
+        """Serve members whose Leases this process claims."""
+        claims = new_member_claims(lease_client, namespace=self.leases.namespace, lease_seconds=self.leases.seconds)
+        plane = new_plane(
+            settings=pushing_settings(self.settings),
+            is_enabled=lambda controller: is_push_controller(controller.name),
+            check_member=claims.check_held,
+        )
+        return PushWork(plane, claims)
 
 
 def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:

@@ -1,6 +1,7 @@
 """`trimtab plan`: show what a change would create, move and refuse, before anything is written."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ import click
 import msgspec
 
 from trimtab.api.kind import find_kind
-from trimtab.api.profile import PROFILES
+from trimtab.api.kinds.policy import Policy
+from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Raw
 from trimtab.cli.commands.apply_plan import carry_out
 from trimtab.cli.commands.rebalance import selector_of
@@ -117,7 +119,6 @@ def command(
         lose_clusters=lose_clusters,
         lose_regions=lose_regions,
     )
-
     load_declarations()
     selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
     chosen = parse_settings(settings)
@@ -125,26 +126,34 @@ def command(
         state = read_snapshot(snapshot)._replace(settings=chosen)
         plan = make_plan(state, change.but(rebalance=rebalance_spec(selection, resources_in(state))))
     else:
-
-        async def work(client: Client) -> tuple[FleetState, Plan]:
-            asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if rebalances else ()))
-            state = await fetch_fleet_state(
-                client,
-                WallClock().now(),
-                PROFILES[profile],
-                changed_templates=change.objects,
-                policies=manifests.policies,
-            )
-            state = state._replace(settings={**await settings_of_server(client), **chosen})
-            return state, make_plan(state, asked)
-
-        state, plan = with_client(kubeconfig, context, work)
+        planning = partial(
+            plan_on_server, change, selection, profile=PROFILES[profile], policies=manifests.policies, settings=chosen
+        )
+        state, plan = with_client(kubeconfig, context, planning)
     if with_forecast:
         plan = with_simulated_forecast(plan, state, pace, horizon)
     if out is not None:
         write_plan(plan, out)
     print_plan(plan, output)
     return plan.exit_code
+
+
+async def plan_on_server(
+    change: Change,
+    selection: "RebalanceSelection",
+    client: Client,
+    *,
+    profile: Profile,
+    policies: Sequence[Policy],
+    settings: dict[str, object],
+) -> tuple[FleetState, Plan]:
+    """The plan for the fleet as a server has it now, with the settings of its controllers."""
+    asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if selection.selectors else ()))
+    state = await fetch_fleet_state(
+        client, WallClock().now(), profile, changed_templates=change.objects, policies=policies
+    )
+    state = state._replace(settings={**await settings_of_server(client), **settings})
+    return state, make_plan(state, asked)
 
 
 def with_simulated_forecast(plan: Plan, state: FleetState, pace: str, horizon: str) -> Plan:

@@ -154,7 +154,7 @@ def command(
     from trimtab.cli.support.processes import run_process  # noqa: PLC0415
     from trimtab.cli.support.settings import parse_settings  # noqa: PLC0415
     from trimtab.cli.support.story_book import StoryDirectory  # noqa: PLC0415
-    from trimtab.local_fleet import LocalFleet  # noqa: PLC0415
+    from trimtab.local_fleet import LocalFleet, LocalFleetOptions  # noqa: PLC0415
     from trimtab.telemetry import configure_logging  # noqa: PLC0415
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
@@ -167,14 +167,8 @@ def command(
     sign_in = {name: further.pop(name) for name in list(further) if name.startswith("oidc_")}
     audit = take_audit_settings(further)
     controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
-    fleet = LocalFleet(
-        data_dir,
-        bind,
-        port,
-        plan,
-        profile,
-        controller_settings,
-        flow_limits(**further),
+    options = LocalFleetOptions(
+        flow_control=flow_limits(**further),
         contexts=contexts,
         audit=audit,
         encryption=encryption,
@@ -189,6 +183,7 @@ def command(
         is_enabled=enabled_controllers(selected_controllers),
         stories=StoryDirectory(stories.absolute(), data_dir / "story-verdicts.json") if stories.is_dir() else None,
     )
+    fleet = LocalFleet(data_dir, bind, port, plan, profile, controller_settings, options)
     run_process(serve(fleet, saved))
 
 

@@ -3,23 +3,16 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import Clock
-from trimtab.errors import ApiError, BadRequest, StorageFailed
+from trimtab.errors import ApiError, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.server.admission.service_calls import ServerAnswer
-from trimtab.server.subresources.pod_runtime import LogLine
-from trimtab.simulate.containers.commands import run_command
-from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
-from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
-from trimtab.simulate.containers.environment import MissingConfig
 from trimtab.simulate.fleet import NodePlan, Pace
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride, PodBehaviours
-from trimtab.simulate.kubelets.container_logs import format_container_log
+from trimtab.simulate.kubelets.container_access import ContainerAccess
 from trimtab.simulate.kubelets.heartbeats import Heartbeats, NodeLeases
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.machine import SimulatedMachine
@@ -28,8 +21,6 @@ from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
 from trimtab.simulate.kubelets.pod_workers import PodWorkers
 
 REGISTER_RETRY_SECONDS = 10.0
-FOLLOW_SECONDS = 0.5
-"""How often the log of a container is read for a client that follows it."""
 
 
 class KubeletSettings(NamedTuple):
@@ -53,7 +44,9 @@ class Kubelets:
         clock: Clock,
         rng: random.Random,
         client: Client | None = None,
+        containers: ContainerAccess | None = None,
     ) -> None:
+        """`containers` gives clients of the API access to what runs here."""
         client = client or cache.client
         self._cache = cache
         self._settings = settings
@@ -72,6 +65,8 @@ class Kubelets:
             behaviour_of=self.behaviours.of,
             rng=rng,
         )
+        self.containers = containers or ContainerAccess()
+        self.containers.attach(self._pods, self._times)
         self._heartbeats = Heartbeats(
             self.machines,
             self._leases,
@@ -184,110 +179,6 @@ class Kubelets:
         """Let every node report its capacity multiplied by this factor; 1 is the actual capacity."""
         for machine in self.machines.values():
             await self._nodes.report_capacity(machine, factor)
-
-    # what clients of the API read from containers
-
-    def read_log(self, pod: Raw, container: str, *, previous: bool) -> list[LogLine]:
-        """The log of a container: what its program wrote, or, if that is not known, its starts and ends."""
-        lifecycle = self._pods.find_lifecycle(pod)
-        found = lifecycle.container(container) if lifecycle is not None else None
-        if found is not None and found.process is not None:
-            if found.running_since is not None:
-                found.process.advance(self._times.now())
-            log = found.previous_log if previous else found.process.log
-            return [LogLine(self._times.to_wall_time(one.at), one.text) for one in (log.lines if log else ())]
-        return [LogLine(None, one) for one in format_container_log(pod, container, previous=previous).splitlines()]
-
-    def follow_log(self, pod: Raw, container: str) -> AsyncIterator[Sequence[LogLine]]:
-        """What a running container writes after this call, until this run of it ends."""
-        lifecycle = self._pods.find_lifecycle(pod)
-        found = lifecycle.container(container) if lifecycle is not None else None
-        written = found.process.log.written if found is not None and found.process is not None else 0
-        return self._later_lines(pod, found, written)
-
-    async def _later_lines(
-        self, pod: Raw, found: ContainerLifecycle | None, written: int
-    ) -> AsyncIterator[Sequence[LogLine]]:
-        if found is None or found.running_since is None:
-            return
-        began, process, is_running = found.running_since, found.process, True
-        while is_running:
-            await asyncio.sleep(FOLLOW_SECONDS)
-            is_running = found.running_since == began and self._pods.find_lifecycle(pod) is not None
-            if process is None:
-                continue
-            if is_running:
-                process.advance(self._times.now())
-                is_running = process.exit_code is None
-            if new := process.log.after(written):
-                written = process.log.written
-                yield [LogLine(self._times.to_wall_time(one.at), one.text) for one in new]
-
-    async def run_command(
-        self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
-    ) -> int:
-        """Run a command in a container; one that is not simulated ends as if it did not exist."""
-        try:
-            context = await self._pods.command_context(pod, container)
-        except MissingConfig as fault:
-            raise BadRequest(str(fault)) from None
-        if context is None:
-            raise BadRequest(f'container "{container}" is not running')
-        return await run_command(command, text, context, write)
-
-    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
-        """The answer of a container to an HTTP request; None when nothing listens there."""
-        lifecycle = self._pods.find_lifecycle(pod)
-        for container in lifecycle.containers if lifecycle is not None else ():
-            server = container.launch.server if container.launch is not None else None
-            if container.running_since is not None and server is not None:
-                return server.respond(path, body)
-        return None
-
-    def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
-        """Pass bytes to the standard input of a container that has one; None closes it."""
-        lifecycle = self._pods.find_lifecycle(pod)
-        found = lifecycle.container(container) if lifecycle is not None else None
-        if found is None or found.context is None:
-            return
-        if data is None:
-            found.context.stdin.close()
-        else:
-            found.context.stdin.feed(data)
-        self._pods.wake(pod, found)
-
-    async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
-        """Carry a connection to a port of the pod until one side ends it; ConnectionError when nothing listens there."""
-        lifecycle = self._pods.find_lifecycle(pod)
-        for container in lifecycle.containers if lifecycle is not None else ():
-            launch = container.launch
-            if container.running_since is None or launch is None:
-                continue
-            if launch.server is not None and launch.server.port in (0, port):
-                return await serve_http(launch.server.respond, receive, send)
-            if launch.listener is not None and launch.listening_port == port:
-                return await self._carry(pod, container, launch.listener, receive, send)
-        raise ConnectionError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused")
-
-    async def _carry(
-        self, pod: Raw, container: ContainerLifecycle, listener: Listener, receive: Receive, send: Send
-    ) -> None:
-        connection = Connection(send)
-        listener.waiting.append(connection)
-        self._pods.wake(pod, container)
-
-        async def pass_on() -> None:
-            while (data := await receive()) is not None:
-                connection.received.feed(data)
-                self._pods.wake(pod, container)
-            connection.received.close()
-            self._pods.wake(pod, container)
-
-        passing = asyncio.ensure_future(pass_on())
-        try:
-            await connection.ended.wait()
-        finally:
-            passing.cancel()
 
     # container behaviour
 

@@ -13,8 +13,8 @@ from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.kubelets.node_status import FIELD_MANAGER, NODES
 from trimtab.simulate.lean.nodes import LeanNodes
 from trimtab.simulate.lean.workloads import LeanWorkloads
-from trimtab.simulate.member import MemberEnvironment, is_served_by_member, seeded_uids
 from trimtab.simulate.member_api import MemberApi
+from trimtab.simulate.member_server import MemberEnvironment, is_served_by_member, seeded_uids
 from trimtab.store.index import Retention
 from trimtab.store.store import Store
 

@@ -1,0 +1,145 @@
+"""What clients of the API do with simulated containers: read logs, run commands, attach, connect to ports."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
+from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.subresources.pod_runtime import LogLine
+from trimtab.simulate.containers.commands import run_command
+from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
+from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
+from trimtab.simulate.containers.environment import MissingConfig
+from trimtab.simulate.kubelets.container_logs import format_container_log
+from trimtab.simulate.kubelets.loop_times import LoopTimes
+from trimtab.simulate.kubelets.pod_lifecycle import PodLifecycle
+from trimtab.simulate.kubelets.pod_workers import PodWorkers
+
+FOLLOW_SECONDS = 0.5
+"""How often the log of a container is read for a client that follows it."""
+
+
+class ContainerAccess:
+    """The containers of one cluster; before its kubelets are attached, none runs."""
+
+    def __init__(self) -> None:
+        self._pods: PodWorkers | None = None
+        self._times: LoopTimes
+
+    def attach(self, pods: PodWorkers, times: LoopTimes) -> None:
+        """Give access to the containers of these pods; `times` converts their times."""
+        self._pods, self._times = pods, times
+
+    def read_log(self, pod: Raw, container: str, *, previous: bool) -> list[LogLine]:
+        """The log of a container: what its program wrote, or, if that is not known, its starts and ends."""
+        found = self._find(pod, container)
+        if found is not None and found.process is not None:
+            if found.running_since is not None:
+                found.process.advance(self._times.now())
+            log = found.previous_log if previous else found.process.log
+            return [LogLine(self._times.to_wall_time(one.at), one.text) for one in (log.lines if log else ())]
+        return [LogLine(None, one) for one in format_container_log(pod, container, previous=previous).splitlines()]
+
+    def follow_log(self, pod: Raw, container: str) -> AsyncIterator[Sequence[LogLine]]:
+        """What a running container writes after this call, until this run of it ends."""
+        found = self._find(pod, container)
+        written = found.process.log.written if found is not None and found.process is not None else 0
+        return self._later_lines(pod, found, written)
+
+    async def _later_lines(
+        self, pod: Raw, found: ContainerLifecycle | None, written: int
+    ) -> AsyncIterator[Sequence[LogLine]]:
+        if found is None or found.running_since is None:
+            return
+        began, process, is_running = found.running_since, found.process, True
+        while is_running:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            is_running = found.running_since == began and self._find_pod(pod) is not None
+            if process is None:
+                continue
+            if is_running:
+                process.advance(self._times.now())
+                is_running = process.exit_code is None
+            if new := process.log.after(written):
+                written = process.log.written
+                yield [LogLine(self._times.to_wall_time(one.at), one.text) for one in new]
+
+    async def run_command(
+        self, pod: Raw, container: str, command: Sequence[str], text: str, write: Callable[[str], None]
+    ) -> int:
+        """Run a command in a container; one that is not simulated ends as if it did not exist."""
+        try:
+            context = await self._pods.command_context(pod, container) if self._pods is not None else None
+        except MissingConfig as fault:
+            raise BadRequest(str(fault)) from None
+        if context is None:
+            raise BadRequest(f'container "{container}" is not running')
+        return await run_command(command, text, context, write)
+
+    def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
+        """Pass bytes to the standard input of a container that has one; None closes it."""
+        found = self._find(pod, container)
+        if found is None or found.context is None:
+            return
+        if data is None:
+            found.context.stdin.close()
+        else:
+            found.context.stdin.feed(data)
+        self._wake(pod, found)
+
+    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+        """The answer of a container to an HTTP request; None when nothing listens there."""
+        for container in self._running_containers(pod):
+            server = container.launch.server if container.launch is not None else None
+            if server is not None:
+                return server.respond(path, body)
+        return None
+
+    async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
+        """Carry a connection to a port of the pod until one side ends it; ConnectionError when nothing listens there."""
+        for container in self._running_containers(pod):
+            launch = container.launch
+            if launch is None:
+                continue
+            if launch.server is not None and launch.server.port in (0, port):
+                return await serve_http(launch.server.respond, receive, send)
+            if launch.listener is not None and launch.listening_port == port:
+                return await self._carry(pod, container, launch.listener, receive, send)
+        raise ConnectionError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused")
+
+    async def _carry(
+        self, pod: Raw, container: ContainerLifecycle, listener: Listener, receive: Receive, send: Send
+    ) -> None:
+        connection = Connection(send)
+        listener.waiting.append(connection)
+        self._wake(pod, container)
+
+        async def pass_on() -> None:
+            while (data := await receive()) is not None:
+                connection.received.feed(data)
+                self._wake(pod, container)
+            connection.received.close()
+            self._wake(pod, container)
+
+        passing = asyncio.ensure_future(pass_on())
+        try:
+            await connection.ended.wait()
+        finally:
+            passing.cancel()
+
+    def _find_pod(self, pod: Raw) -> PodLifecycle | None:
+        return self._pods.find_lifecycle(pod) if self._pods is not None else None
+
+    def _find(self, pod: Raw, container: str) -> ContainerLifecycle | None:
+        lifecycle = self._find_pod(pod)
+        return lifecycle.container(container) if lifecycle is not None else None
+
+    def _running_containers(self, pod: Raw) -> list[ContainerLifecycle]:
+        lifecycle = self._find_pod(pod)
+        containers = lifecycle.containers if lifecycle is not None else ()
+        return [container for container in containers if container.running_since is not None]
+
+    def _wake(self, pod: Raw, container: ContainerLifecycle) -> None:
+        if self._pods is not None:
+            self._pods.wake(pod, container)
