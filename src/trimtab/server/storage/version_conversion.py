@@ -38,7 +38,7 @@ async def entries_in_version(served: ServedResource, entries: Sequence[StoredEnt
     if served.converter is None or not entries:
         return list(entries)
     values = await served.converter.convert([entry.value for entry in entries], served.api_version)
-    return [replace(entry, value=value) for entry, value in zip(entries, values, strict=True)]
+    return [replace(entry, held=value) for entry, value in zip(entries, values, strict=True)]
 
 
 async def event_in_version(served: ServedResource, event: StoreEvent) -> StoreEvent:
