@@ -139,6 +139,9 @@ _TABLE = (
     Metric("trimtab_controller_reconciles_total", "Reconciles.", ("controller",)),
     Metric("trimtab_controller_writes_total", "Writes sent to API servers.", ("controller",)),
     Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
+    Metric(
+        "trimtab_controller_queue_age_seconds", "Age of the key that waits longest to be reconciled.", ("controller",)
+    ),
     Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
     Metric(
         "trimtab_controller_write_duration_seconds",
@@ -146,6 +149,7 @@ _TABLE = (
         ("controller", "le"),
     ),
     Metric("trimtab_leading", "1 if this process is the leader, else 0."),
+    Metric("trimtab_lease_transitions_total", "How often the Lease of the controllers has changed hands."),
     Metric("trimtab_member_owned", "1 if a process serves the member, 0 if nothing is applied there."),
     Metric("trimtab_owned_members", "The number of members that this process serves."),
     Metric("trimtab_webhook_reviews_total", "Admission reviews, by webhook and result."),
@@ -224,6 +228,10 @@ _TABLE = (
         "cronfederatedhpa_process_duration_seconds",
         "Histogram of the time to process a CronFederatedHPA (Karmada's name).",
         ("result", "le"),
+    ),
+    Metric(
+        "trimtab_last_backup_timestamp_seconds",
+        "When `trimtab backup` last ended, as a Unix time; missing if it never did.",
     ),
     Metric("trimtab_rescheduler_rounds_total", "Rounds of the rescheduler."),
     Metric("trimtab_rescheduler_moves", "Moves of the last day.", ("outcome",)),

@@ -38,6 +38,14 @@ def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
     assert "SUCCESS" in run(tool("promtool"), "test", "rules", str(tmp_path / "test.yaml"))
 
 
+def test_every_alert_has_a_case_in_which_it_fires() -> None:
+    rules = yaml.safe_load((FILES / "rules.yaml").read_text())
+    alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
+    cases = yaml.safe_load((Path(__file__).parent / "rules_test.yaml").read_text())["tests"]
+    firing = {case["alertname"] for test in cases for case in test["alert_rule_test"] if case["exp_alerts"]}
+    assert alerts == firing
+
+
 def expressions() -> list[str]:
     rules = yaml.safe_load((FILES / "rules.yaml").read_text())
     found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]

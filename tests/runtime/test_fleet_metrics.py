@@ -6,6 +6,7 @@ from typing import Any
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.client.client import resource_of
 from trimtab.runtime.cache import Table
@@ -118,6 +119,17 @@ def test_ended_moves_are_counted_and_timed_by_cause() -> None:
     text = format_histograms(metrics.histograms())
     assert 'trimtab_move_duration_seconds_bucket{cause="Failover",le="30"} 1' in text
     assert 'trimtab_move_duration_seconds_count{cause="Failover"} 1' in text
+
+
+def test_time_of_the_last_backup_is_that_of_its_lease() -> None:
+    metrics, cache, _ = metrics_of(Lease)
+    other = raw(Lease, "trimtab-controllers", 1, spec={"renewTime": "2026-01-01T00:00:00.000000Z"})
+    cache.put(Lease, {**other, "metadata": {**other["metadata"], "namespace": "kube-system"}})
+    name = "trimtab_last_backup_timestamp_seconds"
+    assert name not in format_metrics(metrics.samples())
+    lease = raw(Lease, "trimtab-backup", 2, spec={"renewTime": "2026-01-01T00:00:05.000000Z"})
+    cache.put(Lease, {**lease, "metadata": {**lease["metadata"], "namespace": "kube-system"}})
+    assert f"{name} {START.timestamp() + 5:.15g}\n" in format_metrics(metrics.samples())
 
 
 def test_kinds_that_no_controller_watches_are_not_watched_for_metrics() -> None:

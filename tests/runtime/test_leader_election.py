@@ -249,3 +249,20 @@ def test_candidate_with_failing_exec_plugin_keeps_trying(tmp_path: Path) -> None
         """Never called: no candidate becomes leader."""
 
     asyncio.run(scenario())
+
+
+def test_waiting_and_leading_processes_report_how_often_the_lease_changed_hands() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        first = candidates.start("a")
+        await asyncio.sleep(5)
+        second = candidates.start("b")
+        await asyncio.sleep(5)
+        assert [sample.value for sample in candidates.elections["b"].samples()] == [0]
+        first.cancel()
+        await asyncio.sleep(10)
+        assert candidates.leading == {"b"}
+        (sample,) = candidates.elections["b"].samples()
+        assert (sample.name, sample.value) == ("trimtab_lease_transitions_total", 1)
+        second.cancel()
+
+    run_scenario(scenario)

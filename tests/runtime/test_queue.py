@@ -1,8 +1,12 @@
 """A key is queued once and never handed out while it is being processed."""
 
 import asyncio
+from types import SimpleNamespace
+
+import pytest
 
 from trimtab.clock import run_virtually
+from trimtab.runtime import queue as queue_module
 from trimtab.runtime.queue import WorkQueue
 
 
@@ -25,6 +29,28 @@ def test_key_added_while_processed_is_queued_again_afterwards() -> None:
         assert len(queue) == 0
         queue.done("a")
         assert await queue.take() == ["a"]
+
+    run_virtually(scenario())
+
+
+def test_age_is_that_of_the_key_that_waits_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter((100.0, 130.0, 150.0, 170.0, 180.0, 200.0))
+    monkeypatch.setattr(queue_module, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(rank=lambda key: 1 if key == "urgent" else 0)
+        assert queue.oldest_age == 0
+        queue.add("old")
+        queue.add("urgent")
+        assert queue.oldest_age == 50
+        assert await queue.take() == ["urgent"]
+        queue.add("old")  # it waits already
+        assert queue.oldest_age == 70
+        assert await queue.take() == ["old"]
+        queue.add("old")  # again after it is processed
+        assert queue.oldest_age == 0
+        queue.done("old")
+        assert queue.oldest_age == 20
 
     run_virtually(scenario())
 

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Move
+from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.quantity import approximate_float
 from trimtab.api.value import Object, QuantityText
@@ -25,6 +26,8 @@ from trimtab.telemetry import Histogram, HistogramSeries, Sample
 log = logging.getLogger("trimtab.moves")
 T = TypeVar("T", bound=Object)
 PROPAGATION_BOUNDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
+BACKUP_LEASE = ("kube-system", "trimtab-backup")
+"""A Lease that `trimtab backup` renews, so that the age of the last backup is known."""
 MOVE_BOUNDS = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -81,6 +84,7 @@ class FleetMetrics:
             yield Sample("trimtab_cluster_ready", ready, {"member_cluster": cluster.name})
             if (owned := find_condition(cluster.status.conditions, OWNED)) is not None:
                 yield Sample("trimtab_member_owned", owned.status == "True", {"member_cluster": cluster.name})
+        yield from self._backup_samples()
         frozen = any(policy.spec.freeze is not None for policy in self._cached_objects(DisruptionPolicy))
         yield Sample("trimtab_moves_frozen", frozen)
         moves = self._cached_objects(Move)
@@ -95,6 +99,12 @@ class FleetMetrics:
             count = sum(not is_condition_true(binding.status.conditions, type_) for binding in bindings)
             yield Sample("trimtab_workloads", count, {"state": state})
         yield Sample("trimtab_workloads", len(bindings), {"state": "all"})
+
+    def _backup_samples(self) -> Iterator[Sample]:
+        table = self._cache.find_table(kind_of(Lease).id)
+        entry = table.entries.get(BACKUP_LEASE) if table is not None else None
+        if entry is not None and (saved := cast("Lease", entry.typed).spec.renew_time) is not None:
+            yield Sample("trimtab_last_backup_timestamp_seconds", saved.timestamp())
 
     def histograms(self) -> Iterator[HistogramSeries]:
         yield "trimtab_propagation_duration_seconds", {}, self._propagation

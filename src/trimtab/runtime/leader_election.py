@@ -12,7 +12,7 @@ A Lease does not stop a former leader by itself. Three rules keep it from writin
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from trimtab.api.value import Raw
@@ -20,6 +20,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, SteadyClock
 from trimtab.errors import AlreadyExists, ApiError, NotFound, Unavailable
 from trimtab.tasks import stop_tasks
+from trimtab.telemetry import Sample
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 log = logging.getLogger("trimtab.election")
@@ -63,6 +64,12 @@ class LeaderElector:
         self._last_change: tuple[str, datetime] | None = None
         self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
         self._held_until: float | None = None
+        self._transitions: int | None = None
+
+    def samples(self) -> Iterator[Sample]:
+        """How often the Lease has changed hands, as this process saw it last."""
+        if self._transitions is not None:
+            yield Sample("trimtab_lease_transitions_total", self._transitions)
 
     def check_held(self) -> None:
         """Raise `LeaseLost` unless this process holds the Lease; to be called before every write."""
@@ -123,6 +130,7 @@ class LeaderElector:
         except NotFound:
             return await self._create(now)
         spec = lease.get("spec") or {}
+        self._transitions = int(spec.get("leaseTransitions") or 0)
         holder = spec.get("holderIdentity", "")
         if holder not in ("", self.identity) and not self._is_expired(lease, self._steady_clock.now()):
             return False

@@ -84,12 +84,13 @@ class ControllerManager:
         return services and all(reconciler.queue.is_idle for reconciler in self.reconcilers)
 
     def samples(self) -> Iterator[Sample]:
-        """Reconciles, writes, queue length and failing objects of each controller."""
+        """Reconciles, writes, queue length and age, and failing objects of each controller."""
         for reconciler in self.reconcilers:
             labels = {"controller": reconciler.controller.name}
             yield Sample("trimtab_controller_reconciles_total", reconciler.reconciles, labels)
             yield Sample("trimtab_controller_writes_total", reconciler.writes, labels)
             yield Sample("trimtab_controller_queue_length", len(reconciler.queue), labels)
+            yield Sample("trimtab_controller_queue_age_seconds", reconciler.queue.oldest_age, labels)
             yield Sample("trimtab_controller_failing_objects", reconciler.queue.failing_count, labels)
 
     def histograms(self) -> Iterator[HistogramSeries]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -17,7 +18,8 @@ class WorkQueue(Generic[K]):
     def __init__(self, rank: Callable[[K], int] | None = None) -> None:
         self._rank = rank
         self._ready: list[tuple[int, int, K]] = []
-        self._queued: set[K] = set()
+        self._queued: dict[K, float] = {}
+        """When each key was queued, on a steady clock; the oldest first."""
         self._processing: set[K] = set()
         self._dirty: set[K] = set()
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
@@ -46,7 +48,7 @@ class WorkQueue(Generic[K]):
         if key in self._processing:
             self._dirty.add(key)
         elif key not in self._queued:
-            self._queued.add(key)
+            self._queued[key] = time.monotonic()
             self._sequence += 1
             heapq.heappush(self._ready, (-self._rank(key) if self._rank else 0, self._sequence, key))
             self._wakeup.set()
@@ -69,6 +71,11 @@ class WorkQueue(Generic[K]):
         """Queue every key that waits for a time, each once: the clock was set, and the times may have passed."""
         for key in list(self._timers):
             self.add(key)
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds for which the oldest key has been waiting; 0 if none is."""
+        return time.monotonic() - next(iter(self._queued.values())) if self._queued else 0.0
 
     @property
     def failing_count(self) -> int:
@@ -97,7 +104,7 @@ class WorkQueue(Generic[K]):
         taken: list[K] = []
         while self._ready and len(taken) < limit:
             _, _, key = heapq.heappop(self._ready)
-            self._queued.discard(key)
+            del self._queued[key]
             self._processing.add(key)
             taken.append(key)
         return taken

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import StoreError
+from trimtab.runtime.leader_election import LEASES
 from trimtab.store.inspection import inspect_store
 from trimtab.store.store import Store
 
@@ -45,6 +47,13 @@ def pairs_in(directory: Path) -> list[tuple[str, str]]:
     }
     asyncio.run(store.close())
     return [(found[f"left-{n}"], found.get(f"right-{n}", "0")) for n in range(4) if f"left-{n}" in found]
+
+
+async def time_of_last_backup(kubeconfig: str) -> datetime:
+    client = KubeClient(load(kubeconfig))
+    lease = await client.get(LEASES, "kube-system", "trimtab-backup")
+    await client.close()
+    return datetime.fromisoformat(lease["spec"]["renewTime"])
 
 
 async def write_pairs(client: KubeClient, number: int, stop: asyncio.Event) -> None:
@@ -93,6 +102,8 @@ def test_killed_server_or_client_leaves_the_old_backup(tmp_path: Path) -> None:
     kubeconfig = str(tmp_path / "data" / "kubeconfig")
     backup = tmp_path / "backup"
     assert run_command("backup", str(backup), "--kubeconfig", kubeconfig).code == 0
+    saved_at = asyncio.run(time_of_last_backup(kubeconfig))
+    assert timedelta() <= datetime.now(UTC) - saved_at < timedelta(seconds=LIMIT)
     before = backup.read_bytes()
 
     async def fill_and_kill() -> None:

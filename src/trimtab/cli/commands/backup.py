@@ -11,7 +11,9 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import ArchiveHeader, write_archive
 from trimtab.clock import WallClock
-from trimtab.errors import InputError, NotFound, StorageFailed
+from trimtab.errors import ApiError, InputError, NotFound, StorageFailed
+from trimtab.runtime.fleet_metrics import BACKUP_LEASE
+from trimtab.runtime.leader_election import LEASES, micro_time
 
 if TYPE_CHECKING:
     from trimtab.store.backup import BackupHeader
@@ -37,10 +39,27 @@ async def back_up(client: KubeClient, file: Path) -> str:
     """Write a backup of either kind; returns what was written."""
     try:
         header = await write_backup(client, file)
+        written = f"{file}: {header.objects} objects at revision {header.revision}"
     except NotFound:
         archived = await save_objects(client, file)
-        return f"{file}: {archived.objects} objects; restore them with trimtab restore --kubeconfig"
-    return f"{file}: {header.objects} objects at revision {header.revision}"
+        written = f"{file}: {archived.objects} objects; restore them with trimtab restore --kubeconfig"
+    await record_time(client)
+    return written
+
+
+async def record_time(client: KubeClient) -> None:
+    """Let the controllers report when the last backup was made; the backup is complete also if this fails."""
+    namespace, name = BACKUP_LEASE
+    lease = {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"holderIdentity": "trimtab-backup", "renewTime": micro_time(WallClock().now())},
+    }
+    try:
+        await client.patch(LEASES, namespace, name, lease, type="apply", manager="trimtab-backup", force=True)
+    except ApiError as fault:
+        click.echo(f"the time of this backup was not recorded, so no alert tells its age: {fault.message}", err=True)
 
 
 async def save_objects(client: KubeClient, file: Path) -> ArchiveHeader:

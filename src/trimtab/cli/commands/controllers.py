@@ -40,7 +40,7 @@ from trimtab.observability import ObservabilitySettings
 from trimtab.runtime.leader_election import LeaderElector
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import run_when_released
-from trimtab.telemetry import configure_logging
+from trimtab.telemetry import Sample, configure_logging
 
 
 @click.command()
@@ -178,7 +178,8 @@ class ControllersProcess(NamedTuple):
         elections = self._elections(lease_client) if self.leases.elects and not self.shares_members else []
         check_lease = partial(check_all_held, elections) if elections else None
         client = KubeClient(self.credentials, agent="trimtab-controllers", before_write=check_lease)
-        scripts, probes = LuaWorker(), ProbeEndpoints(decides=DECIDE in self.roles)
+        own_samples = elections[0].samples if elections else tuple[Sample, ...]
+        scripts, probes = LuaWorker(), ProbeEndpoints(decides=DECIDE in self.roles, more_samples=own_samples)
 
         async def start_work() -> None:
             running = self._new_work(client, lease_client, scripts, check_lease)
