@@ -112,6 +112,7 @@ class ControlPlane:
             period=probe_seconds,
             counts_nodes=profile.capacity_from_nodes,
             known_capacity=known_capacity,
+            observe=self.observability.observe_probe,
         )
         self._probing: asyncio.Task[None] | None = None
         self._token_renewal = TokenRenewal(

@@ -41,16 +41,25 @@ class Observability:
         for observer in (self._karmada_metrics, self._tracer):
             if observer is not None:
                 state.reconcile_observers.append(observer.observe)
+        if self._karmada_metrics is not None:
+            state.member_write_observers.append(self._karmada_metrics.count_write)
 
     def start(self) -> None:
         """Observe what changes from now on."""
         self._fleet_metrics.watch()
+        if self._karmada_metrics is not None:
+            self._karmada_metrics.watch()
         if self._exporter is not None and self._tracer is not None:
             self._exporter.start()
             self._tracer.watch()
         if self._webhook is not None and self._notifier is not None:
             self._webhook.start()
             self._notifier.watch()
+
+    def observe_probe(self, cluster: str, seconds: float) -> None:
+        """Note how long it took to read the state of a member."""
+        if self._karmada_metrics is not None:
+            self._karmada_metrics.observe_probe(cluster, seconds)
 
     async def close(self) -> None:
         if self._webhook is not None:

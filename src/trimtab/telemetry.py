@@ -220,6 +220,36 @@ _TABLE = (
         ("result", "le"),
     ),
     Metric(
+        "cluster_sync_status_duration_seconds",
+        "Histogram of the time to read the state of a cluster once (Karmada's name).",
+        ("member_cluster", "le"),
+    ),
+    Metric(
+        "karmada_scheduler_queue_incoming_bindings_total",
+        "Bindings that were added, changed, or could not be scheduled (Karmada's name).",
+        ("event",),
+    ),
+    *(
+        Metric(
+            name, f"{text} since the start (Karmada's name).", ("result", "apiversion", "kind", "member_cluster", *more)
+        )
+        for name, text, more in (
+            ("create_resource_to_cluster", "Creations of objects in a cluster", ()),
+            ("update_resource_to_cluster", "Updates of objects in a cluster", ("operationResult",)),
+            ("delete_resource_from_cluster", "Deletions of objects in a cluster", ()),
+        )
+    ),
+    Metric(
+        "eviction_processing_latency_seconds",
+        "Histogram of the time to evict a workload from a tainted cluster (Karmada's name).",
+        ("name", "le"),
+    ),
+    Metric(
+        "eviction_processing_total",
+        "Evictions of workloads from tainted clusters (Karmada's name).",
+        ("name", "result"),
+    ),
+    Metric(
         "federatedhpa_process_duration_seconds",
         "Histogram of the time to process a FederatedHPA (Karmada's name).",
         ("result", "le"),

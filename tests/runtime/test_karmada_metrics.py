@@ -12,7 +12,7 @@ from trimtab.controllers.contract import controllers
 from trimtab.runtime.cache import CacheEntry
 from trimtab.runtime.declarations import load_declarations
 from trimtab.runtime.karmada_metrics import MEASURED, KarmadaMetrics
-from trimtab.runtime.reconcile_observers import FinishedReconcile
+from trimtab.runtime.reconcile_observers import FinishedReconcile, MemberWrite
 from trimtab.telemetry import METRICS, format_histograms, format_metrics
 
 KEY = Key(kind_of(ResourceBinding).id, "default", "web-deployment")
@@ -83,3 +83,42 @@ def test_measured_controllers_exist_and_their_metrics_are_declared() -> None:
     assert MEASURED.keys() <= {one.name for one in controllers.values()}
     names = {name for one in MEASURED.values() for name in (one.duration, one.attempts) if name}
     assert names <= METRICS.keys()
+
+
+def test_eviction_is_counted_for_the_queue_of_its_kind() -> None:
+    text = metrics_of(
+        finished("taint_eviction"),
+        finished("taint_eviction", failure="Conflict"),
+        finished("taint_eviction", had_effects=False),
+    )
+    assert 'eviction_processing_total{name="binding-eviction",result="success"} 1' in text
+    assert 'eviction_processing_total{name="binding-eviction",result="error"} 1' in text
+    assert 'eviction_processing_latency_seconds_count{name="binding-eviction"} 2' in text
+
+
+def test_writes_and_probes_of_members_are_counted_by_cluster() -> None:
+    metrics = KarmadaMetrics(FilledCache((ResourceBinding,)))  # type: ignore[arg-type]
+    for verb, failed in (("create", False), ("update", False), ("update", True), ("delete", False), ("create", False)):
+        metrics.count_write(MemberWrite(verb, "m1", "apps/v1", "Deployment", failed))  # type: ignore[arg-type]
+    metrics.observe_probe("m1", 0.3)
+    text = format_metrics(metrics.samples()) + format_histograms(metrics.histograms())
+    about = 'apiversion="apps/v1",kind="Deployment",member_cluster="m1"'
+    assert f'create_resource_to_cluster{{result="success",{about}}} 2' in text
+    assert f'update_resource_to_cluster{{result="success",{about},operationResult="updated"}} 1' in text
+    assert f'update_resource_to_cluster{{result="error",{about},operationResult="none"}} 1' in text
+    assert f'delete_resource_from_cluster{{result="success",{about}}} 1' in text
+    assert 'cluster_sync_status_duration_seconds_bucket{member_cluster="m1",le="0.25"} 0' in text
+    assert 'cluster_sync_status_duration_seconds_bucket{member_cluster="m1",le="0.5"} 1' in text
+
+
+def test_bindings_are_counted_when_they_come_and_when_their_spec_changes() -> None:
+    cache = FilledCache((ResourceBinding,))
+    metrics = KarmadaMetrics(cache)  # type: ignore[arg-type]
+    metrics.watch()
+    for revision, generation in ((1, 1), (2, 1), (3, 2)):
+        changed = binding(revision)
+        changed["metadata"]["generation"] = generation
+        cache.put(ResourceBinding, changed)
+    text = format_metrics(metrics.samples())
+    assert 'karmada_scheduler_queue_incoming_bindings_total{event="BindingAdd"} 1' in text
+    assert 'karmada_scheduler_queue_incoming_bindings_total{event="BindingUpdate"} 1' in text

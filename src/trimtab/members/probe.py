@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -54,11 +55,14 @@ class Prober:
         period: float = PROBE_SECONDS,
         counts_nodes: bool = True,
         known_capacity: KnownCapacity = lambda _cluster, _models: None,
+        observe: Callable[[str, float], None] = lambda _cluster, _seconds: None,
     ) -> None:
         """`counts_nodes`: probes report what is free on each node.
 
         `known_capacity` has the capacity of members that count it themselves; None: it is counted from nodes and pods.
+        `observe` is told how many seconds each probe took.
         """
+        self._observe = observe
         self._roster = roster
         self._host = host
         self._clock = clock
@@ -105,7 +109,9 @@ class Prober:
             entry = self._host.table_of(Cluster).entries.get(("", name))
             if entry is not None and self._is_probed(cluster := cast("Cluster", entry.typed)):
                 self._roster.retry_connection(cluster)
+                started = time.monotonic()
                 probe = await self.probe(cluster)
+                self._observe(name, time.monotonic() - started)
                 self._report(name, probe._replace(steady_at=self._steady_clock.now()))
             await asyncio.sleep(self._period)
 

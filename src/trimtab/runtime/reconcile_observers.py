@@ -1,4 +1,4 @@
-"""What a reconciler reports to those who observe reconciles: traces, and metrics under other names.
+"""What a reconciler reports to those who observe reconciles and writes: traces, and metrics under other names.
 
 Without observers nothing is recorded. An observer is called when a reconcile and its writes have ended. It must not wait.
 """
@@ -6,7 +6,7 @@ Without observers nothing is recorded. An observer is called when a reconcile an
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from trimtab.api.value import Key
 from trimtab.runtime.cache import CacheEntry
@@ -35,6 +35,19 @@ class FinishedReconcile(NamedTuple):
 
 
 ReconcileObserver = Callable[[FinishedReconcile], None]
+
+
+class MemberWrite(NamedTuple):
+    """A write of one object in a member that has ended."""
+
+    verb: Literal["create", "update", "delete"]
+    cluster: str
+    api_version: str
+    kind: str
+    failed: bool
+
+
+MemberWriteObserver = Callable[[MemberWrite], None]
 
 
 class ReconcileTimes:

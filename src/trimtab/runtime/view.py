@@ -22,7 +22,7 @@ from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.runtime.fleet_cache import FleetCache
 from trimtab.runtime.process_memory import ProcessMemory
-from trimtab.runtime.reconcile_observers import ReconcileObserver
+from trimtab.runtime.reconcile_observers import MemberWriteObserver, ReconcileObserver
 from trimtab.runtime.script_answers import ScriptAnswers
 
 T = TypeVar("T", bound=Object)
@@ -112,6 +112,8 @@ class ControlPlaneState:
         self.resources: dict[tuple[str, str], Resource] = {}
         self.reconcile_observers: list[ReconcileObserver] = []
         """Called after every reconcile; whoever observes is added before the reconcilers are built."""
+        self.member_write_observers: list[MemberWriteObserver] = []
+        """Called after every write in a member."""
         self.clock_listeners: list[Callable[[timedelta], None]] = []
         """Called when the wall clock was set, before anybody uses the new time."""
         self._clock_offset: timedelta | None = None

@@ -1,6 +1,7 @@
 """Effects in members: what is sent, what the cache of the member knows afterwards, and how failures are reported."""
 
 import asyncio
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from trimtab.controllers.contract import NOT_FETCHED, Delete, Ensure, Ref
 from trimtab.errors import ApiError, Conflict, NotFound
 from trimtab.runtime.effects.member_effects import MemberEffects, MemberFault
 from trimtab.runtime.effects.object_writer import ObjectWriter
+from trimtab.runtime.reconcile_observers import MemberWrite, MemberWriteObserver
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 REF = Ref("v1", "ConfigMap", "default", "a")
@@ -56,14 +58,36 @@ class FakeMember:
             raise self.fault
 
 
-def effects(member: FakeMember | None, *, exact: bool = True) -> MemberEffects:
+def effects(
+    member: FakeMember | None, *, exact: bool = True, observer: MemberWriteObserver | None = None
+) -> MemberEffects:
     members = {} if member is None else {"m1": member}
-    state: Any = SimpleNamespace(members=members, writes_exact_versions=exact)
+    observers = [] if observer is None else [observer]
+    state: Any = SimpleNamespace(members=members, writes_exact_versions=exact, member_write_observers=observers)
     return MemberEffects(state, ObjectWriter("tester", exact_versions=exact))
 
 
 def run(member: FakeMember | None, effect: Ensure | Delete, *, exact: bool = True) -> None:
     asyncio.run(effects(member, exact=exact).write("m1", effect))
+
+
+def test_observers_are_told_about_what_was_written_and_what_failed() -> None:
+    seen: list[MemberWrite] = []
+    new = Ensure(config_map(k="v"), seen=None)
+    for member, effect in (
+        (FakeMember(None), new),
+        (FakeMember(None, ApiError("no")), new),
+        (FakeMember(config_map()), Ensure(config_map(), seen=config_map())),  # nothing differs: nothing is sent
+        (FakeMember(config_map()), Delete(REF)),
+        (FakeMember(config_map(), NotFound("gone")), Delete(REF)),  # somebody else has deleted it
+    ):
+        with contextlib.suppress(MemberFault):
+            asyncio.run(effects(member, observer=seen.append).write("m1", effect))
+    assert [(write.verb, write.kind, write.failed) for write in seen] == [
+        ("create", "ConfigMap", False),
+        ("create", "ConfigMap", True),
+        ("delete", "ConfigMap", False),
+    ]
 
 
 def test_deletion_names_the_uid_and_the_version_that_were_seen() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
@@ -11,6 +12,7 @@ from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
 from trimtab.runtime.effects.foreign_objects import foreign_objects
 from trimtab.runtime.effects.object_writer import ObjectWriter, target_of
 from trimtab.runtime.effects.pod_use import pod_use
+from trimtab.runtime.reconcile_observers import MemberWrite
 from trimtab.runtime.view import ControlPlaneState, MemberAccess
 
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
@@ -56,13 +58,32 @@ class MemberEffects:
 
     async def write(self, cluster: str, effect: Ensure | Delete) -> None:
         """Ensure or delete an object in the member."""
-        with member_faults(cluster):
-            if isinstance(effect, Ensure):
-                await self._ensure(self._member(cluster), effect)
-            else:
-                await self._delete(self._member(cluster), effect)
+        try:
+            with member_faults(cluster):
+                if isinstance(effect, Ensure):
+                    has_written = await self._ensure(self._member(cluster), effect)
+                else:
+                    has_written = await self._delete(self._member(cluster), effect)
+        except MemberFault:
+            self._report(cluster, effect, failed=True)
+            raise
+        if has_written:
+            self._report(cluster, effect, failed=False)
 
-    async def _ensure(self, member: MemberAccess, effect: Ensure) -> None:
+    def _report(self, cluster: str, effect: Ensure | Delete, *, failed: bool) -> None:
+        if not self._state.member_write_observers:
+            return
+        if isinstance(effect, Ensure):
+            verb: Literal["create", "update", "delete"] = "create" if effect.seen is None else "update"
+            write = MemberWrite(verb, cluster, effect.wanted["apiVersion"], effect.wanted["kind"], failed)
+        else:
+            ref = target_of(effect)
+            write = MemberWrite("delete", cluster, ref.api_version, ref.kind, failed)
+        for observer in self._state.member_write_observers:
+            observer(write)
+
+    async def _ensure(self, member: MemberAccess, effect: Ensure) -> bool:
+        """Whether anything was written: what differs in nothing is not sent."""
         resource = await member.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
         metadata = effect.wanted["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -77,8 +98,10 @@ class MemberEffects:
             raise
         if written is not None:
             member.put_cached(resource, namespace, name, written)
+        return written is not None
 
-    async def _delete(self, member: MemberAccess, effect: Delete) -> None:
+    async def _delete(self, member: MemberAccess, effect: Delete) -> bool:
+        """Whether anything was deleted: another one may have done so before."""
         ref = target_of(effect)
         resource = await member.resource(ref.api_version, ref.kind)
         seen = member.get_cached(ref) if self._state.writes_exact_versions else None
@@ -89,10 +112,12 @@ class MemberEffects:
             await self._writer.delete(member.client, resource, ref, revision)
         except NotFound:
             member.put_cached(resource, ref.namespace, ref.name, None)
+            return False
         except Conflict:
             found = await member.client.get(resource, ref.namespace, ref.name)
             member.put_cached(resource, ref.namespace, ref.name, found)
             raise
+        return True
 
     async def fetch(self, cluster: str, ref: Ref) -> None:
         """Read an object from a member into the member's cache."""
