@@ -8,8 +8,12 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from trimtab import __version__
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
@@ -271,6 +275,7 @@ _TABLE = (
     ),
     Metric("trimtab_rescheduler_owners_frozen", "Owners that are not moved any more after repeated wasted moves."),
     Metric("trimtab_rescheduler_configuration_refused", "1 if the current configuration is invalid, else 0."),
+    Metric("trimtab_build_info", "1, with the version and the commit of the process.", ("version", "commit")),
     Metric("process_start_time_seconds", "Unix time at which the process started."),
     Metric("process_cpu_seconds_total", "User and system CPU time."),
     Metric("process_resident_memory_max_bytes", "Largest resident set size."),
@@ -314,9 +319,17 @@ def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+@lru_cache
+def built_commit() -> str:
+    """The commit in a built package; empty in an editable installation."""
+    path = files("trimtab") / "commit.txt"
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
 def process_samples() -> Iterator[Sample]:
     """Metrics that every process exports."""
     used = resource.getrusage(resource.RUSAGE_SELF)
+    yield Sample("trimtab_build_info", 1, {"version": __version__, "commit": built_commit()})
     yield Sample("process_start_time_seconds", round(_START_TIME, 3))
     yield Sample("process_cpu_seconds_total", round(used.ru_utime + used.ru_stime, 3))
     yield Sample("process_resident_memory_max_bytes", used.ru_maxrss * 1024)

@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze, Move
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.cli.support.diagnosis import Facts, Finding, Right, diagnose
+from trimtab.members.agent_credentials import certificate_request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VERSION = {"gitVersion": "v1.32.0", "minor": "32"}
@@ -54,6 +56,16 @@ def move(started: datetime) -> Move:
     return decode(Move, {**raw, "status": {"started": started.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}})
 
 
+def request(age: str, *decisions: str, **status: str) -> dict[str, Any]:
+    """A request for the certificate of an agent, of this age in minutes and seconds."""
+    asked = certificate_request("east", ec.generate_private_key(ec.SECP256R1()))
+    minutes, seconds = map(int, age.split(":"))
+    created = (NOW - timedelta(minutes=minutes, seconds=seconds)).isoformat()
+    conditions = [{"type": one, "status": "True"} for one in decisions]
+    metadata = {**asked["metadata"], "creationTimestamp": created}
+    return {**asked, "metadata": metadata, "status": {"conditions": conditions, **status}}
+
+
 HEALTHY = Facts(
     now=NOW,
     version=VERSION,
@@ -86,6 +98,7 @@ PROBLEMS = {
     "leader": HEALTHY._replace(lease={"spec": {**LEASE["spec"], "renewTime": "2025-12-31T23:00:00Z"}}),
     "cluster": HEALTHY._replace(clusters=(cluster("False"),)),
     "credentials": HEALTHY._replace(cluster_tokens={"member1": token(NOW - timedelta(days=1))}),
+    "agent": HEALTHY._replace(certificate_requests=(request("10:00"),)),
     "workload": HEALTHY._replace(bindings=(binding("False"),)),
     "move": HEALTHY._replace(moves=(move(NOW - timedelta(hours=2)),)),
 }
@@ -115,3 +128,19 @@ def test_freeze_and_members_that_nobody_serves_are_reported() -> None:
     assert findings["freeze"].level == "warning"
     assert "(rehearsal)" in findings["freeze"].message
     assert findings["owner"].message == "no process serves member1: nothing is applied there"
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        (request("10:00"), "nobody has approved"),
+        (request("10:00", "Approved"), "is approved and not signed"),
+        (request("0:30"), ""),
+        (request("10:00", "Approved", certificate="done"), ""),
+        (request("10:00", "Denied"), ""),
+        ({**request("10:00"), "spec": {"signerName": "example.io/other", "request": ""}}, ""),
+    ],
+)
+def test_agent_that_waits_for_its_certificate_is_reported(asked: dict[str, Any], what: str) -> None:
+    found = unhealthy(HEALTHY._replace(certificate_requests=(asked,)))
+    assert [what in finding.message and "agent of east" in finding.message for finding in found] == [True] * bool(what)

@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from cryptography import x509
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
-from trimtab.api.value import Object
+from trimtab.api.value import Object, Raw
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
@@ -25,6 +25,7 @@ from trimtab.client.lookups import list_typed
 from trimtab.errors import ApiError
 from trimtab.members.join import SECRETS
 from trimtab.runtime.leader_election import LEASES
+from trimtab.server.auth.request_signing import REQUESTS
 from trimtab.tables import format_table
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
@@ -99,6 +100,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         moves=tuple(await _list(client, Move)),
         cluster_tokens=await read_tokens(client, clusters),
         policy=await read_policy(client),
+        certificate_requests=tuple(await read_requests(client)),
     )
 
 
@@ -115,6 +117,13 @@ async def read_policy(client: Client) -> DisruptionPolicy | None:
         return await find_disruption_policy(client)
     except ApiError:
         return None
+
+
+async def read_requests(client: Client) -> Sequence[Raw]:
+    try:
+        return (await client.list(REQUESTS)).items
+    except ApiError:
+        return ()
 
 
 async def server_time(client: Client) -> datetime | None:

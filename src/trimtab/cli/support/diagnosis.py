@@ -12,12 +12,14 @@ from trimtab.client.service_account_tokens import read_claims
 from trimtab.controllers.clusters.ownership import OWNED
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.freeze import format_freeze, freeze_of
+from trimtab.members.agent_approval import requested_cluster
 
 Level = Literal["ok", "warning", "problem"]
 OLDEST_MINOR = 30
 CLOCK_TOLERANCE = timedelta(seconds=5)
 EXPIRY_WARNING = timedelta(days=7)
 STUCK_AFTER = timedelta(minutes=30)
+ANSWERED_WITHIN = timedelta(minutes=2)
 
 
 class Finding(NamedTuple):
@@ -66,6 +68,7 @@ class Facts(NamedTuple):
     """The token of each cluster that has a Secret."""
     client_certificate_expiry: datetime | None = None
     policy: DisruptionPolicy | None = None
+    certificate_requests: tuple[Raw, ...] = ()
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -81,6 +84,7 @@ def diagnose(facts: Facts) -> list[Finding]:
         check_clusters,
         check_owners,
         check_credentials,
+        check_agents,
         check_bindings,
         check_moves,
     )
@@ -241,6 +245,31 @@ def check_credentials(facts: Facts) -> Iterator[Finding]:
                 yield finding
     if facts.cluster_tokens and not expiring:
         yield Finding("ok", "credentials", f"the tokens of {len(facts.cluster_tokens)} clusters are valid")
+
+
+def check_agents(facts: Facts) -> Iterator[Finding]:
+    """Requests of agents for a certificate that nobody approved or signed."""
+    for request in facts.certificate_requests:
+        created = _time(request["metadata"].get("creationTimestamp"))
+        cluster, status = requested_cluster(request["spec"]), request.get("status") or {}
+        if not cluster or status.get("certificate") or created is None or facts.now - created < ANSWERED_WITHIN:
+            continue
+        name, decisions = request["metadata"]["name"], {one["type"] for one in status.get("conditions") or ()}
+        if "Approved" in decisions:
+            yield Finding(
+                "problem",
+                "agent",
+                f"the certificate request {name} of the agent of {cluster} is approved and not signed",
+                "this API server seems to sign no client certificates: use `trimtab join-command --tokens`",
+            )
+        elif not decisions:
+            yield Finding(
+                "problem",
+                "agent",
+                f"nobody has approved the certificate request {name} of the agent of {cluster}",
+                "start the controllers with the right to approve (`rbac.approveAgents` of the chart); their log says why "
+                f"they leave a request alone; to approve it by hand: kubectl certificate approve {name}",
+            )
 
 
 def check_bindings(facts: Facts) -> Iterator[Finding]:
