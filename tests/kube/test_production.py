@@ -213,6 +213,31 @@ class Observer:
             await asyncio.sleep(SAMPLE_SECONDS)
 
 
+class ReadyReplicas:
+    """Reads again and again how many replicas of one Deployment are ready."""
+
+    def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
+        self._client = client
+        self._place = namespace, name
+        self.fewest: int | None = None
+        self._sampling: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._sampling = asyncio.ensure_future(self._sample())
+
+    async def stop(self) -> None:
+        assert self._sampling is not None
+        assert not self._sampling.done(), self._sampling
+        self._sampling.cancel()
+
+    async def _sample(self) -> None:
+        while True:
+            found = await self._client.get(DEPLOYMENTS, *self._place)
+            ready = (found.get("status") or {}).get("readyReplicas", 0)
+            self.fewest = ready if self.fewest is None else min(self.fewest, ready)
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+
 def policy(clusters: tuple[str, ...]) -> dict[str, Any]:
     weights = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in clusters]
     return {
@@ -333,6 +358,8 @@ def test_rebalance_survives_crash_upgrade_and_rotation_within_its_budget(
     host.start("webhook-1", f"{RELEASE}-webhook")
     run(wait_until(lambda: all_ready(fleet)))
     run(wait_until(lambda: webhook_answers(fleet.client)))
+    for member in fleet.real_members.values():
+        check_minimal_rights(member.plane)
 
     kubectl(fleet.host, "create", "namespace", SHOP)
     start = [
@@ -389,6 +416,8 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
     release.start("pods", f"{RELEASE}-pods")
     run(wait_until(lambda: webhook_answers(member.client)))
     given = [workload("local", "default", 3), budget("default", maxUnavailable=1)]
+    node, *others = sorted(member.kubelets.machines)
+    kubectl(member.plane, "cordon", *others)  # all pods on one node: its drain must wait between them
     kubectl(member.plane, "apply", "-f", "-", given=as_list(given[:1]))
 
     async def is_running() -> bool:
@@ -399,10 +428,13 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
         return status.get("disruptionsAllowed") == 1
 
     run(wait_until(is_running))
+    kubectl(member.plane, "uncordon", *others)
+    placed = json.loads(kubectl(member.plane, "get", "pods", "-l", "app=local", "-o", "json"))["items"]
+    assert {pod["spec"]["nodeName"] for pod in placed} == {node}
     kubectl(member.plane, "apply", "-f", "-", given=as_list(given[1:]))
     run(wait_until(is_counted))
-    placed = json.loads(kubectl(member.plane, "get", "pods", "-l", "app=local", "-o", "json"))["items"]
-    node = placed[0]["spec"]["nodeName"]
+    ready = ReadyReplicas(member.client, "default", "local")
+    run(ready.start())
     done = subprocess.run(
         [
             *member.plane.kubectl,
@@ -419,6 +451,10 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr + release.logs()
     run(wait_until(is_running))
+    run(ready.stop())
+    assert ready.fewest == 2, "the budget allows one of three to be missing"
+    assert "will retry" in done.stderr, f"the webhook answered 429 to nobody: {done.stderr}"
+    assert "budget" in done.stderr
     status = run(member.client.get(BUDGETS, "default", "shop"))["status"]
     assert not any(condition["type"] == "RateExceeded" for condition in status["conditions"])
     assert "forbidden" not in release.logs().lower(), release.logs()
@@ -440,6 +476,21 @@ async def has_ended(fleet: RealFleet, count: int) -> bool:
 
 async def another_leads(fleet: RealFleet, killed: int) -> bool:
     return await leader_pid(fleet) not in (0, killed)
+
+
+def check_minimal_rights(member: RealControlPlane) -> None:
+    """The control plane is no administrator of the member: it propagates objects, and cannot do anything else."""
+    account = f"--as=system:serviceaccount:karmada-cluster:karmada-{member.name}"
+    for verb, resource, is_allowed in (
+        ("create", "deployments", True),
+        ("*", "*", False),
+        ("deletecollection", "pods", False),
+        ("approve", "signers.certificates.k8s.io", False),
+    ):
+        done = subprocess.run(
+            [*member.kubectl, "auth", "can-i", verb, resource, account], capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == ("yes" if is_allowed else "no"), (verb, resource, done)
 
 
 async def webhook_answers(client: KubeClient) -> bool:
