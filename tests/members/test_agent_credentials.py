@@ -153,11 +153,12 @@ def test_certificate_is_renewed_long_before_it_ends_while_a_watch_goes_on(tmp_pa
         await held.renew_if_due()
         assert await scene.serial() == first
         scene.clock.offset = timedelta(days=11)
-        before = list(client._pool._idle)
+        before = list(client._transport._pool._idle)
         await held.renew_if_due()
         assert await scene.serial() != first
         assert (await client.list(CLUSTERS)).items
-        assert not set(before) & set(client._pool._idle)  # an API server refuses the old one when it has expired
+        # An API server refuses requests on an old connection when its certificate has expired.
+        assert not set(before) & set(client._transport._pool._idle)
 
         await scene.host.patch(CLUSTERS, "", "east", {"spec": {"region": "eu"}})
         assert [event.type for event in await following] == ["MODIFIED"]

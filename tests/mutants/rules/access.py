@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "A client with a renewed certificate sends nothing more on connections with the old one.",
-        "client/kube.py",
+        "client/transport.py",
         "self._pool.retire_connections()",
         "pass",
         ("members/test_agent_credentials.py",),
