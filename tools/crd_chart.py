@@ -20,7 +20,7 @@ def chart_files() -> dict[str, str]:
     """The text of every generated file, by its path in the project."""
     groups: dict[str, list[str]] = defaultdict(list)
     for kind in custom_kinds():
-        groups[kind.group].append(dump_crd(with_helm_metadata(crd(kind, None))))
+        groups[kind.group].append(dump_crd(with_helm_metadata(crd(kind, None, progress_columns=True))))
     files = {f"{FOLDER}/templates/{group}.yaml": template(group, texts) for group, texts in groups.items()}
     files[f"{FOLDER}/templates/admission-policies.yaml"] = policy_template()
     return {**files, f"{FOLDER}/values.yaml": values(sorted(groups))}

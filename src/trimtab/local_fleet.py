@@ -12,7 +12,7 @@ import msgspec
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.profile import PROFILES
+from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Raw
 from trimtab.app import ControlPlane
 from trimtab.client.client import resource_of
@@ -103,7 +103,7 @@ class LocalFleet:
     ) -> None:
         """Without a plan the members are those of the previous start, at the first start a default fleet."""
         self._options = options
-        self.daemon = new_daemon(data_dir, bind, port, settings, options)
+        self.daemon = new_daemon(data_dir, bind, port, PROFILES[profile], settings, options)
         self._plan_file = self.daemon.directory / "fleet.json"
         self._endpoints_file = self.daemon.directory / "endpoints.json"
         self._earlier_endpoints: dict[str, str] = {}
@@ -342,7 +342,9 @@ def read_stored_plan(path: Path) -> FleetPlan | None:
         raise InputError(f"cannot read {path}: {error}; delete it to start with another fleet") from error
 
 
-def new_daemon(data_dir: Path, bind: str, port: int, settings: Mapping[str, Any], options: LocalFleetOptions) -> Daemon:
+def new_daemon(
+    data_dir: Path, bind: str, port: int, profile: Profile, settings: Mapping[str, Any], options: LocalFleetOptions
+) -> Daemon:
     """The API server with the checks that the peers do in webhooks."""
     peer_webhooks = PeerWebhooks(allow_no_execute_taints=options.allow_no_execute_taints)
     return Daemon(
@@ -356,6 +358,7 @@ def new_daemon(data_dir: Path, bind: str, port: int, settings: Mapping[str, Any]
         audit=options.audit,
         encryption=options.encryption,
         bootstrap_tokens=options.bootstrap_tokens,
+        progress_columns=profile.show_progress_columns,
     )
 
 

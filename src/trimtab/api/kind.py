@@ -79,6 +79,8 @@ class Kind:
     status: bool = False
     scale: ScalePaths | None = None
     columns: tuple[Column, ...] = ()
+    progress_columns: tuple[Column, ...] = ()
+    """Columns of the profile `trimtab`, in place of `columns`, for a kind whose upstream definition shows no progress."""
     custom: bool = True
     """True: behaves as a custom resource defined by a CRD; False: behaves as a Kubernetes built-in."""
     other_versions: Mapping[str, OtherVersion] = field(default_factory=dict)
@@ -105,6 +107,10 @@ class Kind:
         self.defaults = (*self.normalizers, *self.defaults)
         self.short, self.categories = tuple(self.short), tuple(self.categories)
         self.columns, self.verbs = tuple(self.columns), tuple(self.verbs)
+
+    def columns_in(self, *, progress: bool) -> tuple[Column, ...]:
+        """The printer columns, with or without those of the profile `trimtab`."""
+        return (self.progress_columns if progress else ()) or self.columns
 
     @cached_property
     def api_version(self) -> str:

@@ -180,6 +180,13 @@ class Profile(Value):
     run_missed_schedules: Annotated[
         bool, Field("A CronFederatedHPA runs a rule late that was due while no control plane ran; else never.")
     ]
+    show_progress_columns: Annotated[
+        bool,
+        Field(
+            "`kubectl get` shows state and progress of WorkloadRebalancers; else only their age, as the definition of the "
+            "peer has no columns."
+        ),
+    ]
     flink_memory_units: Annotated[
         bool,
         Field(
@@ -233,6 +240,7 @@ TRIMTAB = Profile(
     works_removed_within_budgets=True,
     decisions_add_before_remove=True,
     run_missed_schedules=True,
+    show_progress_columns=True,
     flink_memory_units=True,
 )
 UPSTREAM = Profile(
@@ -279,6 +287,7 @@ UPSTREAM = Profile(
     works_removed_within_budgets=False,
     decisions_add_before_remove=False,
     run_missed_schedules=False,
+    show_progress_columns=False,
     flink_memory_units=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

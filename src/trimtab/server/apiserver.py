@@ -145,6 +145,8 @@ class ApiServerSettings(NamedTuple):
     """Seconds from the deletion of a namespace to that of its objects; kube-controller-manager waits 5 seconds."""
     check_all_budgets: bool = False
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
+    progress_columns: bool = False
+    """Print the columns of the profile `trimtab` for kinds of the peers."""
     runtime: PodRuntime | None = None
     """The containers of the cluster; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
@@ -221,9 +223,10 @@ class ApiServer:
         self._has_flow_control_objects = settings.flow_control is not None or settings.flow_control_objects
         self._background_tasks: list[asyncio.Task[None]] = []
         self._is_started = False
+        self._progress_columns = settings.progress_columns
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
         for kind in self._kinds:
-            for served in served_resources_of(kind):
+            for served in served_resources_of(kind, progress_columns=settings.progress_columns):
                 self.catalogue.add(served)
 
     def add_metrics(
@@ -348,8 +351,9 @@ class ApiServer:
         self._is_started = True
 
     async def _create_missing_objects(self) -> None:
+        definitions = (_crd_of(kind, progress_columns=self._progress_columns) for kind in self._kinds_without_crd())
         await self.resource_store.create_missing(
-            (*bootstrap_objects(), *map(_crd_of, self._kinds_without_crd()), *self._api_services()),
+            (*bootstrap_objects(), *definitions, *self._api_services()),
             Caller(user_agent="kube-apiserver"),
         )
         await update_bootstrap_roles(self.resource_store, bootstrap_objects())
@@ -447,12 +451,13 @@ async def _run_to_its_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
             return
 
 
-def served_resources_of(kind: Kind) -> list[ServedResource]:
+def served_resources_of(kind: Kind, *, progress_columns: bool = False) -> list[ServedResource]:
     """The served resource of every version of a kind."""
-    return [_served_resource(kind, version) for version in (kind.version, *kind.other_versions)]
+    versions = (kind.version, *kind.other_versions)
+    return [_served_resource(kind, version, progress_columns=progress_columns) for version in versions]
 
 
-def _served_resource(kind: Kind, version: str) -> ServedResource:
+def _served_resource(kind: Kind, version: str, *, progress_columns: bool) -> ServedResource:
     other = kind.other_versions.get(version, OtherVersion())
     if kind.id == "events.events.k8s.io":  # stored as v1 Events of the core group
         return ServedResource(
@@ -465,12 +470,13 @@ def _served_resource(kind: Kind, version: str) -> ServedResource:
         from_stored=other.from_stored,
         to_stored=other.to_stored,
         deprecation_warning="v1 ComponentStatus is deprecated in v1.19+" if kind.type is ComponentStatus else "",
+        progress_columns=progress_columns,
     )
 
 
-def _crd_of(kind: Kind) -> Raw:
+def _crd_of(kind: Kind, *, progress_columns: bool) -> Raw:
     """The CRD of a custom kind, with every version served."""
-    definition = crd(kind)
+    definition = crd(kind, progress_columns=progress_columns)
     for version in definition["spec"]["versions"]:
         version["served"] = True
     return definition

@@ -92,6 +92,7 @@ class Daemon:
         audit: AuditSettings | None = None,
         encryption: Path | None = None,
         bootstrap_tokens: bool = False,
+        progress_columns: bool = False,
     ) -> None:
         """`further_contexts` are more names of this API server in the kubeconfig, `encryption` is a file with keys."""
         self._audit = Audit.open(audit, WallClock()) if audit is not None else None
@@ -115,7 +116,11 @@ class Daemon:
                 f"for {self.directory}, and make it writable for this user"
             ) from error
         settings = settings._replace(
-            plugins=plugins, store_plugins=store_plugins, flow_control=flow_control, bootstrap_tokens=bootstrap_tokens
+            plugins=plugins,
+            store_plugins=store_plugins,
+            flow_control=flow_control,
+            bootstrap_tokens=bootstrap_tokens,
+            progress_columns=progress_columns,
         )
         self.api = ApiServer(store, settings)
         if self._audit is not None:

@@ -85,8 +85,10 @@ class ServedResource:
         to_stored: ConvertObject | None = None,
         deprecation_warning: str = "",
         converter: VersionConverter | None = None,
+        progress_columns: bool = False,
     ) -> None:
         self.kind = kind
+        self.columns = kind.columns_in(progress=progress_columns)
         self.version = version
         self.group = kind.group
         self.resource = kind.plural

@@ -85,5 +85,21 @@ def test_columns_short_names_and_categories_are_those_of_upstream() -> None:
         if "storage" in storage:
             assert version == kind.version
             wanted = [c.strip() for c in columns.split(",") if c.strip()]
-            # Upstream has no column for it at all; ours tell what it did.
-            assert [c.name for c in kind.columns] == wanted or (not wanted and name == "WorkloadRebalancer")
+            assert [c.name for c in kind.columns_in(progress=False)] == wanted
+
+
+def test_every_kind_of_ours_has_columns_and_none_prints_a_future_time_as_an_age() -> None:
+    own = [kind for kind in OURS if kind.group == "trimtab.dev" or kind.name == "WorkloadRebalancer"]
+    assert len(own) == 5
+    for kind in own:
+        columns = kind.columns_in(progress=True)
+        assert len(columns) > 1
+        assert columns[-1].name == "AGE"
+        assert [column.name for column in columns if "next" in column.path.lower() and column.type == "date"] == []
+
+
+def test_progress_of_rebalancers_is_only_in_the_definition_of_the_own_profile() -> None:
+    kind = kinds["workloadrebalancers.apps.karmada.io"]
+    assert "additionalPrinterColumns" not in crd(kind)["spec"]["versions"][0]
+    own = crd(kind, progress_columns=True)["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert [column["name"] for column in own if not column.get("priority")] == ["READY", "STATE", "PROGRESS", "AGE"]

@@ -56,3 +56,21 @@ def test_include_object_has_a_default_and_rejects_other_values() -> None:
     assert validate_include_object("") == "Metadata"
     with pytest.raises(BadRequest, match="must be 'Metadata', 'Object', 'None', or empty"):
         validate_include_object("All")
+
+
+@pytest.mark.parametrize(
+    ("progress", "cells"), [(False, ["r", "60m"]), (True, ["r", "False", "Moving", "1 Done, 2 Moving", "60m"])]
+)
+def test_progress_of_a_rebalancer_is_printed_in_the_own_profile_alone(progress: bool, cells: list[str]) -> None:
+    server = ApiServer(Store(), ApiServerSettings(progress_columns=progress))
+    served = server.catalogue.find("apps.karmada.io", "v1alpha1", "workloadrebalancers")
+    assert served is not None
+    printer = TablePrinter(served)
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "InProgress", "message": "1 Done, 2 Moving"},
+        {"type": "Reconciling", "status": "True", "reason": "Moving"},
+    ]
+    metadata = {"name": "r", "creationTimestamp": "2030-01-01T11:00:00Z"}
+    row = printer.row(orjson.dumps({"metadata": metadata, "status": {"conditions": conditions}}), 1, NOON, "None", "v1")
+    shown = [cell for cell, head in zip(row["cells"], printer.headers, strict=True) if not head.priority]
+    assert shown == cells

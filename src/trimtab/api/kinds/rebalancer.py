@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from trimtab.api.admission.rebalancer import check_rebalancer, check_workload_namespaces, fill_rebalancer
-from trimtab.api.kind import kind
+from trimtab.api.kind import Column, kind
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, Object, Value, never_omit
@@ -121,6 +121,15 @@ class RebalancerStatus(Value):
     plural="workloadrebalancers",
     namespaced=False,
     status=True,
+    progress_columns=(
+        Column("READY", ".status.conditions[?(@.type=='Ready')].status"),
+        Column("STATE", ".status.conditions[?(@.type=='Reconciling')].reason"),
+        Column("PROGRESS", ".status.conditions[?(@.type=='Ready')].message"),
+        Column("SCHEDULE", ".spec.schedule", priority=1),
+        Column("NEXT", ".status.nextScheduleTime", priority=1),
+        Column("FINISHED", ".status.finishTime", "date", priority=1),
+        Column("AGE", ".metadata.creationTimestamp", "date"),
+    ),
     validators=(check_rebalancer,),
     admission_defaults=(fill_rebalancer,),
     admission_validators=(check_workload_namespaces,),

@@ -173,10 +173,11 @@ def _printer_column(column: Column) -> Raw:
     return body
 
 
-def _crd_version(kind: Kind, name: str, *, served: bool) -> Raw:
+def _crd_version(kind: Kind, name: str, *, served: bool, progress_columns: bool) -> Raw:
     version: Raw = {"name": name, "served": served, "storage": name == kind.version}
-    if name == kind.version and kind.columns:
-        version["additionalPrinterColumns"] = [_printer_column(c) for c in kind.columns]
+    columns = kind.columns_in(progress=progress_columns)
+    if name == kind.version and columns:
+        version["additionalPrinterColumns"] = [_printer_column(c) for c in columns]
     subresources: Raw = {}
     if kind.status:
         subresources["status"] = {}
@@ -193,8 +194,8 @@ def _crd_version(kind: Kind, name: str, *, served: bool) -> Raw:
     return version
 
 
-def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
-    """The CustomResourceDefinition of a kind.
+def crd(kind: Kind, webhook: Raw | None = None, *, progress_columns: bool = False) -> Raw:
+    """The CustomResourceDefinition of a kind; with `progress_columns` it has the columns of the profile `trimtab`.
 
     Versions that differ in structure are served only when `webhook`, a webhook client configuration, can convert them:
     without it a kube-apiserver would only change the apiVersion and drop the fields that the stored version lacks.
@@ -211,10 +212,10 @@ def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
             "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
         }
     older = [
-        _crd_version(kind, name, served=other.compatible or webhook is not None)
+        _crd_version(kind, name, served=other.compatible or webhook is not None, progress_columns=progress_columns)
         for name, other in kind.other_versions.items()
     ]
-    spec["versions"] = [*older, _crd_version(kind, kind.version, served=True)]
+    spec["versions"] = [*older, _crd_version(kind, kind.version, served=True, progress_columns=progress_columns)]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -8,6 +8,7 @@ import yaml
 from trimtab.api import kinds as declarations
 from trimtab.api.admission.policies import policy_objects
 from trimtab.api.kind import Kind, kinds
+from trimtab.api.profile import PROFILES, TRIMTAB
 from trimtab.api.schema.from_types import crd
 from trimtab.api.value import Raw
 from trimtab.errors import InputError
@@ -39,11 +40,18 @@ def dump_crd(definition: Raw) -> str:
     help="URL of the conversion webhook; without it only the storage version of each kind is served.",
 )
 @click.option(
+    "--profile",
+    type=click.Choice(sorted(PROFILES)),
+    default=TRIMTAB.name,
+    show_default=True,
+    help="upstream: kinds of the peers have only the printer columns of their definitions.",
+)
+@click.option(
     "--policies",
     is_flag=True,
     help="Print instead the ValidatingAdmissionPolicies with the checks that the definitions cannot express.",
 )
-def command(groups: tuple[str, ...], conversion_url: str, policies: bool) -> None:
+def command(groups: tuple[str, ...], conversion_url: str, profile: str, policies: bool) -> None:
     """Print the CustomResourceDefinitions of Trimtab, for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
     found = custom_kinds()
@@ -51,5 +59,7 @@ def command(groups: tuple[str, ...], conversion_url: str, policies: bool) -> Non
     if unknown := sorted(set(groups) - known):
         raise InputError(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
     chosen = [kind for kind in found if not groups or kind.group in groups]
-    for obj in policy_objects(chosen) if policies else (crd(kind, webhook) for kind in chosen):
+    shown = PROFILES[profile].show_progress_columns
+    definitions = (crd(kind, webhook, progress_columns=shown) for kind in chosen)
+    for obj in policy_objects(chosen) if policies else definitions:
         click.echo(f"---\n{dump_crd(obj)}", nl=False)

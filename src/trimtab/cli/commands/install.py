@@ -44,7 +44,7 @@ def command(
     known = {kind.group for kind in custom_kinds()}
     if unknown := sorted(set(skipped) - known):
         raise InputError(f"--skip-group {unknown[0]}: there are no such kinds; groups: {', '.join(sorted(known))}")
-    definitions = [crd(kind, None) for kind in kinds]
+    definitions = [crd(kind, None, progress_columns=True) for kind in kinds]
     objects = [*definitions, *policy_objects(kinds), *installation_objects(image, namespace)]
     if prints:
         for obj in objects:

@@ -47,7 +47,7 @@ class TablePrinter:
     def __init__(self, served: ServedResource) -> None:
         self._served = served
         kind = served.kind
-        columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
+        columns = served.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
         if kind.custom:
             heads = [ColumnHeader(c.name, c.type, c.format, c.priority) for c in columns]
             self.headers: Sequence[ColumnHeader] = (ColumnHeader("Name", "string", "name"), *heads)
