@@ -181,6 +181,32 @@ def test_a_second_workload_sees_the_budget_that_the_first_one_used() -> None:
     run_scenario(act)
 
 
+def test_replicas_that_the_first_workload_holds_are_not_missing_for_the_second() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web", "api")
+        await scene.create_budget(maxUnavailable=0, selector={})
+        plan = await plan_of(scene, drain=("m1",))
+        assert {row.workload: row.start for row in plan.workloads} == {"Deployment/default/api": "Now", WEB: "Now"}
+
+    run_scenario(act)
+
+
+def test_a_quota_without_room_refuses_the_growth() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web")
+        quota = {"metadata": {"name": "small", "namespace": "default"}, "spec": {"overall": {"cpu": "400m"}}}
+        await scene.create({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota", **quota})
+        state = await state_of(scene)
+        template = {**DEPLOYMENT, "metadata": {"name": "web", "namespace": "default"}}
+        body = {**template, "spec": {**template["spec"], "replicas": 9}}
+        for enforced, code in ((True, "QuotaExceeded"), (False, None)):
+            plan = make_plan(state._replace(settings={"quota-enforcement": enforced}), Change(objects=(body,)))
+            refusal = row_of(plan).refusal
+            assert (refusal.code if refusal is not None else None) == code
+
+    run_scenario(act)
+
+
 def test_a_budget_that_never_allows_a_move_is_a_violation() -> None:
     async def act(scene: MoveScenario) -> None:
         await place_four_replicas_in_m1(scene)

@@ -46,6 +46,14 @@ def test_plan_of_a_snapshot_is_the_plan_of_the_fleet(tmp_path: Path) -> None:
     run_scenario(act)
 
 
+def test_settings_of_the_controllers_are_part_of_a_snapshot(tmp_path: Path) -> None:
+    settings = {"evacuate-after-seconds": 7}
+    (tmp_path / "fleet.json").write_bytes(
+        msgspec.json.encode(snapshot_of(FleetState.of((), (), EPOCH, settings=settings)))
+    )
+    assert read_snapshot(tmp_path / "fleet.json").settings == settings
+
+
 def test_snapshot_has_no_secrets_and_no_contents() -> None:
     async def act(scene: MoveScenario) -> None:
         state = await state_with_secrets(scene)

@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.work import Binding, ResourceBinding
+from trimtab.api.value import Object
 from trimtab.console.facts import NOWHERE, STUCK, Facts, WorkloadFacts
 from trimtab.console.page import PageContext
 from trimtab.console.text import plural
 from trimtab.decide.explain import ClusterExplanation, Explanation, explain
-from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import decide
-from trimtab.decide.ocm.snapshot import external_value_of, score_key
-from trimtab.decide.request import placement_request_of
+from trimtab.dryrun.current_decision import decide_now
+from trimtab.dryrun.static_view import StaticView
 
 MAX_CLUSTERS = 60
 """Rows of the why matrix; the selected ones come first."""
@@ -56,13 +54,15 @@ class WhyMatrix(Facts):
     """Whether it explains the last decision; else the one that would be made now."""
 
 
-def fleet_of(context: PageContext, without: Collection[str] = ()) -> Fleet[Cluster]:
-    """The clusters of the model but some, with the published scores."""
-    clusters = [one for name, one in context.model.typed_clusters.items() if name not in without]
-    fleet = Fleet.of(clusters, now=context.now)
-    for score in context.model.scores.values():
-        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
-    return fleet
+def view_of(context: PageContext, binding: Binding, without: Collection[str] = ()) -> StaticView:
+    """What a decision about the binding reads: the clusters of the model but some, scores, and bindings of its groups."""
+    model = context.model
+    clusters = [one for name, one in model.typed_clusters.items() if name not in without]
+    more: list[Object] = [*clusters, *model.scores.values(), *model.decisions.values(), binding]
+    if binding.spec.workload_affinity_groups is not None:
+        more += [one for one in model.bindings.values() if isinstance(one, ResourceBinding)]
+    services = context.services
+    return StaticView([], now=context.now, profile=services.profile, more=more, settings=services.settings)
 
 
 def explanation_of(context: PageContext, binding: Binding) -> tuple[Explanation, bool]:
@@ -70,24 +70,7 @@ def explanation_of(context: PageContext, binding: Binding) -> tuple[Explanation,
     remembered = context.services.last_decision(binding)
     if remembered is not None:
         return remembered, True
-    request = placement_request_of(binding, candidates=candidates_of(context, binding))
-    return explain(decide(request, fleet_of(context), context.services.profile)), False
-
-
-def candidates_of(context: PageContext, binding: Binding) -> list[str] | None:
-    """The clusters of the Placement that the policy refers to; None when it refers to none."""
-    reference = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
-    if reference is None:
-        return None
-    label = "cluster.open-cluster-management.io/placement"
-    return [
-        decision.cluster_name
-        for one in context.model.decisions.values()
-        if one.namespace == (reference.namespace or binding.namespace)
-        and one.metadata.labels.get(label) == reference.name
-        and one.status is not None
-        for decision in one.status.decisions
-    ]
+    return explain(decide_now(binding, view_of(context, binding))), False
 
 
 def verdict_of(one: ClusterExplanation) -> str:
@@ -158,6 +141,5 @@ def help_by(rejections: Iterable[Mapping[str, str]]) -> str:
 
 def filters_that_would_help(binding: Binding, context: PageContext, without: Collection[str]) -> str:
     """What would give a workload a place when some clusters are gone."""
-    request = placement_request_of(binding, candidates=candidates_of(context, binding))
-    found = explain(decide(request, fleet_of(context, without), context.services.profile))
+    found = explain(decide_now(binding, view_of(context, binding, without)))
     return help_by({one.plugin: one.message for one in row.rejections} for row in found.clusters)

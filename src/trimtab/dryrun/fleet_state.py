@@ -13,6 +13,7 @@ from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet, Ma
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.kinds.override_policy import ClusterOverridePolicy, OverridePolicy
 from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
+from trimtab.api.kinds.quota import FederatedResourceQuota
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
@@ -38,6 +39,7 @@ KINDS: tuple[type[Object], ...] = (
     DisruptionBudget,
     DisruptionPolicy,
     Move,
+    FederatedResourceQuota,
     WorkloadRebalancer,
     PriorityClass,
     ResourceInterpreterCustomization,

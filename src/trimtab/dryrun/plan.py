@@ -22,6 +22,7 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
 from trimtab.controllers.propagation.scheduling.intent import intent_of
 from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
+from trimtab.controllers.quota.quota_usage import QuotaLedger
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.karmada import decide, decide_all
 from trimtab.dryrun.change import Change, apply_change, lost_clusters
@@ -57,8 +58,9 @@ def make_plan(state: FleetState, change: Change) -> Plan:
         else:
             rows.append(found)
     decisions, _ = decide_all([case.intent.request for case in cases], fleet, view.profile)
+    quotas = QuotaLedger(view)
     decided = [
-        (case, adjust_to_intent(case.binding, decision, case.intent))
+        (case, quotas.check(case.binding, adjust_to_intent(case.binding, decision, case.intent)))
         for case, decision in zip(cases, decisions, strict=True)
     ]
     outcomes = list(outcomes_of(decided, situation))

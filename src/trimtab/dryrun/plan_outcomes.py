@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.work import TargetCluster
-from trimtab.controllers.movement import binding_moves
+from trimtab.api.kinds.work import Binding, TargetCluster
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.approval import APPROVAL_REQUIRED
 from trimtab.controllers.movement.freeze import current_freeze
 from trimtab.controllers.movement.gate import AT_ONCE, VOLUNTARY_CAUSES, GateResult, apply_gate, mode_of, options_for
@@ -21,6 +21,7 @@ from trimtab.controllers.propagation.scheduling.schedule import (
 )
 from trimtab.decide.gate import transfers_between
 from trimtab.decide.karmada import BindingDecision
+from trimtab.decide.pipeline import QUOTA_EXCEEDED
 from trimtab.dryrun.plan_cases import Case, Situation, evacuation_delay
 from trimtab.dryrun.plan_result import (
     CREATE,
@@ -38,6 +39,7 @@ from trimtab.dryrun.plan_result import (
     PlannedRefusal,
     PlannedWorkload,
 )
+from trimtab.dryrun.static_view import StaticView
 
 LASTING_REFUSALS = ("NotEnoughAvailable", "LastCopy")
 """Refusals of the gate that waiting alone does not remove."""
@@ -52,6 +54,8 @@ class Outcome(NamedTuple):
     moves: tuple[PlannedMove, ...] = ()
     charged: tuple[DisruptionBudget, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
+    begun: Binding | None = None
+    """The binding with the holds of the moves that begin now, which later decisions see."""
 
 
 def outcomes_of(decided: Sequence[tuple[Case, BindingDecision]], situation: Situation) -> Iterator[Outcome]:
@@ -64,9 +68,9 @@ def outcomes_of(decided: Sequence[tuple[Case, BindingDecision]], situation: Situ
             outcome = outcome_of_eviction(case, decision, situation, evictions / rate if rate > 0 else 0.0)
             evictions += len(case.evicted)
         else:
-            outcome = outcome_of_decision(case, decision, situation._replace(view=view))
+            outcome = outcome_of_decision(case, decision, situation, view)
         if outcome.charged:
-            view = view.with_replaced(outcome.charged)
+            view = view.with_replaced((*outcome.charged, *([outcome.begun] if outcome.begun is not None else ())))
         yield outcome
 
 
@@ -102,6 +106,8 @@ def outcome_of_eviction(case: Case, decision: BindingDecision, situation: Situat
 def failed_row(case: Case, decision: BindingDecision, situation: Situation) -> PlannedWorkload:
     before = binding_moves.targets_of(case.before)
     message = decision.condition[2]
+    exceeds_quota = decision.failure is not None and decision.failure.kind == QUOTA_EXCEEDED
+    code = QUOTA_EXCEEDED if exceeds_quota else "NoFeasibleCluster"
     if case.intent.cause in CAUSES_THAT_KEEP_PLACEMENT:
         message = f"cannot continue {case.intent.cause}: {message}"
     return PlannedWorkload(
@@ -112,15 +118,16 @@ def failed_row(case: Case, decision: BindingDecision, situation: Situation) -> P
         after=() if decision.should_clear else before,
         start=NEVER,
         note=message,
-        refusal=PlannedRefusal(code="NoFeasibleCluster", message=message, is_violation=True),
+        refusal=PlannedRefusal(code=code, message=message, is_violation=True),
         lost_replicas=sum(n or 1 for name, n in case.before.items() if name in situation.lost),
     )
 
 
-def outcome_of_decision(case: Case, decision: BindingDecision, situation: Situation) -> Outcome:
+def outcome_of_decision(case: Case, decision: BindingDecision, situation: Situation, view: StaticView) -> Outcome:
+    """What the gate lets begin of the decision; `view` shows what earlier workloads of the plan have begun."""
     if not decision.ok:
         return Outcome(case, decision, failed_row(case, decision, situation))
-    view, after = situation.view, dict(decision.clusters)
+    after = dict(decision.clusters)
     action = action_of(case, after)
     row = PlannedWorkload(
         workload=case.name,
@@ -141,8 +148,16 @@ def outcome_of_decision(case: Case, decision: BindingDecision, situation: Situat
     if not isinstance(begun, GateResult):
         return Outcome(case, decision, row, budgets=budgets)
     mode = mode_of(case.binding, planned, cause, options, view, budgeted=bool(budgets))
-    row = with_gate_result(row.but(mode=mode), case, begun)
-    return Outcome(case, decision, row, tuple(moves_of(case, decision, row, situation)), begun.charged_budgets, budgets)
+    alone = (
+        begun if view is situation.view else apply_gate(case.binding, decision, cause, options, situation.view, set())
+    )
+    row = with_gate_result(
+        row.but(mode=mode), case, begun, lasts=isinstance(alone, GateResult) and is_lasting(case, alone)
+    )
+    moves = tuple(moves_of(case, decision, row, situation))
+    held = state.begin(case.binding, begun.holds, begun.replacement)
+    moving = state.place(held, begun.clusters) if begun.charged_budgets else None
+    return Outcome(case, decision, row, moves, begun.charged_budgets, budgets, moving)
 
 
 def action_of(case: Case, after: Mapping[str, int]) -> str:
@@ -153,13 +168,31 @@ def action_of(case: Case, after: Mapping[str, int]) -> str:
     return SCALE if sum(case.before.values()) != sum(after.values()) and case.intent.cause == "Scale" else MOVE
 
 
-def with_gate_result(row: PlannedWorkload, case: Case, begun: GateResult) -> PlannedWorkload:
-    """The row with when it starts: at once, in steps, at a time, or not before something else changes."""
+def has_started(case: Case, begun: GateResult) -> bool:
+    return begun.clusters != case.binding.spec.clusters or bool(begun.holds)
+
+
+def is_lasting(case: Case, begun: GateResult) -> bool:
+    """Whether nothing begins, and waiting alone does not help."""
+    refusal = begun.refusal
+    return (
+        refusal is not None
+        and refusal.until is None
+        and refusal.code in LASTING_REFUSALS
+        and not has_started(case, begun)
+    )
+
+
+def with_gate_result(row: PlannedWorkload, case: Case, begun: GateResult, *, lasts: bool) -> PlannedWorkload:
+    """The row with when it starts: at once, in steps, at a time, or not before something else changes.
+
+    `lasts`: the gate refuses it for good even without the other moves of the plan, which end by themselves.
+    """
     refusal = begun.refusal
     if refusal is None:
         return row
-    started = begun.clusters != case.binding.spec.clusters or bool(begun.holds)
-    lasting = not started and refusal.until is None and refusal.code in LASTING_REFUSALS
+    started = has_started(case, begun)
+    lasting = lasts and is_lasting(case, begun)
     return row.but(
         start=STEPS if started else start_after(refusal.code, lasting=lasting),
         starts_at=None if started else refusal.until,

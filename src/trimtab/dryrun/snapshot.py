@@ -34,6 +34,7 @@ class Snapshot(Value):
     taken: Annotated[datetime, Field("When the snapshot was taken.")]
     format: str = never_omit(FORMAT)
     profile: str = "trimtab"
+    settings: Annotated[dict[str, Any], Field("The settings of the controllers that were given.")] = {}
     objects: Annotated[tuple[Raw, ...], Field("Objects that decisions read.")] = ()
     templates: Annotated[tuple[Raw, ...], Field("Templates of workloads.")] = ()
 
@@ -49,7 +50,13 @@ def snapshot_of(state: FleetState, *, hash_names: bool = False) -> Snapshot:
             [with_hashed_names(raw, names) for raw in cleaned[0]],
             [with_hashed_names(raw, names) for raw in cleaned[1]],
         )
-    return Snapshot(taken=state.now, profile=state.profile.name, objects=tuple(cleaned[0]), templates=tuple(cleaned[1]))
+    return Snapshot(
+        taken=state.now,
+        profile=state.profile.name,
+        settings=dict(state.settings),
+        objects=tuple(cleaned[0]),
+        templates=tuple(cleaned[1]),
+    )
 
 
 def without_contents(raw: Raw) -> Raw:
@@ -95,7 +102,9 @@ def read_snapshot(path: Path) -> FleetState:
         raise InputError(f"{path} has the format {snapshot.format!r}; this version reads {FORMAT}")
     if snapshot.profile not in PROFILES:
         raise InputError(f"{path} has the unknown profile {snapshot.profile!r}")
-    return FleetState.of(typed_objects(snapshot), snapshot.templates, snapshot.taken, PROFILES[snapshot.profile])
+    return FleetState.of(
+        typed_objects(snapshot), snapshot.templates, snapshot.taken, PROFILES[snapshot.profile], snapshot.settings
+    )
 
 
 def typed_objects(snapshot: Snapshot) -> Iterator[Any]:

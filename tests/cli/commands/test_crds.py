@@ -51,7 +51,9 @@ def test_unknown_group_is_refused_with_the_known_ones() -> None:
 def test_profile_upstream_has_no_columns_of_ours() -> None:
     def columns(*arguments: str) -> list[str]:
         (crd,) = (
-            crd for crd in print_crds("--group", "apps.karmada.io", *arguments) if "rebalancer" in crd["metadata"]["name"]
+            crd
+            for crd in print_crds("--group", "apps.karmada.io", *arguments)
+            if "rebalancer" in crd["metadata"]["name"]
         )
         return [column["name"] for column in crd["spec"]["versions"][0].get("additionalPrinterColumns", ())]
 

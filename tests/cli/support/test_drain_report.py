@@ -92,7 +92,7 @@ def test_settings_in_the_report_are_those_that_the_server_tells() -> None:
             body = msgspec.to_builtins(cluster("m1", ready=False))
             return Listing([body] if resource.kind == "Cluster" else [], "1")
 
-    text = asyncio.run(explain_cluster(Server(), "m1", TRIMTAB, NOW))  # type: ignore[arg-type]
+    text = asyncio.run(explain_cluster(Server(), "m1", None, NOW))  # type: ignore[arg-type]
     assert "set at 2030-01-01 00:00:10 UTC" in text
 
 

@@ -1,13 +1,9 @@
 """Settings of `--set NAME=VALUE` are converted and checked."""
 
-import asyncio
-from typing import Any
-
 import click
 import pytest
 
-from trimtab.cli.support.settings import parse_settings, settings_of_server
-from trimtab.client.client import PlainResponse
+from trimtab.cli.support.settings import parse_settings
 
 
 def test_settings_are_converted_to_numbers_and_booleans() -> None:
@@ -40,28 +36,3 @@ def test_unknown_settings_and_wrong_values_are_usage_errors(pair: str, message: 
 def test_setting_without_name_or_value_is_a_usage_error(pair: str) -> None:
     with pytest.raises(click.UsageError, match="expected NAME=VALUE"):
         parse_settings((pair,))
-
-
-class Server:
-    """Answers the question for the settings."""
-
-    def __init__(self, code: int, body: bytes) -> None:
-        self._answer = PlainResponse(code, body)
-
-    async def fetch(self, path: str) -> PlainResponse:
-        assert path == "/debug/profile"
-        return self._answer
-
-
-@pytest.mark.parametrize(
-    ("code", "body", "settings"),
-    [
-        (200, b'{"settings": {"evacuate-after-seconds": 10, "eviction-rate": 2}}', {"evacuate-after-seconds": 10, "eviction-rate": 2}),
-        (200, b'{"settings": {"unknown": 1, "failover": "yes"}}', {}),
-        (200, b'{"profile": "trimtab"}', {}),
-        (200, b"no json", {}),
-        (404, b"{}", {}),
-    ],
-)  # fmt: skip
-def test_settings_of_a_server_are_used_where_it_tells_them(code: int, body: bytes, settings: dict[str, Any]) -> None:
-    assert asyncio.run(settings_of_server(Server(code, body))) == settings  # type: ignore[arg-type]

@@ -7,16 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
 from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.cli.commands.rebalance import create_rebalancer
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.cluster_taints import update_taints
+from trimtab.cli.support.server_state import fetch_state
 from trimtab.client.client import Client, Resource
-from trimtab.clock import WallClock
 from trimtab.dryrun.change import Change
-from trimtab.dryrun.fleet_state import fetch_fleet_state
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import FORMAT, Plan, differences, digest_of
 from trimtab.errors import AlreadyExists, InputError
@@ -39,9 +37,7 @@ def command(file: Path, kubeconfig: str, context: str) -> int:
 
     async def work(client: Client) -> int:
         load_declarations()
-        state = await fetch_fleet_state(
-            client, WallClock().now(), PROFILES[plan.profile], changed_templates=plan.change.objects
-        )
+        state = await fetch_state(client, plan.profile, changed_templates=plan.change.objects)
         again = make_plan(state, plan.change)
         if again.hash != plan.hash:
             click.echo("The fleet has changed since the plan was made; nothing was written:", err=True)

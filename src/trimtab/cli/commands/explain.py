@@ -7,12 +7,9 @@ from typing import Any, cast
 import click
 import msgspec
 
-from trimtab import plugins
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
-from trimtab.api.profile import PROFILES, Profile
+from trimtab.api.profile import PROFILES
 from trimtab.api.value import Object
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.explain_hints import change_lines, kept_copy_lines
@@ -22,10 +19,6 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, list_typed
 from trimtab.clock import WallClock
 from trimtab.decide.explain import ClusterExplanation, Explanation, explain
-from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import decide
-from trimtab.decide.ocm.snapshot import external_value_of, score_key
-from trimtab.decide.request import placement_request_of
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.interpret.names import binding_name
 from trimtab.tables import format_table
@@ -43,9 +36,8 @@ SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 @click.option("--now", "anew", is_flag=True, help="Decide now instead of showing the last decision.")
 @click.option(
     "--profile",
-    type=click.Choice(["trimtab", "upstream"]),
-    default="trimtab",
-    help="Profile for --now and for clusters.",
+    type=click.Choice(sorted(PROFILES)),
+    help="Profile for --now and for clusters; by default that of the server.",
 )
 @output_option("table", "wide", "name", "json", "yaml")
 @watch_option
@@ -55,7 +47,7 @@ def command(
     namespace: str,
     all_namespaces: bool,
     anew: bool,
-    profile: str,
+    profile: str | None,
     output: str,
     watch: bool,
     kubeconfig: str,
@@ -77,7 +69,7 @@ def command(
         if cluster := cluster_name_of(target):
             from trimtab.cli.support.drain_report import explain_cluster  # noqa: PLC0415
 
-            return await explain_cluster(client, cluster, PROFILES[profile], WallClock().now(), output)
+            return await explain_cluster(client, cluster, profile, WallClock().now(), output)
         try:
             binding = await find_binding(client, target, place)
         except InputError:
@@ -86,7 +78,7 @@ def command(
             from trimtab.cli.support.pod_report import explain_pod  # noqa: PLC0415
 
             return await explain_pod(client, place, pod, WallClock().now(), output)
-        return await explain_binding(client, binding, PROFILES[profile], output, anew=anew)
+        return await explain_binding(client, binding, profile, output, anew=anew)
 
     async def render(client: Client) -> str:
         places = await namespaces_with(client, target) if all_namespaces else [namespace]
@@ -118,7 +110,7 @@ async def namespaces_with(client: Client, target: str) -> list[str]:
     return sorted(found) or [""]
 
 
-async def explain_binding(client: Client, binding: Binding, profile: Profile, output: str, *, anew: bool) -> str:
+async def explain_binding(client: Client, binding: Binding, profile: str | None, output: str, *, anew: bool) -> str:
     if output == "name":
         return f"{kind_of(binding).name.lower()}/{binding.name}"
     explanation = None if anew else await fetch_last_decision(client, binding)
@@ -215,29 +207,25 @@ async def fetch_last_decision(client: Client, binding: Binding) -> Explanation |
     return msgspec.json.decode(answer.body, type=Explanation) if answer.code == 200 else None
 
 
-async def decide_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
-    """Decide with the objects in the API and the rules of the scheduler."""
-    plugins.load()
-    fleet = Fleet.of(await list_typed(client, Cluster, if_served=True)).at(WallClock().now())
-    for score in await list_typed(client, AddOnPlacementScore, if_served=True):
-        fleet = fleet.with_external_value_changes(score_key(score.name), {score.namespace: external_value_of(score)})
-    ask = placement_request_of(binding, candidates=await placement_ref_clusters(client, binding))
-    return explain(decide(ask, fleet, profile))
+async def decide_now(client: Client, binding: Binding, profile: str | None) -> Explanation:
+    """Decide with the objects in the API, as the scheduler would."""
+    # Imported here: a remembered decision, the most frequent answer, needs none of it.
+    from trimtab.cli.support.server_state import options_of_server  # noqa: PLC0415
+    from trimtab.dryrun.current_decision import KINDS, decide_now, needs_other_bindings  # noqa: PLC0415
+    from trimtab.dryrun.static_view import StaticView  # noqa: PLC0415
 
+    options = await options_of_server(client)
+    found: list[Object] = [binding]
+    for type_ in KINDS:
+        found += await list_typed(client, type_, if_served=True)
 
-async def placement_ref_clusters(client: Client, binding: Binding) -> list[str] | None:
-    """The clusters of the Placement that the policy refers to; None when it refers to no Placement."""
-    ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
-    if ref is None:
-        return None
-    found = []
-    for page in await list_typed(client, PlacementDecision, if_served=True):
-        belongs = (
-            page.namespace == (ref.namespace or binding.namespace) and page.metadata.labels.get(PLACEMENT) == ref.name
-        )
-        if belongs and page.status is not None:
-            found += [decision.cluster_name for decision in page.status.decisions]
-    return found
+    def view() -> StaticView:
+        chosen = options.profile_or(profile)
+        return StaticView([], now=WallClock().now(), profile=chosen, more=found, settings=options.settings)
+
+    if needs_other_bindings(binding, view()):
+        found += await list_typed(client, ResourceBinding)
+    return explain(decide_now(binding, view()))
 
 
 def report_lines(

@@ -10,19 +10,19 @@ import msgspec
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.policy import Policy
-from trimtab.api.profile import PROFILES, Profile
+from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
 from trimtab.cli.commands.apply_plan import carry_out
 from trimtab.cli.commands.rebalance import selector_of
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import echo_report
-from trimtab.cli.support.settings import parse_settings, settings_of_server
+from trimtab.cli.support.server_state import fetch_state, profile_option
+from trimtab.cli.support.settings import parse_settings
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import reference_to
-from trimtab.clock import WallClock
 from trimtab.dryrun.change import Change, parse_taint
-from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
+from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.manifests import read_manifests
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_report import report_lines
@@ -78,7 +78,7 @@ from trimtab.store.files import replace_file
 )
 @click.option("--horizon", default="4h", show_default=True, metavar="DURATION", help="The longest forecast.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
-@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@profile_option
 @output_option("table", "wide", "json", "yaml")
 @click.option("--out", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file.")
 @kubeconfig_options
@@ -97,7 +97,7 @@ def command(
     pace: str,
     horizon: str,
     settings: tuple[str, ...],
-    profile: str,
+    profile: str | None,
     output: str,
     out: Path | None,
     kubeconfig: str,
@@ -123,11 +123,14 @@ def command(
     selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
     chosen = parse_settings(settings)
     if snapshot is not None:
-        state = read_snapshot(snapshot)._replace(settings=chosen)
+        saved = read_snapshot(snapshot)
+        state = saved._replace(settings={**saved.settings, **chosen})
+        if profile is not None:
+            state = state._replace(profile=PROFILES[profile])
         plan = make_plan(state, change.but(rebalance=rebalance_spec(selection, resources_in(state))))
     else:
         planning = partial(
-            plan_on_server, change, selection, profile=PROFILES[profile], policies=manifests.policies, settings=chosen
+            plan_on_server, change, selection, profile=profile, policies=manifests.policies, settings=chosen
         )
         state, plan = with_client(kubeconfig, context, planning)
     if with_forecast:
@@ -143,16 +146,13 @@ async def plan_on_server(
     selection: "RebalanceSelection",
     client: Client,
     *,
-    profile: Profile,
+    profile: str | None,
     policies: Sequence[Policy],
     settings: dict[str, object],
 ) -> tuple[FleetState, Plan]:
-    """The plan for the fleet as a server has it now, with the settings of its controllers."""
+    """The plan for the fleet as a server has it now, with its profile and the settings of its controllers."""
     asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if selection.selectors else ()))
-    state = await fetch_fleet_state(
-        client, WallClock().now(), profile, changed_templates=change.objects, policies=policies
-    )
-    state = state._replace(settings={**await settings_of_server(client), **settings})
+    state = await fetch_state(client, profile, settings, changed_templates=change.objects, policies=policies)
     return state, make_plan(state, asked)
 
 

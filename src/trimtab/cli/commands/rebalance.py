@@ -11,12 +11,12 @@ from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, W
 from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.server_state import fetch_state
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, workload_reference
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import TERMINAL_PHASES
 from trimtab.dryrun.change import Change
-from trimtab.dryrun.fleet_state import fetch_fleet_state
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_report import report_lines
 from trimtab.dryrun.plan_result import format_shares
@@ -86,7 +86,7 @@ def command(
         else:
             spec["workloads"] = [await workload_reference(client, text, namespace) for text in workloads]
         if dry_run:
-            plan = make_plan(await fetch_fleet_state(client, WallClock().now()), Change(rebalance=spec))
+            plan = make_plan(await fetch_state(client), Change(rebalance=spec))
             click.echo("\n".join(report_lines(plan)))
             return plan.exit_code
         job = await create_rebalancer(client, name or f"rebalance-{WallClock().now():%Y%m%d-%H%M%S}", spec)

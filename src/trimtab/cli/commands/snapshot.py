@@ -6,11 +6,10 @@ import click
 import msgspec
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.profile import PROFILES
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.server_state import fetch_state, profile_option
 from trimtab.client.client import Client
-from trimtab.clock import WallClock
-from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
+from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.snapshot import snapshot_of
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_declarations
@@ -20,9 +19,9 @@ from trimtab.store.files import replace_file
 @click.command()
 @click.option("-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), required=True)
 @click.option("--hash-names", is_flag=True, help="Replace the names of objects by hashes.")
-@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@profile_option
 @kubeconfig_options
-def command(file: Path, hash_names: bool, profile: str, kubeconfig: str, context: str) -> None:
+def command(file: Path, hash_names: bool, profile: str | None, kubeconfig: str, context: str) -> None:
     """Save clusters, policies, placements, budgets, scores and workloads in a file; Secrets are left out.
 
     `trimtab plan --from FILE` makes plans of it without the fleet: what would an outage have done yesterday?
@@ -30,7 +29,7 @@ def command(file: Path, hash_names: bool, profile: str, kubeconfig: str, context
 
     async def work(client: Client) -> FleetState:
         load_declarations()
-        return await fetch_fleet_state(client, WallClock().now(), PROFILES[profile])
+        return await fetch_state(client, profile)
 
     state = with_client(kubeconfig, context, work)
     snapshot = snapshot_of(state, hash_names=hash_names)

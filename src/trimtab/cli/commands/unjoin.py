@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import NamedTuple, cast
 
 import click
-import msgspec
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
@@ -25,6 +24,7 @@ from trimtab.cli.commands.drain_cluster import (
 )
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.clusters import get_cluster
+from trimtab.cli.support.server_state import options_of_server
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import Clock, WallClock
@@ -83,7 +83,7 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
             click.echo(f"nothing is deleted in cluster {name}")
             return 1
         await host.patch(resource_of(kind_of(Cluster)), "", name, {"metadata": {"annotations": {FORCE_LEAVE: "true"}}})
-    elif options.wait and needs_drain(cluster) and await profile_of(host) != "upstream":
+    elif options.wait and needs_drain(cluster) and (await options_of_server(host)).profile != "upstream":
         code = await drain(host, name, options.timeout)
         if code:
             return code
@@ -131,15 +131,6 @@ def needs_drain(cluster: Cluster) -> bool:
 async def read_cluster(host: Client, name: str) -> Cluster:
     kind = kind_of(Cluster)
     return cast("Cluster", kind.decode(await host.get(resource_of(kind), "", name)))
-
-
-async def profile_of(host: Client) -> str:
-    """The profile of a control plane that serves its own API; empty for others."""
-    try:
-        answer = await host.fetch("/debug/profile")
-        return str(msgspec.json.decode(answer.body)["profile"]) if answer.code == 200 else ""
-    except (ApiError, msgspec.DecodeError, KeyError, TypeError):
-        return ""
 
 
 async def drain(host: Client, name: str, seconds: float) -> int:

@@ -166,7 +166,8 @@ def command(
         saved, plan = read_saved_fleet(snapshot, data_dir)
     sign_in = {name: further.pop(name) for name in list(further) if name.startswith("oidc_")}
     audit = take_audit_settings(further)
-    controller_settings = {**parse_feature_gates(feature_gates), **parse_settings(settings)}
+    saved_settings = saved.settings if saved is not None else {}
+    controller_settings = {**saved_settings, **parse_feature_gates(feature_gates), **parse_settings(settings)}
     options = LocalFleetOptions(
         flow_control=flow_limits(**further),
         contexts=contexts,

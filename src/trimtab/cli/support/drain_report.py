@@ -12,7 +12,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.cli.support.output import format_structured
-from trimtab.cli.support.settings import settings_of_server
+from trimtab.cli.support.server_state import options_of_server
 from trimtab.client.client import Client
 from trimtab.client.lookups import list_typed
 from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_leaving, is_terminating
@@ -61,9 +61,13 @@ class ClusterReport(msgspec.Struct, rename="camel"):
     workloads: list[WorkloadOutlook]
 
 
-async def explain_cluster(client: Client, name: str, profile: Profile, now: datetime, output: str = "table") -> str:
-    """The report as text, or as data with `json` and `yaml`."""
-    cluster, overview = await find_cluster(client, name, now)
+async def explain_cluster(
+    client: Client, name: str, chosen_profile: str | None, now: datetime, output: str = "table"
+) -> str:
+    """The report as text, or as data with `json` and `yaml`; by default with the profile of the server."""
+    options = await options_of_server(client)
+    profile = options.profile_or(chosen_profile)
+    cluster, overview = await find_cluster(client, name, now, options.settings)
     if output == "name":
         return f"cluster/{cluster.name}"
     if output in ("json", "yaml"):
@@ -71,7 +75,9 @@ async def explain_cluster(client: Client, name: str, profile: Profile, now: date
     return "\n".join(report_lines(cluster, overview, profile))
 
 
-async def find_cluster(client: Client, name: str, now: datetime) -> tuple[Cluster, "FleetOverview"]:
+async def find_cluster(
+    client: Client, name: str, now: datetime, settings: Mapping[str, object]
+) -> tuple[Cluster, "FleetOverview"]:
     """The cluster with what its report needs; an error names the clusters that there are."""
     load_declarations()
     clusters = await list_typed(client, Cluster, if_served=True)
@@ -85,7 +91,7 @@ async def find_cluster(client: Client, name: str, now: datetime) -> tuple[Cluste
         (found for found in await list_typed(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
     storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
-    return cluster, FleetOverview(clusters, bindings, storm, now, await settings_of_server(client))
+    return cluster, FleetOverview(clusters, bindings, storm, now, settings)
 
 
 def cluster_report(cluster: Cluster, overview: FleetOverview, profile: Profile) -> ClusterReport:

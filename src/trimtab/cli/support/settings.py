@@ -3,11 +3,8 @@
 import difflib
 
 import click
-import msgspec
 
-from trimtab.client.client import Client
 from trimtab.controllers.settings import SETTINGS
-from trimtab.errors import ApiError
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
@@ -39,18 +36,3 @@ def _convert(text: str, type_: type) -> object:
             raise ValueError(text)
         return int(number)
     return type_(text)
-
-
-async def settings_of_server(client: Client) -> dict[str, object]:
-    """The settings of a control plane that tells them, such as that of `trimtab up`; none where it does not."""
-    try:
-        answer = await client.fetch("/debug/profile")
-        given = msgspec.json.decode(answer.body)["settings"] if answer.code == 200 else {}
-    except (ApiError, msgspec.DecodeError, KeyError, TypeError):
-        return {}
-    known = given.items() if isinstance(given, dict) else ()
-    return {name: value for name, value in known if name in SETTINGS and is_value_of(SETTINGS[name].type, value)}
-
-
-def is_value_of(type_: type, value: object) -> bool:
-    return isinstance(value, type_) or (type_ is float and isinstance(value, int))
