@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from cli.processes import LIMIT
 from console.browser import RunningConsole, UpProcess, call_api, new_tab, sign_in
@@ -131,6 +131,29 @@ def test_keys_filters_and_deep_links(browser: Browser, console: RunningConsole) 
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#keys")).not_to_be_visible()
+
+
+async def set_taint(client: KubeClient, cluster: str, *taints: dict[str, str]) -> None:
+    clusters = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+    await client.patch(clusters, "", cluster, {"spec": {"taints": list(taints)}})
+
+
+def test_only_rows_that_changed_are_marked(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    taint = {"key": "careful", "effect": "NoSchedule"}
+
+    def change_first(route: Route) -> None:
+        """The stream begins after a change, so that it sends all rows again."""
+        call_api(console, lambda client: set_taint(client, "member3", taint))
+        route.continue_()
+
+    page.route("**/console/events**", change_first, times=1)
+    page.goto(f"{console.url}/console/")
+    expect(page.locator("tr[data-cl=member3]")).to_contain_text("careful", timeout=EVENTUALLY)
+    assert page.locator("tr.fresh").evaluate_all("rows => rows.map(row => row.dataset.cl)") == ["member3"]
+    page.unroute_all()
+    call_api(console, lambda client: set_taint(client, "member3"))
 
 
 async def make_viewer(client: KubeClient) -> str:

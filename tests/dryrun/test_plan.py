@@ -167,6 +167,24 @@ def test_a_drain_within_a_budget_starts_in_steps_as_it_then_does() -> None:
     run_scenario(act)
 
 
+def test_a_workload_that_fits_nowhere_already_is_refused_only_where_the_plan_is_about_it() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web")
+        nowhere = {"clusterAffinity": {"clusterNames": ["m9"]}}
+        selector = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "lonely"}
+        await scene.create_policy(nowhere, "lonely", resourceSelectors=[selector])
+        await scene.create_deployment("lonely")
+        await asyncio.sleep(20)
+        drain = await plan_of(scene, drain=("m1",))
+        assert [row.workload for row in drain.workloads] == [WEB]
+        assert drain.exit_code == 2
+        asked = await plan_of(scene, rebalance=await rebalance_of(scene, "deploy/lonely"))
+        assert [(row.workload, row.action) for row in asked.workloads] == [("Deployment/default/lonely", "Refused")]
+        assert asked.exit_code == 3
+
+    run_scenario(act)
+
+
 def test_a_second_workload_sees_the_budget_that_the_first_one_used() -> None:
     async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web", "api")

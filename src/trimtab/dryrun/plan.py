@@ -27,12 +27,21 @@ from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.karmada import decide, decide_all
 from trimtab.dryrun.change import Change, apply_change, lost_clusters
 from trimtab.dryrun.fleet_state import FleetState, name_of
-from trimtab.dryrun.plan_cases import Case, Situation, cases_of, evacuation_delay, join_name
+from trimtab.dryrun.plan_cases import (
+    Case,
+    Situation,
+    case_of,
+    cases_of,
+    evacuation_delay,
+    join_name,
+    without_moves_in_progress,
+)
 from trimtab.dryrun.plan_costs import budget_costs, cluster_loads, verdict_of
 from trimtab.dryrun.plan_outcomes import Outcome, in_order, outcomes_of
 from trimtab.dryrun.plan_result import (
     CREATE,
     MOVE,
+    REFUSED,
     SCALE,
     UNCHANGED,
     BudgetCost,
@@ -40,6 +49,7 @@ from trimtab.dryrun.plan_result import (
     PlannedWorkload,
     digest_of,
 )
+from trimtab.interpret.names import binding_name
 
 
 def make_plan(state: FleetState, change: Change) -> Plan:
@@ -65,7 +75,11 @@ def make_plan(state: FleetState, change: Change) -> Plan:
     ]
     outcomes = list(outcomes_of(decided, situation))
     rows += [with_pending_mark(outcome, situation) for outcome in outcomes]
-    listed = sorted((row for row in rows if is_listed(row)), key=lambda row: row.workload)
+    asked = {case.name for case in cases if case.is_asked}
+    listed = sorted(
+        (row for row in rows if is_listed(row) and (row.workload in asked or not is_refused_already(row, situation))),
+        key=lambda row: row.workload,
+    )
     existing = sum(row.action not in (CREATE, UNCHANGED) for row in listed)
     moves = tuple(in_order([move for outcome in outcomes for move in outcome.moves]))
     costs = budget_costs(situation, outcomes)
@@ -90,6 +104,23 @@ def make_plan(state: FleetState, change: Change) -> Plan:
 def is_listed(row: PlannedWorkload) -> bool:
     """Whether the plan lists the workload: it changes, is refused, or was selected for a rebalance."""
     return row.action != UNCHANGED or row.cause == "Rebalance"
+
+
+def is_refused_already(row: PlannedWorkload, situation: Situation) -> bool:
+    """Whether a workload that the change does not name finds no place without it as well."""
+    if row.action != REFUSED or row.lost_replicas or not row.cause:
+        return False
+    kind, _, rest = row.workload.partition("/")
+    namespace, slash, name = rest.rpartition("/")
+    view = situation.view_before
+    seen = well_known.binding_at(view, namespace if slash else "", binding_name(kind, name))
+    if seen is None:
+        return False
+    earlier = situation._replace(after=situation.before, view=view, fleet=situation.fleet_before, lost=frozenset())
+    found = case_of(row.workload, without_moves_in_progress(seen), earlier, is_new=False)
+    if isinstance(found, Case):
+        return not decide(found.intent.request, situation.fleet_before, view.profile).ok
+    return found is not None and found.note == row.note
 
 
 def with_pending_mark(outcome: Outcome, situation: Situation) -> PlannedWorkload:
@@ -142,6 +173,6 @@ def budget_warnings(costs: Sequence[BudgetCost]) -> Iterator[str]:
     for cost in costs:
         if cost.missing:
             yield (
-                f"budget {cost.budget}: the failure takes {cost.lost} ready replicas, "
-                f"{cost.missing} more than the budget can spare"
+                f"budget {cost.budget}: the failure takes {cost.lost} ready replicas; "
+                f"then {cost.missing} are missing to its minimum"
             )

@@ -62,6 +62,8 @@ class Case(NamedTuple):
     before: dict[str, int]
     intent: SchedulingIntent
     is_new: bool = False
+    is_asked: bool = False
+    """Whether the change names it, by its template, its policy or a rebalance."""
     evicted: tuple[str, ...] = ()
     """The clusters that evict it."""
     evict_after: float = 0.0
@@ -98,6 +100,8 @@ def cases_of(situation: Situation) -> Iterator[Case | PlannedWorkload]:
         if binding.spec.placement is None or not is_scheduled_here(binding):
             continue
         outcome = case_of(name, without_moves_in_progress(binding), situation, is_new=name not in bindings)
+        if isinstance(outcome, Case) and (found is not None or name in requested.stamped):
+            outcome = outcome._replace(is_asked=True)
         if outcome is not None:
             yield outcome
         elif name in requested.stamped:

@@ -1,7 +1,7 @@
 """Cluster: its facts, the workloads in it with their outlook, and what lets workloads leave."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from trimtab.api.kind import kind_of
@@ -14,7 +14,7 @@ from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_repli
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of
-from trimtab.console.text import ago, cluster_path, plural
+from trimtab.console.text import ago, cluster_path, day_time, parse_time, plural
 from trimtab.controllers.movement.taint_eviction import no_execute_taints
 from trimtab.controllers.well_known import DRAIN, REQUESTER
 from trimtab.errors import NotFound
@@ -117,6 +117,12 @@ def actions_of(context: PageContext) -> Mapping[str, Action]:
     return {"patch": Action("patch", "cluster.karmada.io", "clusters", name=name)}
 
 
+def drain_time(cluster: ClusterFacts, now: datetime) -> str:
+    """When the drain began; what somebody wrote by hand is shown as it is."""
+    began = parse_time(cluster.drain_since)
+    return day_time(began, now) if began is not None else cluster.drain_since
+
+
 @page(
     "clusters/{name}",
     "cluster.html",
@@ -155,6 +161,7 @@ def cluster(context: PageContext) -> View:
         "workloads": counts["workloads"],
         "replicas": counts["ready"] + counts["held"] + counts["blocked"],
         "taint": taint_text(context, facts),
+        "drain_since": drain_time(facts, context.now),
         "storm": pulse_of(context).storm,
         "moves": move_rows(moves, context, wide=False),
         "events": sorted(events.values(), key=lambda event: event.at, reverse=True)[:30],

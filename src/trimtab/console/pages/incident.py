@@ -158,8 +158,13 @@ def incident(context: PageContext) -> View:
     name = cluster_name(context)
     cluster = context.model.clusters.get(name) if context.visibility.clusters else None
     moves = moves_of(context, name)
-    took = [move.seconds for move in moves if move.seconds is not None and move.outcome == "Done"]
-    first = min((move.started for move in moves if move.started is not None), default=None)
+    took = [
+        move.seconds
+        for move in moves
+        if move.seconds is not None and move.outcome == "Done" and (cluster is None or move.cause in FAILURES)
+    ]
+    failed_over = [move for move in moves if move.cause in FAILURES]
+    first = min((move.started for move in failed_over if move.started is not None), default=None)
     delay = (
         (first - cluster.since).total_seconds()
         if first is not None and cluster is not None and cluster.since is not None and not cluster.is_ready
@@ -187,7 +192,7 @@ def incident(context: PageContext) -> View:
         "delay": delay,
         "slowest": max(took, default=None),
         "replicas": sum(move.replicas for move in moves),
-        "failures": sum(move.cause in FAILURES for move in moves),
+        "failures": len(failed_over),
         "going": len(moves) - done,
         "timeline": timeline_of(context, name, moves),
         "flows": flows_of(moves),

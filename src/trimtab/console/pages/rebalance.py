@@ -117,6 +117,8 @@ def row_kind(row: PlannedWorkload) -> str:
         return "none"
     if row.action == UNCHANGED or row.before == row.after:
         return "same"
+    if row.is_pending:
+        return "anyway"
     return "go" if row.start in ("Now", "InSteps") and row.refusal is None else "wait"
 
 
@@ -165,13 +167,13 @@ def is_visible(row: dict[str, Any], context: PageContext) -> bool:
 
 def plan_view(plan: Plan, context: PageContext) -> dict[str, Any]:
     rows = [row for one in plan.workloads if is_visible(row := plan_row(one, context.values("exclude")), context)]
-    counts = {what: sum(row["what"] == what for row in rows) for what in ("go", "wait", "none", "same")}
+    counts = {what: sum(row["what"] == what for row in rows) for what in ("go", "wait", "none", "same", "anyway")}
     verdict = plan.verdict
     return {
         "hash": plan.hash,
         "rows": rows,
         "counts": counts,
-        "moved": sum(row["moved"] for row in rows),
+        "moved": sum(row["moved"] for row in rows if row["what"] != "anyway"),
         "workloads": counts["go"] + counts["wait"],
         "verdict": verdict.message,
         "is_worse": verdict.is_worse,

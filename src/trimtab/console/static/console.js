@@ -53,13 +53,15 @@
     if (scrolled) fresh.scrollLeft = scrolled;
     if (had) $(had, fresh)?.focus({ preventScroll: true });
   };
+  const shown = new WeakMap();
   const applyRows = patch => {
     const table = document.getElementById(patch.rows);
     if (!table) return;
     for (const [id, html] of Object.entries(patch.html)) {
       const old = document.getElementById(id), fresh = parse(html);
-      if (!fresh) continue;
+      if (!fresh || (old && (shown.get(old) === html || old.isEqualNode(fresh)))) continue;
       fresh.classList.add("fresh");
+      shown.set(fresh, html);
       if (old) replace(old, fresh); else table.append(fresh);
     }
     if (!patch.order) return;
