@@ -121,8 +121,8 @@ image: $(READY) ## build an OCI image and its SBOM into dist/ without a containe
 release: $(READY) ## write wheel, sdist, image, SBOM, charts and checksums into dist/
 	@$(BIN)/python tools/release.py
 
-suites: $(READY) ## run the end-to-end suites of Karmada and Kubernetes (needs Go; PARTS="karmada/failover" selects some)
-	@$(BIN)/python tests/suites/run.py $(PARTS)
+suites: $(READY) ## run the end-to-end suites of Karmada and Kubernetes (needs Go; PARTS="karmada/failover" selects some, JOBS=4 runs areas at once)
+	@$(BIN)/python tests/suites/run.py $(if $(JOBS),--jobs $(JOBS)) $(PARTS)
 
 lock: ## update the pinned dependencies (needs uv)
 	for set in core run dev docs; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done

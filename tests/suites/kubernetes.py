@@ -61,7 +61,7 @@ async def create_node_agents(kubeconfig: Path) -> None:
 class KubernetesSuite:
     name = "kubernetes"
     quick = ("apimachinery/watch", "apimachinery/table_conversion", "apimachinery/discovery")
-    minutes_per_area = 30
+    minutes_per_area = 60
     further_areas = {"cmd": run_kubectl_commands}
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -55,24 +56,31 @@ def select_areas(suite: PeerSuite, known: Iterable[str], parts: list[str], *, qu
     return wanted
 
 
-def run_suite(suite: PeerSuite, areas: list[str], directory: Path, focus: str) -> Iterator[SpecResult]:
-    """Run each area against a new fleet, so that what a failed spec leaves behind does not fail others."""
-    for area in areas:
-        begun = time.monotonic()
-        own = directory / f"{suite.name}-{area.replace('/', '-')}"
-        own.mkdir(parents=True, exist_ok=True)
-        if area in suite.further_areas:
-            results = suite.further_areas[area](own, focus)
-        else:
-            with suite.start(own, area) as invocation:
-                results = run_area(suite, area, own, invocation.command, invocation.environment, focus)
-        states = Counter(result.state for result in results)
-        counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        print(f"{suite.name}/{area}: {counted} ({time.monotonic() - begun:.0f} s)", flush=True)
-        yield from results
+def run_areas(areas: list[tuple[PeerSuite, str]], directory: Path, focus: str, jobs: int) -> Iterator[SpecResult]:
+    """Run areas, so many at a time, and yield their results in the order in which they were given."""
+    with ThreadPoolExecutor(jobs) as pool:
+        for results in pool.map(lambda area: run_area(*area, directory, focus), areas):
+            yield from results
 
 
-def run_area(
+def run_area(suite: PeerSuite, area: str, directory: Path, focus: str) -> list[SpecResult]:
+    """Run an area against a new fleet, so that what a failed spec leaves behind does not fail others."""
+    begun = time.monotonic()
+    own = directory / f"{suite.name}-{area.replace('/', '-')}"
+    own.mkdir(parents=True, exist_ok=True)
+    if area in suite.further_areas:
+        results = suite.further_areas[area](own, focus)
+    else:
+        with suite.start(own, area) as invocation:
+            results = run_binary(suite, area, own, invocation.command, invocation.environment, focus)
+    write_table(results, own / "results.tsv")
+    states = Counter(result.state for result in results)
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    print(f"{suite.name}/{area}: {counted} ({time.monotonic() - begun:.0f} s)", flush=True)
+    return results
+
+
+def run_binary(
     suite: PeerSuite, area: str, directory: Path, command: list[str], environment: dict[str, str], focus: str
 ) -> list[SpecResult]:
     report, log = directory / "report.json", directory / "suite.log"
@@ -125,6 +133,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help="a suite, or suite/area; default: everything")
     parser.add_argument("--quick", action="store_true", help="only the areas that run with every change")
     parser.add_argument("--focus", default="", help="only specs whose name matches this regular expression")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="areas that run at a time; default: 1")
     parser.add_argument("--list", action="store_true", help="print the areas and their number of specs")
     parser.add_argument("--no-build", action="store_true", help="use the binaries in the cache as they are")
     parser.add_argument("--directory", type=Path, help="where to keep logs, reports and results.tsv")
@@ -135,7 +144,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="trimtab-suites-") as scratch:
         directory = (arguments.directory or Path(scratch)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        results: list[SpecResult] = []
+        selected: list[tuple[int, PeerSuite, str]] = []
         for name in names:
             suite = SUITES[name]()
             known = areas_of(suite, directory)
@@ -143,7 +152,11 @@ def main() -> int:
                 print("\n".join(f"{name}/{area}  {count}" for area, count in known.items()))
                 continue
             areas = select_areas(suite, known, arguments.parts, quick=arguments.quick)
-            results += run_suite(suite, areas, directory, arguments.focus)
+            selected += [(known.get(area, 0), suite, area) for area in areas]
+        if arguments.jobs > 1:  # those with most specs first: one long area must not be the last
+            selected.sort(key=lambda one: -(one[0] or sys.maxsize))  # of further areas the number is not known
+        chosen = [(suite, area) for _, suite, area in selected]
+        results = list(run_areas(chosen, directory, arguments.focus, arguments.jobs))
         write_table(results, directory / "results.tsv")
     if arguments.list:
         return 0

@@ -1,6 +1,7 @@
 """The runner selects areas by name and reports a suite that did not start."""
 
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "rig"))
 
-from suites.run import run_area, select_areas, selected_suites, summary_rows
+from suites.run import run_areas, run_binary, select_areas, selected_suites, summary_rows
 from suites.specs import SpecResult, Verdict
 
 SUITE = SimpleNamespace(name="karmada", quick=("b",), focus_of=lambda area: [area], minutes_per_area=1)
@@ -30,8 +31,21 @@ def test_unknown_parts_are_refused() -> None:
 
 
 def test_area_without_a_report_has_failed(tmp_path: Path) -> None:
-    (result,) = run_area(SUITE, "a", tmp_path, ["/bin/true"], {}, "")
+    (result,) = run_binary(SUITE, "a", tmp_path, ["/bin/true"], {}, "")
     assert (result.part, result.state) == ("karmada/a", "failed")
+
+
+def test_areas_that_run_at_once_are_reported_in_their_order(tmp_path: Path) -> None:
+    both_run = threading.Barrier(2)
+
+    def further(directory: Path, focus: str) -> list[SpecResult]:
+        both_run.wait(60)
+        return [SpecResult(f"karmada/{directory.name[-1]}", focus, "passed")]
+
+    suite = SimpleNamespace(name="karmada", further_areas={"a": further, "b": further})
+    found = list(run_areas([(suite, "b"), (suite, "a")], tmp_path, "spec", 2))
+    assert found == [SpecResult("karmada/b", "spec", "passed"), SpecResult("karmada/a", "spec", "passed")]
+    assert (tmp_path / "karmada-a" / "results.tsv").exists()
 
 
 def test_table_counts_by_part() -> None:
