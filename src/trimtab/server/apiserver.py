@@ -55,7 +55,6 @@ from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.background.object_quota_status import ObjectQuotaStatus
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
-from trimtab.server.flowcontrol.classifier import Classifier
 from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.asgi import AsgiApplication
@@ -213,10 +212,11 @@ class ApiServer:
         self.crds = CrdController(self.resource_store, self.object_schema, self.service_calls)
         self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
-        self._classifier: Classifier | None = None
+        self._own_flow_control: FlowController | None = None
         if settings.shared_flow_control is not None and settings.flow_control_objects:
-            self._classifier = Classifier(self.flow_control_objects.read)
-        self.app = AsgiApplication(self.handler, settings.shared_flow_control or self.flow_control, self._classifier)
+            self._own_flow_control = FlowController(FlowLimits(), self.flow_control_objects.read)
+        shared = settings.shared_flow_control or self.flow_control
+        self.app = AsgiApplication(self.handler, shared, self._own_flow_control)
         self._garbage_collection = settings.garbage_collection
         self._registers_api_services = settings.api_services
         self._counts_quota_objects = settings.object_quota_status
@@ -264,7 +264,7 @@ class ApiServer:
         return FlowController(settings.flow_control, self.flow_control_objects.read, lambda: self.store.is_gathering)
 
     def _invalidate_flows(self) -> None:
-        for one in (self.flow_control, self._classifier):
+        for one in (self.flow_control, self._own_flow_control):
             if one is not None:
                 one.invalidate()
 
@@ -304,7 +304,7 @@ class ApiServer:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored_resources()}
         further = [sample for source in self._metric_sources for sample in source()]
         histograms = [series for source in self._histogram_sources for series in source()]
-        flows = self.flow_control
+        flows = self.flow_control or self._own_flow_control
         if flows is not None:
             further += flows.metrics.samples(flows.queues)
             histograms += flows.metrics.histograms()

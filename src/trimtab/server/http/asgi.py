@@ -14,8 +14,8 @@ from trimtab.api.limits import MAX_QUERY_PARAMETERS
 from trimtab.errors import ApiError, BadRequest, InternalError
 from trimtab.server import api_errors
 from trimtab.server.auth.authorize import Action
-from trimtab.server.flowcontrol.classifier import Classifier
-from trimtab.server.flowcontrol.controller import RETRY_SECONDS, FlowController, Rejected
+from trimtab.server.auth.user import User
+from trimtab.server.flowcontrol.controller import RETRY_SECONDS, Admission, FlowController, Rejected
 from trimtab.server.http.audit import Audit, AuditEntry
 from trimtab.server.http.dispatch import RequestHandler
 from trimtab.server.http.exchange import (
@@ -63,15 +63,15 @@ class AsgiApplication:
         self,
         handler: RequestHandler,
         flow_control: FlowController | None = None,
-        classifier: Classifier | None = None,
+        own_flow_control: FlowController | None = None,
     ) -> None:
         self._handler = handler
         self._streams: set[asyncio.Task[None]] = set()
         self.request_metrics = RequestMetrics()
         self._flow_control = flow_control
         """Limits the requests of all callers; None in servers that only this process uses."""
-        self._classifier = classifier
-        """Names the flow of a request in the response, if that is not for the flow control of this server to do."""
+        self._own_flow_control = own_flow_control
+        """Further limits of this server alone, when the first ones are shared with others."""
         self.audit: Audit | None = None
 
     def end_streams(self) -> None:
@@ -184,17 +184,18 @@ class AsgiApplication:
             raise
         if flows is None:
             return action
-        user = request.caller.user
+        user, seats = request.caller.user, self._handler.estimate_seats(request, action)
+        if self._own_flow_control is not None:
+            exchange.own_admission = await _admit_to(self._own_flow_control, user, action, seats)
         flow = flows.classify(user, action)
         if flows.is_exempt(flow):
             connection.owner = None
             admission = flows.admit_exempt(flow)
         else:
             connection.owner = user.name
-            admission = await flows.admit(flow, self._handler.estimate_seats(request, action))
+            admission = await flows.admit(flow, seats)
         exchange.admission = admission
-        own = self._classifier
-        request.flow_headers = own.headers_of(own.classify(user, action)) if own is not None else admission.headers
+        request.flow_headers = (exchange.own_admission or admission).headers
         return action
 
     async def _convert(
@@ -245,6 +246,11 @@ class AsgiApplication:
     @property
     def watcher_count(self) -> int:
         return len(self._streams)
+
+
+async def _admit_to(flows: FlowController, user: User, action: Action, seats: int) -> Admission:
+    flow = flows.classify(user, action)
+    return flows.admit_exempt(flow) if flows.is_exempt(flow) else await flows.admit(flow, seats)
 
 
 class _AuditedExchange:

@@ -106,6 +106,8 @@ class Exchange:
         self._parts: list[bytes] = []
         self._size = 0
         self.admission: Admission | None = None
+        self.own_admission: Admission | None = None
+        """The seat at the server itself, when the first one is shared with other servers."""
 
     def body(self) -> bytes:
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -129,19 +131,22 @@ class Exchange:
         """Read the rest of a body that is too large to be kept while its request waits for a seat."""
         if connection.is_lost:
             raise ClientDisconnected
-        if self.admission is not None:
-            self.admission.wait_for_client()
+        self._wait_for_client()
         await self.read_body()
 
     async def wait_until_sent(self, connection: Connection) -> None:
         """Keep a slow client's place among the slow requests of its flow until the client has read its response."""
-        if self.admission is not None:
-            self.admission.wait_for_client()
+        self._wait_for_client()
         try:
             async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                 await connection.wait_until_sent()
         except TimeoutError:
             connection.abort()
+
+    def _wait_for_client(self) -> None:
+        for admission in (self.admission, self.own_admission):
+            if admission is not None:
+                admission.wait_for_client()
 
     async def pause(self) -> None:
         """Let others have a turn before the work for this request goes on."""
@@ -155,5 +160,6 @@ class Exchange:
         return chunks if self.admission is None else self.admission.in_turns(chunks)
 
     def end(self) -> None:
-        if self.admission is not None:
-            self.admission.end()
+        for admission in (self.admission, self.own_admission):
+            if admission is not None:
+                admission.end()

@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from trimtab.api.duration import parse_duration
@@ -17,7 +18,7 @@ from trimtab.server.admission.service_calls import ServerAnswer
 from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
-from trimtab.simulate.containers.shell import SHELLS, UTILITIES, Run, Shell, check_is_simulated, script_of
+from trimtab.simulate.containers.shell import EPOCH, SHELLS, UTILITIES, Run, Shell, check_is_simulated, script_of
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
 from trimtab.simulate.containers.webhook_programs import WEBHOOK_SERVERS, WebhookOptions
 
@@ -62,6 +63,7 @@ class ContainerContext:
     rng: random.Random
     pod_name: str = ""
     stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
+    now: Callable[[], datetime] = lambda: EPOCH
 
 
 Program: TypeAlias = Callable[[Callable[[str], None]], Run]
@@ -146,7 +148,7 @@ def command_line(container: Raw, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shell(context: ContainerContext, write: Callable[[str], None]) -> Shell:
-    return Shell(dict(context.environment), context.files, context.rng, write, stdin=context.stdin)
+    return Shell(dict(context.environment), context.files, context.rng, write, stdin=context.stdin, now=context.now)
 
 
 def _call(shell: Shell, arguments: Sequence[str], write: Callable[[str], None]) -> Run:

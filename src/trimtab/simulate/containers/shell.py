@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeAlias
 
@@ -34,6 +35,7 @@ MAX_STEPS_WITHOUT_SLEEP = 1_000
 _DD_BLOCK = 512
 """A script that runs so many commands without sleeping is treated as busy: it continues after a pause."""
 BUSY_PAUSE_SECONDS = 1.0
+EPOCH = datetime.fromtimestamp(0, UTC)
 SHELLS = frozenset(("sh", "bash", "ash", "dash"))
 Run: TypeAlias = Generator[float, None, int]
 _EXPANSION = re.compile(r"\$\(\((.*?)\)\)|\$\{(\w+)(?:(:?[-+])(.*?))?\}|\$(\w+|[?#@*$!])", re.DOTALL)
@@ -72,6 +74,7 @@ class Shell:
     trap: str = ""
     """What runs on SIGTERM."""
     stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
+    now: Callable[[], datetime] = lambda: EPOCH
 
     # running
 
@@ -236,7 +239,7 @@ class Shell:
 
     def _nested_shell(self, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
         script = script_of(arguments)
-        inner = Shell(dict(self.environment), self.files, self.rng, write, stdin=self.stdin)
+        inner = Shell(dict(self.environment), self.files, self.rng, write, stdin=self.stdin, now=self.now)
         return (yield from inner.run(parse_script(script)))
 
     # expansion
@@ -273,7 +276,9 @@ class Shell:
 
     def _output_of(self, script: str) -> str:
         output: list[str] = []
-        inner = Shell(dict(self.environment), self.files, self.rng, output.append, functions=self.functions)
+        inner = Shell(
+            dict(self.environment), self.files, self.rng, output.append, functions=self.functions, now=self.now
+        )
         for _ in inner.run(parse_script(script)):
             raise UnsupportedScript("a substitution sleeps")
         return "".join(output).rstrip("\n")
@@ -627,6 +632,12 @@ def _tar(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     return tar(shell.files, arguments, shell.stdin.take(), write)
 
 
+def _date(shell: Shell, arguments: Sequence[str], write: Write) -> int:
+    formats = [one[1:] for one in arguments if one.startswith("+")]
+    write(shell.now().strftime(formats[0][:256] if formats else "%a %b %e %H:%M:%S UTC %Y") + "\n")
+    return 0
+
+
 def _hostname(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     write(shell.environment.get("HOSTNAME", "") + "\n")
     return 0
@@ -685,6 +696,7 @@ UTILITIES: dict[str, Utility] = {
     "expr": _expr,
     "seq": _seq,
     "hostname": _hostname,
+    "date": _date,
     "find": _find,
     "ln": _link,
     "tar": _tar,

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, MutableMapping
+from datetime import datetime
 
 from trimtab.api.value import Raw
 from trimtab.simulate.containers.environment import (
@@ -30,11 +31,13 @@ class PodSandbox:
         pod: Raw,
         host_files: MutableMapping[str, Directory],
         rng: random.Random,
-        files_of_claim: Callable[[str, str], Directory] = lambda _, __: {},
+        files_of_claim: Callable[[str, str], Directory],
+        now: Callable[[], datetime],
     ) -> None:
         self._pod = pod
         self._host_files = host_files
         self._rng = rng
+        self._now = now
         self._files_of_claim = files_of_claim
         """(namespace, name of a PersistentVolumeClaim) -> its files"""
         self._shared: dict[str, Directory] = {}
@@ -93,6 +96,7 @@ class PodSandbox:
             self._rng,
             self._pod["metadata"]["name"],
             InputBuffer(is_closed=not container.get("stdin")),
+            self._now,
         )
 
     def _volume(self, name: str) -> Directory:

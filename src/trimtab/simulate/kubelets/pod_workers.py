@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import cast
 
 from trimtab.api.kinds.native.pod import Pod
@@ -195,7 +196,9 @@ class PodWorkers:
             return
         now = self._times.now()
         machine = self._machines[pod.spec.node_name]
-        sandbox = self._sandboxes[key] = PodSandbox(entry.raw, machine.host_files, self._rng, self._files_of_claim)
+        sandbox = self._sandboxes[key] = PodSandbox(
+            entry.raw, machine.host_files, self._rng, self._files_of_claim, self._wall_time
+        )
         lifecycle = PodLifecycle(
             pod, entry.raw, self._behaviour_of(pod), now, self._times.to_wall_time, sandbox.context_of
         )
@@ -209,6 +212,9 @@ class PodWorkers:
         else:
             lifecycle.is_admitted = False
         self._queue.add_after(key, 0.0 if lifecycle.is_admitted else REJECTION_SECONDS)
+
+    def _wall_time(self) -> datetime:
+        return self._times.to_wall_time(self._times.now())
 
     def _files_of_claim(self, namespace: str, name: str) -> Directory:
         """The files of a PersistentVolumeClaim, which outlive the pods that mount it."""
