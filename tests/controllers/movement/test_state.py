@@ -105,6 +105,45 @@ def test_a_reverted_move_restores_placement_group_and_answers_the_request() -> N
     assert (undone.status.holds, undone.status.replacement) == ((), None)
 
 
+def drained(clusters: dict[str, int], tasks: tuple[GracefulEvictionTask, ...] = (), **before: int) -> Binding:
+    """The replicas of m1 are on their way to other clusters."""
+    replacement = StateBeforeMove(before=targets(**before), ready=targets(**before))
+    holds = (held(replicas=before["m1"], reason="Drain"),)
+    subject = binding(
+        clusters=clusters,
+        status_holds=holds,
+        status_replacement=replacement,
+        status_placement_ref_clusters=("m1", "m2"),
+    )
+    return state.finish_tasks(subject, tasks)
+
+
+def reverted(subject: Binding) -> Binding:
+    assert subject.status.replacement is not None
+    return state.revert(subject, subject.status.replacement, NOON)
+
+
+def test_a_reverted_move_does_not_return_to_a_cluster_that_was_evicted_meanwhile() -> None:
+    leaving = TASK.but(from_cluster="m2", replicas=2)
+    undone = reverted(drained({"m3": 4}, (leaving,), m1=2, m2=2))
+    assert current_placement(undone) == {"m1": 2, "m3": 2}  # what replaces the evicted replicas stays
+    assert undone.spec.graceful_eviction_tasks == (leaving,)
+    assert undone.status.placement_ref_clusters == ("m1", "m3")
+    gone = reverted(drained({"m3": 3, "m4": 1}, m1=2, m2=2))  # its copy is deleted already
+    assert current_placement(gone) == {"m1": 2, "m3": 2}
+
+
+def test_replicas_of_an_evicted_cluster_that_are_nowhere_yet_are_placed_again() -> None:
+    undone = reverted(drained({"m3": 2}, (TASK.but(from_cluster="m2", replicas=2),), m1=2, m2=2))
+    assert current_placement(undone) == {"m1": 2, "m3": 2}
+    undone = reverted(drained({"m4": 1}, (TASK.but(from_cluster="m2", replicas=2),), m1=2, m2=2))
+    assert current_placement(undone) == {"m1": 2, "m4": 1}
+
+
+def test_a_reverted_move_restores_a_share_that_shrank_but_is_still_there() -> None:
+    assert current_placement(reverted(drained({"m2": 1, "m3": 3}, m1=2, m2=2))) == {"m1": 2, "m2": 2}
+
+
 def test_only_a_reverted_failback_counts_as_one() -> None:
     subject = moving("Rebalance", status_previous_placement=PreviousPlacement(healthy_since=NOON, reverted_failbacks=1))
     assert subject.status.replacement is not None

@@ -21,6 +21,20 @@ FREEZE_TESTS = ("controllers/movement/test_freeze.py",)
 
 MUTANTS = (
     Mutant(
+        "A reverted move does not return to a cluster that was evicted meanwhile.",
+        "controllers/movement/state.py",
+        "evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}",
+        "evicted = set[str]()",
+        ("controllers/movement/test_state.py",),
+    ),
+    Mutant(
+        "A reverted move does not return to a cluster whose copy was deleted meanwhile.",
+        "controllers/movement/state.py",
+        "evicted |= {target.name for target in before if target.name not in current and target.name not in held}",
+        "pass",
+        ("controllers/movement/test_state.py",),
+    ),
+    Mutant(
         "A cluster that was evicted during a move is neither charged nor logged again.",
         GATE,
         "running = {hold.cluster for hold in binding.status.holds} | left.keys()",

@@ -116,7 +116,10 @@ def release_holds(binding: Binding, reason: str, view: View) -> Iterator[Effect]
 
 
 def revert_move(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Effect]:
-    """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition."""
+    """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition.
+
+    A cluster from which the workload was evicted since then is not restored.
+    """
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}
     missing = sorted({t.name for t in binding.spec.clusters if t.replicas > shares.get(t.name, 0)})

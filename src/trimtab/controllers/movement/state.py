@@ -33,7 +33,8 @@ fields above and from the status of the workload (`move_states.movement_states`)
     evict_from    moves a share into an eviction task; `block` keeps it away     taint_eviction, failover
     finish        releases the holds; `finish_tasks` ends eviction tasks         replacement_hold, graceful_eviction
     cancel        gives a recovered cluster its share back                       graceful_eviction (profile trimtab)
-    revert        restores the placement before the move                         replacement_hold (profile trimtab)
+    revert        restores the placement before the move, but for clusters
+                  that were evicted meanwhile                                    replacement_hold (profile trimtab)
     give_back     gives replicas that cannot run back to the scheduler           unschedulable_replicas
     drop_cluster  forgets a cluster that is forced out of the fleet              forced_departure (profile trimtab)
 
@@ -132,15 +133,31 @@ def revert(binding: Binding, replacement: StateBeforeMove, now: datetime) -> Bin
     times = (previous.reverted_failbacks if previous is not None else 0) + any(
         hold.reason == "Failback" for hold in binding.status.holds
     )
-    before = tuple(sorted(target.name for target in replacement.before))
+    placed = place(binding, _placement_after_revert(binding, replacement.before))
+    names = tuple(sorted(target.name for target in placed.spec.clusters))
     status = abandon(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
         previous_placement=previous.but(healthy_since=None, reverted_failbacks=times) if previous is not None else None,
         # New clusters that could not be used count as new again after the back-off that follows a reverted move.
-        placement_ref_clusters=before if binding.status.placement_ref_clusters else (),
+        placement_ref_clusters=names if binding.status.placement_ref_clusters else (),
     )
-    return place(binding, replacement.before).but(status=status)
+    return placed.but(status=status)
+
+
+def _placement_after_revert(binding: Binding, before: Sequence[TargetCluster]) -> tuple[TargetCluster, ...]:
+    """The placement from before the move, without clusters that were evicted meanwhile: what replaces them stays."""
+    current, held = current_placement(binding), {hold.cluster for hold in binding.status.holds}
+    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    evicted |= {target.name for target in before if target.name not in current and target.name not in held}
+    shares = {target.name: target.replicas for target in before if target.name not in evicted}
+    missing = sum(target.replicas for target in before if target.name in evicted)
+    for name, replicas in current.items():
+        kept = min(missing, replicas - shares.get(name, 0))
+        if kept > 0:
+            shares[name] = shares.get(name, 0) + kept
+            missing -= kept
+    return targets_of(shares, before, binding.spec.clusters)
 
 
 def evict_from(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:
