@@ -1,10 +1,17 @@
 """Debug pages: who may read them, and what they say without a control plane."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import orjson
 import pytest
+from builders import binding
 
+from trimtab import debug_pages
 from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Condition
 from trimtab.debug_pages import DebugPages, debug_action
+from trimtab.decide.explain import Explanation
 from trimtab.errors import ApiError, NotFound
 from trimtab.server.request.messages import Request
 from trimtab.store.store import Store
@@ -45,3 +52,24 @@ def test_nothing_is_explained_while_no_control_plane_runs() -> None:
     assert pages.handle(get("/debug/placements/demo/p", "DELETE")).code == 405
     with pytest.raises(ApiError):
         pages.handle(get("/debug/bindings/demo/web-deployment", "DELETE"))
+
+
+@pytest.mark.parametrize(
+    ("ok", "scheduled", "stalled", "is_shown"),
+    [
+        (True, "True", "False", True),
+        (False, "False", "False", True),
+        (False, "True", "True", True),  # a drain that is still blocked
+        (False, "True", "False", False),  # the drain was taken back
+    ],
+)
+def test_decision_without_a_placement_is_not_shown_when_what_asked_for_it_was_taken_back(
+    monkeypatch: pytest.MonkeyPatch, ok: bool, scheduled: str, stalled: str, is_shown: bool
+) -> None:
+    explanation = Explanation(ok=ok, message="0/3 clusters are available", strategy="", mode="Steady")
+    monkeypatch.setattr(debug_pages, "explain", lambda _: explanation)
+    state: Any = SimpleNamespace(memory=SimpleNamespace(recall=lambda *_: object()))
+    conditions = (Condition(type="Scheduled", status=scheduled), Condition(type="Stalled", status=stalled))
+    pages = DebugPages(Store(), UPSTREAM, lambda: state)
+    shown = pages.last_decision(binding(status_conditions=conditions))
+    assert shown == (explanation if is_shown else None)

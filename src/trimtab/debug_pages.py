@@ -11,6 +11,7 @@ from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.propagation.scheduling.schedule import DECISION
 from trimtab.controllers.settings import SETTINGS
 from trimtab.controllers.well_known import ref_of
@@ -85,10 +86,14 @@ class DebugPages:
         return Response(200, msgspec.json.encode(explanation))
 
     def last_decision(self, binding: Binding) -> Explanation | None:
-        """Explains the last decision about a binding; None when this process has made none."""
+        """Explains the last decision about a binding; None when this process has made none, or when it is outdated.
+
+        A decision that found no placement is outdated once the binding is settled: what asked for it was taken back.
+        """
         state = self._current_state()
         decision = state.memory.recall(DECISION, ref_of(binding)) if state is not None else None
-        return None if decision is None else explain(decision)
+        explanation = None if decision is None else explain(decision)
+        return None if explanation is None or (not explanation.ok and _is_settled(binding)) else explanation
 
     def placement_outcomes(self, placement: OcmPlacement) -> list[ClusterOutcome]:
         """What the decision about a Placement says about each cluster; empty when it cannot be made."""
@@ -124,6 +129,14 @@ class DebugPages:
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         ocm_request, snapshot = _ocm_request(placement, state)
         return Response(200, msgspec.json.encode(debug_document(placement, ocm_request, snapshot)))
+
+
+def _is_settled(binding: Binding) -> bool:
+    """Whether the binding is placed, and no decision about it is refused or waits."""
+    conditions = binding.status.conditions
+    scheduled, stalled = find_condition(conditions, "Scheduled"), find_condition(conditions, "Stalled")
+    is_placed = scheduled is not None and scheduled.status == "True"
+    return is_placed and (stalled is None or stalled.status != "True")
 
 
 def _ocm_request(placement: OcmPlacement, state: ControlPlaneState) -> tuple[OcmRequest, PlacementSnapshot]:
