@@ -15,9 +15,10 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedClusterSet
 from trimtab.cli.support.controller_selection import enabled_controllers
 from trimtab.client.client import resource_of
+from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import InputError
 from trimtab.local_fleet import LocalFleet, LocalFleetOptions, port_of, read_stored_plan
-from trimtab.members.join import SECRETS, SERVICE_ACCOUNTS
+from trimtab.members.join import SECRETS, SERVICE_ACCOUNTS, ClusterFacts, join
 from trimtab.members.member_client import client_from_secret
 from trimtab.runtime.leader_election import LEASES
 from trimtab.runtime.observe_only import end_observing, request_observing
@@ -226,3 +227,23 @@ def test_control_plane_fills_token_secrets(tmp_path: Path) -> None:
             await local.stop()
 
     assert asyncio.run(scenario()) == "system:serviceaccount:default:tom"
+
+
+def test_member_cannot_be_joined_again_under_another_name_or_by_another_control_plane(tmp_path: Path) -> None:
+    async def run_fleets() -> None:
+        local = LocalFleet(tmp_path / "one", "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {})
+        other = LocalFleet(tmp_path / "two", "127.0.0.1", 0, FleetPlan(), "trimtab", {})
+        try:
+            for fleet in (local, other):
+                await fleet.open()
+                await fleet.start()
+            member, credentials = local.fleet.world["member1"].client, Credentials("https://elsewhere.example")
+            with pytest.raises(InputError, match="already joined as member1"):
+                await join(local.fleet.client, member, "again", credentials, ClusterFacts())
+            with pytest.raises(InputError, match="held by another control plane"):
+                await join(other.fleet.client, member, "taken", credentials, ClusterFacts())
+        finally:
+            for fleet in (local, other):
+                await fleet.stop()
+
+    asyncio.run(run_fleets())

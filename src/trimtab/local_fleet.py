@@ -29,7 +29,7 @@ from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
 from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.agent_approval import AgentApproval
-from trimtab.members.join import CLUSTER_NAMESPACE, create_account, store_token
+from trimtab.members.join import CLUSTER_NAMESPACE, claim_member, cluster_id, create_account, store_token
 from trimtab.members.registration import Registration
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.lua_worker import LuaWorker
@@ -199,7 +199,7 @@ class LocalFleet:
         await world.start()
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
-                await self.fleet.join(member.plan, await self._credentials_of(member))
+                await self.fleet.join(member.plan, await self._identity_of(member))
             else:
                 await self._update_endpoint(member)
         self._store_plan()
@@ -240,11 +240,13 @@ class LocalFleet:
         if self.fleet.plane is not None:
             self.console.attach(self.fleet.plane.cache)
 
-    async def _credentials_of(self, member: MemberApi) -> Raw:
-        """The reference to a new token of the member; clients outside of this process use it."""
+    async def _identity_of(self, member: MemberApi) -> Raw:
+        """What the Cluster of a member says besides: its id, and a new token for clients outside of this process."""
+        await claim_member(member.client, member.name, await cluster_id(self.fleet.client), take_over=True)
         token = await create_account(member.client, member.name)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
-        return {"secretRef": {"namespace": CLUSTER_NAMESPACE, "name": member.name}}
+        reference = {"namespace": CLUSTER_NAMESPACE, "name": member.name}
+        return {"id": await cluster_id(member.client), "secretRef": reference}
 
     async def _update_endpoint(self, member: MemberApi) -> None:
         """Correct the address of a joined member that an earlier start served elsewhere."""
@@ -257,7 +259,7 @@ class LocalFleet:
         if spec.get("apiEndpoint") in own - {endpoint}:
             change = {"apiEndpoint": endpoint}
             if not spec.get("secretRef"):
-                change |= await self._credentials_of(member)
+                change |= await self._identity_of(member)
             await self.fleet.client.patch(CLUSTERS, "", member.name, {"spec": change}, manager="trimtab-up")
 
     def _store_plan(self) -> None:

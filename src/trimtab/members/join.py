@@ -73,9 +73,9 @@ async def join(
     """
     if faults := label_faults(name):
         raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
-    identity = await _cluster_id(member)
+    identity = await cluster_id(member)
     await _check_not_joined(host, name, identity)
-    await _claim_member(member, name, await _cluster_id(host), take_over=take_over)
+    await claim_member(member, name, await cluster_id(host), take_over=take_over)
     spec: Raw = {
         "id": identity,
         "syncMode": mode,
@@ -112,22 +112,22 @@ async def delete_credentials(host: Client, name: str) -> None:
         return
 
 
-async def _cluster_id(client: Client) -> str:
+async def cluster_id(client: Client) -> str:
     """The uid of kube-system: it identifies a cluster, and a control plane by its host."""
     namespace = await client.get(NAMESPACES, "", "kube-system")
     uid: str = namespace["metadata"]["uid"]
     return uid
 
 
-async def _check_not_joined(host: Client, name: str, cluster_id: str) -> None:
+async def _check_not_joined(host: Client, name: str, identity: str) -> None:
     for other in (await host.list(resource_of(kind_of(Cluster)))).items:
         if other["metadata"]["name"] == name:
             raise InputError(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
-        if (other.get("spec") or {}).get("id") == cluster_id:
+        if (other.get("spec") or {}).get("id") == identity:
             raise InputError(f"this cluster is already joined as {other['metadata']['name']}")
 
 
-async def _claim_member(member: Client, name: str, control_plane: str, *, take_over: bool) -> None:
+async def claim_member(member: Client, name: str, control_plane: str, *, take_over: bool) -> None:
     """Record in the member which control plane holds it. Raises `InputError` when another one does."""
     await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
     metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
@@ -152,7 +152,7 @@ async def release_member(host: Client, member: Client) -> None:
         metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
     except NotFound:
         return
-    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) == await _cluster_id(host):
+    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) == await cluster_id(host):
         await member.patch(
             NAMESPACES,
             "",
