@@ -158,7 +158,7 @@ def peer_input(things: list[Object]) -> dict[str, Any]:
 def our_clusters(variant: str, snapshots: PlacementSnapshotCache) -> list[str]:
     snapshot = snapshots.snapshot(decide_ocm.NOW)
     placement = cast("OcmPlacement", ocm_scenarios.placement(variant))
-    columns = decide(ocm_request_of(placement, snapshot, compiler()), snapshot).result.chosen.tolist()
+    columns = decide(ocm_request_of(placement, snapshot, compiler()), snapshot).result.chosen
     return sorted(snapshot.fleet.names[column] for column in columns)
 
 

@@ -226,8 +226,11 @@ class Fleet(Generic[T]):
         column = self.index.get(name)
         return None if column is None else self.targets[column]
 
-    def names_at(self, columns: Array) -> list[str]:
+    def names_at(self, columns: Array | list[int]) -> list[str]:
         """The names of many columns at once."""
+        if isinstance(columns, list):
+            every = self.names
+            return [every[column] for column in columns]
         memory = self.cache
         if memory.names is None or memory.names[0] != self.layout:
             array = np.empty(len(self.names), dtype=object)

@@ -29,6 +29,11 @@ a few named targets declares `targets` (their names) instead: no array is cached
 evaluated, and the rule when a few have changed. Without `reads` it is always used, and the rule only explains: this
 suits rules in which the result for one target depends on the others (how pods are spread over zones).
 `skips(request)` means that the plugin has no effect on this request.
+
+Many requests share most of a result, and their decisions should not cost a pass over the fleet each:
+- a filter without `reads` can declare `array_key`: requests with an equal key have the same array;
+- a score can declare `sparse` as its array form: an array that requests share, and the few columns in which this request
+  differs (`SparseScores`). `decide.shared_totals` ranks the shared part once, and each request against it.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -100,11 +105,34 @@ class FilterPlugin(Generic[A, T]):
     """Rejects no target for this request."""
     array: Callable[[A, Fleet[T]], Mask] | None = None
     """Which targets are accepted, as a new array: the same results as `prepare`."""
+    array_key: Callable[[A, Fleet[T]], Hashable | None] | None = None
+    """Equal for requests with the same array on this fleet; None where the array belongs to one request."""
 
     @property
     def depends_on_fleet(self) -> bool:
         """Whether the result for one target depends on the other targets."""
         return self.array is not None and self.reads is None
+
+
+NO_COLUMNS: Array = np.empty(0, dtype=np.intp)
+
+
+class SparseScores(NamedTuple):
+    """The scores of one request: an array that requests share, and what this request adds to a few columns of it."""
+
+    key: Hashable | None
+    """Equal keys have equal arrays on one fleet; None: the array belongs to this request."""
+    common: Callable[[], Array] | None
+    """Computes the shared array; None: 0 everywhere."""
+    columns: Array = NO_COLUMNS
+    """Without repetition."""
+    added: Array | int = 0
+    """What is added to these columns."""
+
+    def by_column(self, size: int) -> Array:
+        scores = np.zeros(size, dtype=np.int64) if self.common is None else self.common().copy()
+        scores[self.columns] += self.added
+        return scores
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -123,13 +151,17 @@ class ScorePlugin(Generic[A, T]):
     array: Callable[[A, Fleet[T], Mask], Array | None] | None = None
     """The scores of all targets as a new array, given which are feasible; None: it contributes nothing.
 
-    Where all are feasible, the same scores as `prepare`. With `reads` they must not depend on which are feasible.
+    Where all are feasible, the same scores as `prepare`.
     """
+    depends_on_feasible: bool = False
+    """With `reads`: the array also depends on which targets are feasible."""
+    sparse: Callable[[A, Fleet[T]], SparseScores] | None = None
+    """The array form for scores in which requests differ in a few columns only."""
 
     @property
     def depends_on_fleet(self) -> bool:
         """Whether the score of one target depends on the other targets."""
-        return self.array is not None and self.reads is None
+        return self.sparse is not None or (self.array is not None and (self.reads is None or self.depends_on_feasible))
 
 
 PluginFunction = TypeVar("PluginFunction", bound=Callable[..., Callable[..., Any]])
@@ -146,9 +178,10 @@ def _filter_decorator(
         skips_placed: bool = False,
         skips: Callable[[Any], bool] | None = None,
         array: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        array_key: Callable[[Any, Fleet[Any]], Hashable | None] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
         def register(rule: PluginFunction) -> PluginFunction:
-            registry.add(name, FilterPlugin(name, rule, reads, targets, skips_placed, skips, array))
+            registry.add(name, FilterPlugin(name, rule, reads, targets, skips_placed, skips, array, array_key))
             return rule
 
         return register
@@ -167,9 +200,14 @@ def _score_decorator(
         normalize: Callable[[Array], Array] | None = None,
         skips: Callable[[Any], bool] | None = None,
         array: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
+        depends_on_feasible: bool = False,
+        sparse: Callable[[Any, Fleet[Any]], SparseScores] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
         def register(rule: PluginFunction) -> PluginFunction:
-            registry.add(name, ScorePlugin(name, rule, reads, targets, normalize, skips, array))
+            registry.add(
+                name,
+                ScorePlugin(name, rule, reads, targets, normalize, skips, array, depends_on_feasible, sparse),
+            )
             return rule
 
         return register
@@ -259,6 +297,16 @@ def feasible_mask(
     return mask
 
 
+def filter_key(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Hashable | None:
+    """Equal for requests with the same `filter_mask`; None where it belongs to one request."""
+    if plugin.reads is not None:
+        return plugin, plugin.reads(request)
+    if plugin.array_key is None:
+        return None
+    key = plugin.array_key(request, fleet)
+    return None if key is None else (plugin, key)
+
+
 class FeasibleSet(NamedTuple):
     """The targets that no filter rejects."""
 
@@ -284,7 +332,7 @@ class CachedFilters(Generic[A, T]):
     def feasible(self, request: A, fleet: Fleet[T], placed: Sequence[int] = ()) -> FeasibleSet:
         """The result belongs to the cache: do not write to it."""
         key = (self, *[reads(request) for reads in self._reads])
-        sifted, spared_pass = fleet.compute_once(key, lambda: self._evaluate(request, fleet, key))
+        sifted, spared_pass = fleet.compute_once(key, lambda: self._evaluate(request, fleet))
         others = [plugin for plugin in self._others if plugin.targets is None or plugin.targets(request)]
         if not others and all(sifted.mask[column] == spared_pass[column] for column in placed):
             return sifted
@@ -295,11 +343,11 @@ class CachedFilters(Generic[A, T]):
             mask &= feasible_mask(others, request, fleet, placed)
         return FeasibleSet(mask, np.flatnonzero(mask))
 
-    def _evaluate(self, request: A, fleet: Fleet[T], key: Hashable) -> tuple[FeasibleSet, Mask]:
+    def _evaluate(self, request: A, fleet: Fleet[T]) -> tuple[FeasibleSet, Mask]:
         """The targets that all filters accept, and those accepted where the workload already is."""
         strict = feasible_mask([plugin for plugin in self._cacheable if not plugin.skips_placed], request, fleet)
         mask = strict & feasible_mask([plugin for plugin in self._cacheable if plugin.skips_placed], request, fleet)
-        return FeasibleSet(mask, np.flatnonzero(mask), key), strict
+        return FeasibleSet(mask, np.flatnonzero(mask), object()), strict
 
 
 def _is_cacheable(plugin: FilterPlugin[A, T]) -> bool:
@@ -359,7 +407,9 @@ def scores_of(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: 
     """
     if plugin.skips is not None and plugin.skips(request):
         return None
-    if plugin.array is not None and plugin.reads is None:
+    if plugin.sparse is not None:
+        return plugin.sparse(request, fleet).by_column(len(fleet))
+    if plugin.array is not None and plugin.depends_on_fleet:
         return plugin.array(request, fleet, feasible)
     raw = _raw_scores(plugin, request, fleet)
     if plugin.normalize is None:
@@ -371,13 +421,42 @@ def scores_of(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: 
     return normalized
 
 
+def sparse_scores_of(
+    plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: FeasibleSet
+) -> SparseScores | None:
+    """The same as `scores_of`, with the part that other requests share apart."""
+    if plugin.skips is not None and plugin.skips(request):
+        return None
+    if plugin.sparse is not None:
+        return plugin.sparse(request, fleet)
+    if plugin.targets is not None and plugin.array is None and plugin.normalize is None:
+        named = _scores_of_named(plugin, request, fleet)
+        return SparseScores(plugin, None, np.array(list(named), dtype=np.intp), np.array(list(named.values())))
+    key = None
+    if plugin.reads is not None and plugin.normalize is None:
+        key = (plugin, plugin.reads(request), feasible.cache_key if plugin.depends_on_feasible else None)
+    return SparseScores(key, lambda: _scores_or_zero(plugin, request, fleet, feasible.mask))
+
+
+def _scores_or_zero(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: Mask) -> Array:
+    scores = scores_of(plugin, request, fleet, feasible)
+    return np.zeros(len(fleet), dtype=np.int64) if scores is None else scores
+
+
+def _scores_of_named(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> dict[int, int]:
+    """By column, the scores of a plugin that scores only named targets."""
+    names = plugin.targets(request) if plugin.targets is not None else ()
+    if not names:
+        return {}
+    score, index, targets = plugin.prepare(request, fleet), fleet.index, fleet.targets
+    return {index[name]: score(targets[index[name]]) for name in names if name in index}
+
+
 def _raw_scores(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array:
     if plugin.targets is not None:
         named = np.zeros(len(fleet), dtype=np.int64)
-        grade = plugin.prepare(request, fleet)
-        for name in plugin.targets(request):
-            if (column := fleet.index.get(name)) is not None:
-                named[column] = grade(fleet.targets[column])
+        for column, score in _scores_of_named(plugin, request, fleet).items():
+            named[column] = score
         return named
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
     bulk = None if plugin.array is None else partial(_all_scores, plugin.array, request, fleet)
@@ -399,11 +478,9 @@ def weighted_total(
             scores = scores_of(plugin, request, fleet, feasible)
             if scores is not None:
                 total += weight * scores
-        elif names := plugin.targets(request):
-            grade = plugin.prepare(request, fleet)
-            for name in names:
-                if (column := fleet.index.get(name)) is not None:
-                    total[column] += weight * grade(fleet.targets[column])
+        else:
+            for column, score in _scores_of_named(plugin, request, fleet).items():
+                total[column] += weight * score
     return total
 
 

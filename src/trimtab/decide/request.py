@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from trimtab.api.kinds.policy import (
     ClusterAffinityTerm,
@@ -16,6 +17,7 @@ from trimtab.api.kinds.policy import (
     StaticClusterWeight,
 )
 from trimtab.api.kinds.work import Binding, Component, NodeClaim
+from trimtab.api.lazy import lazily
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
 
@@ -144,13 +146,35 @@ class ScoreQuery(NamedTuple):
     """None: nothing has been decided yet."""
 
 
-class DecisionCounts(NamedTuple):
-    """How often each target was selected, by any request."""
+class DecisionCounts:
+    """How often each target was selected, by any request. Two with the same identity have the same counts."""
 
-    counts: Array
-    """By column of the fleet."""
-    outside_fleet: Mapping[str, int]
-    """Selected targets that are not in the fleet: they, too, may have the highest count."""
+    def __init__(self, counts: Array, outside_fleet: Mapping[str, int]) -> None:
+        self.counts = counts
+        """By column of the fleet."""
+        self.outside_fleet = outside_fleet
+        """Selected targets that are not in the fleet: they, too, may have the highest count."""
+
+    @lazily
+    def highest(self) -> int:
+        """The highest count in the fleet."""
+        return int(self.counts.max(initial=0))
+
+    @lazily
+    def _most_selected(self) -> frozenset[int]:
+        """The columns with the highest count."""
+        return frozenset(np.flatnonzero(self.counts == self.highest).tolist())
+
+    def highest_without(self, columns: Array, times: Array | int, decided: Sequence[str]) -> int:
+        """The highest count without the requester's own decisions: how often in each column, and the names of all."""
+        highest = self.highest
+        if len(columns) >= len(self._most_selected) and self._most_selected.issubset(columns.tolist()):
+            counts = self.counts.copy()
+            counts[columns] -= times
+            highest = int(counts.max(initial=0))
+        if not self.outside_fleet:
+            return highest
+        return max(highest, *(count - decided.count(name) for name, count in self.outside_fleet.items()))
 
 
 _parsed_placements: dict[bytes, ParsedPlacement] = {}

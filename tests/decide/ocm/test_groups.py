@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
@@ -12,7 +11,7 @@ from trimtab.decide.ocm.groups import decision_pages, group_size, split_into_gro
 FLEET = Fleet.of(
     ManagedCluster(metadata=Meta(name=f"c{n}", labels={"canary": "yes"} if n in (1, 4) else {})) for n in range(6)
 )
-EVERYBODY = np.arange(6)
+EVERYBODY = list(range(6))
 
 
 def canary_group(selector: LabelSelector) -> DecisionGroup:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from trimtab.api.duration import parse_duration
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_placement import (
@@ -48,7 +46,7 @@ def is_up_to_date(placement: OcmPlacement, decision: OcmDecision, snapshot: Plac
     if strategy.clusters_per_decision_group != UNGROUPED:
         return False
     held = snapshot.decisions_of(placement.namespace, placement.name).ordered_columns(placement.name, snapshot.fleet)
-    return held is not None and np.array_equal(held, decision.order)
+    return held == decision.order
 
 
 def seconds_until_score_update(

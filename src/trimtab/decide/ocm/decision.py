@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
+from trimtab.api.lazy import lazily
 from trimtab.decide.fleet import Array
+from trimtab.decide.shared_totals import Totals
 
 SUCCESS, WARNING, MISCONFIGURED, ERROR = "Success", "Warning", "Misconfigured", "Error"
 
@@ -45,10 +45,10 @@ class SearchResult(NamedTuple):
 
     feasible: Array
     """The columns that passed every filter."""
-    chosen: Array
-    """The columns that the Placement gets."""
-    totals: Array | None = None
-    """The total of each feasible column; None when no prioritizer ran."""
+    chosen: list[int]
+    """The columns that the Placement gets. Belongs to the cache, do not write to it."""
+    compute_totals: Callable[[], Totals] | None = None
+    """The totals of the prioritizers, computed when they are read; None when no prioritizer ran."""
     unscheduled: int = 0
     """How many clusters are missing."""
     status: SearchStatus = SUCCESS_STATUS
@@ -60,13 +60,17 @@ class SearchResult(NamedTuple):
     """When the first of the scores in use expires."""
 
     @property
-    def by_rank(self) -> Array:
+    def totals(self) -> Array | None:
+        """The total of each feasible column; None when no prioritizer ran."""
+        return None if self.compute_totals is None else self.compute_totals().by_column()[self.feasible]
+
+    @property
+    def by_rank(self) -> list[int]:
         """The chosen columns, best first; equal totals in name order."""
-        if self.totals is None:
+        if self.compute_totals is None:
             return self.chosen
-        places = np.searchsorted(self.feasible, self.chosen)
-        ranked: Array = self.chosen[np.argsort(-self.totals[places], kind="stable")]
-        return ranked
+        totals = self.compute_totals().by_column()[self.chosen].tolist()
+        return [column for _, column in sorted(zip(totals, self.chosen, strict=True), key=lambda one: -one[0])]
 
 
 class OcmDecision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -79,12 +83,12 @@ class OcmDecision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     available_clusters: int
     """How many clusters these sets have."""
     result: SearchResult
-    order: Array
+    order: list[int]
     """The chosen columns in the order in which they are listed."""
-    group_columns: Callable[[Array], tuple[tuple[OcmDecisionGroup, ...], str]]
+    group_columns: Callable[[list[int]], tuple[tuple[OcmDecisionGroup, ...], str]]
     """Splits columns into groups; evaluated lazily, because most decisions do not change."""
 
-    @cached_property
+    @lazily
     def _groups_and_error(self) -> tuple[tuple[OcmDecisionGroup, ...], str]:
         return self.group_columns(self.order)
 

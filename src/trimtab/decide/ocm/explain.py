@@ -98,7 +98,7 @@ def debug_document(placement: OcmPlacement, request: OcmRequest, snapshot: Place
         left.extend(filter_stages(request, snapshot))
         feasible = left[-1].mask
         scored = list(prioritizer_scores(request, snapshot, feasible))
-        found = search(request, snapshot, eligible_clusters(request, snapshot).mask)
+        found = search(request, snapshot, eligible_clusters(request, snapshot))
     except (Misconfigured, UnlistableClusterSet) as fault:
         return _without_empty(
             {**answer, "filteredPipelineResults": _stage_documents(left, snapshot), "error": str(fault)}
@@ -145,7 +145,7 @@ def cluster_outcomes(request: OcmRequest, snapshot: PlacementSnapshot) -> list[C
             )
         return outcomes
     totals = [] if found.totals is None else found.totals.tolist()
-    chosen = set(found.chosen.tolist())
+    chosen = set(found.chosen)
     mask = np.zeros(len(fleet.names), dtype=bool)
     mask[found.feasible] = True
     scored = list(prioritizer_scores(request, snapshot, mask))

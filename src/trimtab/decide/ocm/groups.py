@@ -12,18 +12,23 @@ from trimtab.decide.ocm.decision import Misconfigured, OcmDecisionGroup
 from trimtab.decide.ocm.selectors import matcher_of
 from trimtab.decide.ocm.snapshot import PAGE_SIZE, page_name
 
+_ONE_GROUP = GroupStrategy()
+
 
 def split_into_groups(
-    chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]
+    chosen: list[int], strategy: GroupStrategy, fleet: Fleet[ManagedCluster]
 ) -> tuple[tuple[OcmDecisionGroup, ...], str]:
     """The groups, and why the remaining clusters are in none; the order of the columns is kept."""
+    if strategy == _ONE_GROUP:
+        return (OcmDecisionGroup("", fleet.names_at(chosen)),), ""
     groups: list[OcmDecisionGroup] = []
     try:
         size = group_size(strategy.clusters_per_decision_group, len(chosen))
         for wanted in strategy.decision_groups:
-            inside = group_mask(wanted, fleet)[chosen]
-            groups += _split_into_chunks(wanted.group_name, chosen[inside], size, fleet)
-            chosen = chosen[~inside]
+            is_inside = group_mask(wanted, fleet)
+            inside = [column for column in chosen if is_inside[column]]
+            groups += _split_into_chunks(wanted.group_name, inside, size, fleet)
+            chosen = [column for column in chosen if not is_inside[column]]
     except Misconfigured as fault:
         return tuple(groups), fault.message
     groups += _split_into_chunks("", chosen, size, fleet)
@@ -45,13 +50,12 @@ def group_mask(group: DecisionGroup, fleet: Fleet[ManagedCluster]) -> Array:
 
 
 def _split_into_chunks(
-    name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]
-) -> Iterator[OcmDecisionGroup]:
-    if len(columns) == 0:
-        return
+    name: str, columns: list[int], size: int, fleet: Fleet[ManagedCluster]
+) -> list[OcmDecisionGroup]:
     names = fleet.names_at(columns)
-    for start in range(0, len(names), size):
-        yield OcmDecisionGroup(name, names[start : start + size])
+    if len(names) <= size:
+        return [OcmDecisionGroup(name, names)] if names else []
+    return [OcmDecisionGroup(name, names[start : start + size]) for start in range(0, len(names), size)]
 
 
 class DecisionPage(NamedTuple):

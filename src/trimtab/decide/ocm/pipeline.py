@@ -1,14 +1,24 @@
 """Decides a Placement in fixed order: cluster sets, filters, prioritizers, ranking, groups."""
 
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.framework import FilterPlugin, Mask, filter_mask, hashable_key, placement_filters, scores_of
+from trimtab.decide.framework import (
+    FeasibleSet,
+    FilterPlugin,
+    Mask,
+    filter_key,
+    filter_mask,
+    hashable_key,
+    placement_filters,
+    scores_of,
+)
 from trimtab.decide.ocm.decision import (
     MISCONFIGURED,
     SUCCESS_STATUS,
@@ -25,6 +35,7 @@ from trimtab.decide.ocm.snapshot import PlacementSnapshot, score_key
 from trimtab.decide.ocm.spread import select_spread
 from trimtab.decide.ocm.tolerations import next_toleration_end
 from trimtab.decide.request import ScoreQuery
+from trimtab.decide.shared_totals import Totals, weighted_totals
 
 FIRST_FILTERS = ("Predicate", "TaintToleration")
 _NO_COLUMNS: Array = np.empty(0, dtype=np.intp)
@@ -39,12 +50,14 @@ class _EligibleClusters(NamedTuple):
     sets: tuple[str, ...]
     mask: Mask
     size: int
+    cache_key: Hashable
+    """Equal for requests with the same eligible clusters."""
 
 
 def decide(request: OcmRequest, snapshot: PlacementSnapshot) -> OcmDecision:
     """The decision for one Placement; raises UnlistableClusterSet."""
     eligible = eligible_clusters(request, snapshot)
-    found = search(request, snapshot, eligible.mask)
+    found = search(request, snapshot, eligible)
     strategy = request.spec.decision_strategy.group_strategy
     return OcmDecision(
         bound_sets=eligible.bound_sets,
@@ -58,16 +71,22 @@ def decide(request: OcmRequest, snapshot: PlacementSnapshot) -> OcmDecision:
 
 def eligible_clusters(request: OcmRequest, snapshot: PlacementSnapshot) -> _EligibleClusters:
     """The clusters of all sets that the namespace is bound to and the Placement selects."""
-    bound = snapshot.bound_sets(request.namespace)
-    wanted = request.spec.cluster_sets
-    names = tuple(name for name in bound if name in wanted) if wanted else bound
-    mask, size = clusters_of_sets(tuple(snapshot.sets[name] for name in names), snapshot.fleet)
-    return _EligibleClusters(bound, names, mask, size)
+    namespace, wanted = request.namespace, request.spec.cluster_sets
+
+    def compute() -> _EligibleClusters:
+        bound = snapshot.bound_sets(namespace)
+        names = tuple(name for name in bound if name in wanted) if wanted else bound
+        sets = [snapshot.sets[name] for name in names]
+        key = ("available", *[(one.name, hashable_key(one.spec.cluster_selector)) for one in sets])
+        return _EligibleClusters(bound, names, *clusters_of_sets(sets, snapshot.fleet, key), key)
+
+    return snapshot.fleet.compute_once(("eligible", snapshot.sets_revision, namespace, wanted), compute)
 
 
-def clusters_of_sets(sets: tuple[ManagedClusterSet, ...], fleet: Fleet[ManagedCluster]) -> tuple[Mask, int]:
+def clusters_of_sets(
+    sets: Sequence[ManagedClusterSet], fleet: Fleet[ManagedCluster], key: Hashable
+) -> tuple[Mask, int]:
     """The clusters of all these sets except terminating ones, and their number."""
-    key = ("available", *[(cluster_set.name, hashable_key(cluster_set.spec.cluster_selector)) for cluster_set in sets])
 
     def compute() -> tuple[Mask, int]:
         mask = np.zeros(len(fleet), dtype=bool)
@@ -93,29 +112,32 @@ def _is_not_terminating(cluster: ManagedCluster) -> bool:
     return cluster.metadata.deletion_timestamp is None
 
 
-def search(request: OcmRequest, snapshot: PlacementSnapshot, mask: Mask) -> SearchResult:
-    """The best of these columns. An invalid Placement gets no clusters, and its status says why."""
-    feasible = _NO_COLUMNS
+def search(request: OcmRequest, snapshot: PlacementSnapshot, eligible: _EligibleClusters) -> SearchResult:
+    """The best of these clusters. An invalid Placement gets none, and its status says why."""
+    columns = _NO_COLUMNS
+    spec = request.spec
+    wanted = spec.number_of_clusters
     try:
-        mask = filter_clusters(request, snapshot, mask)
-        feasible = np.flatnonzero(mask)
-        plugins = weighted_prioritizers(request.spec.prioritizer_policy)
-        validate_number_of_clusters(request.spec.number_of_clusters)
+        feasible = feasible_clusters(request, snapshot, eligible)
+        columns = feasible.columns
+        plugins = weighted_prioritizers(spec.prioritizer_policy)
+        validate_number_of_clusters(wanted)
     except Misconfigured as fault:
-        return SearchResult(feasible, _NO_COLUMNS, status=SearchStatus(MISCONFIGURED, fault.plugin, fault.message))
-    totals = total_scores(request, snapshot, mask, plugins)[feasible]
-    spread = request.spec.spread_policy.spread_constraints if request.uses_spread_policy else ()
-    chosen = (
-        select_spread(totals, feasible, request.spec.number_of_clusters, spread, snapshot.fleet)
-        if spread
-        else select_best(totals, feasible, request.spec.number_of_clusters)
-    )
+        return SearchResult(columns, [], status=SearchStatus(MISCONFIGURED, fault.plugin, fault.message))
+    compute_totals = partial(total_scores, request, snapshot, feasible, plugins)
+    spread = spec.spread_policy.spread_constraints if request.uses_spread_policy else ()
+    if spread:
+        chosen = select_spread(compute_totals().by_column()[columns], columns, wanted, spread, snapshot.fleet)
+    elif wanted is None or wanted >= len(columns):
+        chosen = _listed_columns(feasible, snapshot.fleet)
+    else:
+        chosen = compute_totals().best_columns(wanted)
     warnings, scores_until = score_expiry(snapshot, feasible, plugins)
     return SearchResult(
-        feasible,
+        columns,
         chosen,
-        totals,
-        (request.spec.number_of_clusters or len(chosen)) - len(chosen),
+        compute_totals,
+        (wanted or len(chosen)) - len(chosen),
         warnings[0] if warnings else SUCCESS_STATUS,
         warnings,
         next_toleration_end(request, snapshot.fleet),
@@ -135,15 +157,38 @@ def ordered_filters() -> tuple[FilterPlugin[Any, Any], ...]:
     return tuple(placement_filters[name] for name in (*FIRST_FILTERS, *others))
 
 
-def filter_clusters(request: OcmRequest, snapshot: PlacementSnapshot, mask: Mask) -> Mask:
+def feasible_clusters(request: OcmRequest, snapshot: PlacementSnapshot, eligible: _EligibleClusters) -> FeasibleSet:
+    """The clusters that no filter rejects: computed once for all requests with the same filters and sets."""
+    plugins = [plugin for plugin in ordered_filters() if plugin.skips is None or not plugin.skips(request)]
+    key = (eligible.cache_key, *[filter_key(plugin, request, snapshot.fleet) for plugin in plugins])
+    if None in key:
+        return _filter_clusters(plugins, request, snapshot, eligible.mask, None)
+    return snapshot.fleet.compute_once(
+        key, lambda: _filter_clusters(plugins, request, snapshot, eligible.mask, object())
+    )
+
+
+def _filter_clusters(
+    plugins: Iterable[FilterPlugin[Any, Any]],
+    request: OcmRequest,
+    snapshot: PlacementSnapshot,
+    mask: Mask,
+    key: Hashable | None,
+) -> FeasibleSet:
     """The columns that no filter rejects. A filter that no cluster reaches is not validated."""
-    for plugin in ordered_filters():
-        if plugin.skips is not None and plugin.skips(request):
-            continue
+    for plugin in plugins:
         if not mask.any():
             break
         mask = mask & filter_mask(plugin, request, snapshot.fleet)
-    return mask
+    return FeasibleSet(mask, np.flatnonzero(mask), key)
+
+
+def _listed_columns(feasible: FeasibleSet, fleet: Fleet[ManagedCluster]) -> list[int]:
+    def compute() -> list[int]:
+        columns: list[int] = feasible.columns.tolist()
+        return columns
+
+    return compute() if feasible.cache_key is None else fleet.compute_once(("listed", feasible.cache_key), compute)
 
 
 def score_clusters(
@@ -155,32 +200,16 @@ def score_clusters(
 
 
 def total_scores(
-    request: OcmRequest, snapshot: PlacementSnapshot, feasible: Mask, plugins: tuple[WeightedPrioritizer, ...]
-) -> Array:
-    """The weighted sum of the scores, for every column."""
-    totals = np.zeros(len(snapshot.fleet), dtype=np.int64)
-    for one in plugins:
-        scored = score_clusters(one, request, snapshot, feasible)
-        if scored is not None:
-            totals += scored if one.weight == 1 else scored * one.weight
-    return totals
-
-
-def select_best(totals: Array, feasible: Array, wanted: int | None) -> Array:
-    """The best of the feasible columns, in name order; of equal totals the earlier names are better."""
-    size = len(feasible)
-    if wanted is None or wanted >= size:
-        return feasible
-    if wanted == 0:
-        return _NO_COLUMNS
-    # one sort key: a higher total is smaller, then an earlier name is smaller
-    merits = np.arange(size) - totals * size
-    chosen: Array = feasible[np.sort(np.partition(merits, wanted - 1)[:wanted] % size)]
-    return chosen
+    request: OcmRequest, snapshot: PlacementSnapshot, feasible: FeasibleSet, plugins: tuple[WeightedPrioritizer, ...]
+) -> Totals:
+    """The weighted sum of the scores."""
+    placed, decided, counts = request.placed, request.decided, snapshot.decision_counts
+    scored = [(one.plugin, one.weight, ScoreQuery(one.coordinate, placed, decided, counts)) for one in plugins]
+    return weighted_totals(scored, snapshot.fleet, feasible)
 
 
 def score_expiry(
-    snapshot: PlacementSnapshot, feasible: Array, plugins: tuple[WeightedPrioritizer, ...]
+    snapshot: PlacementSnapshot, feasible: FeasibleSet, plugins: tuple[WeightedPrioritizer, ...]
 ) -> tuple[tuple[SearchStatus, ...], datetime | None]:
     """Warnings about expired add-on scores of feasible clusters, and when the next score expires."""
     fleet, warnings, first = snapshot.fleet, [], np.inf
@@ -188,15 +217,24 @@ def score_expiry(
         if one.coordinate.type != ADD_ON or one.coordinate.add_on is None:
             continue
         resource, now = one.coordinate.add_on.resource_name, snapshot.now.timestamp()
-        ends = score_expiry_times(resource, fleet)[feasible]
-        soonest = float(ends.min(initial=np.inf))
+        soonest = _first_score_expiry(resource, feasible, fleet)
         if soonest < now:
+            ends = score_expiry_times(resource, fleet)[feasible.columns]
             expired = ends < now
-            scored = "".join(f" {fleet.names[column]}/{resource}" for column in feasible[expired])
+            scored = "".join(f" {fleet.names[column]}/{resource}" for column in feasible.columns[expired])
             warnings.append(SearchStatus(WARNING, one.name, f"AddOnPlacementScores{scored} expired"))
             soonest = float(ends[~expired].min(initial=np.inf))
         first = min(first, soonest)
     return tuple(warnings), None if first == np.inf else datetime.fromtimestamp(first, UTC)
+
+
+def _first_score_expiry(resource: str, feasible: FeasibleSet, fleet: Fleet[ManagedCluster]) -> float:
+    def compute() -> float:
+        return float(score_expiry_times(resource, fleet)[feasible.columns].min(initial=np.inf))
+
+    if feasible.cache_key is None:
+        return compute()
+    return fleet.compute_once(("first expiry", resource, feasible.cache_key), compute)
 
 
 def score_expiry_times(resource: str, fleet: Fleet[ManagedCluster]) -> Array:

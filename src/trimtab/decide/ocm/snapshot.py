@@ -16,7 +16,7 @@ import numpy as np
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.value import Object
-from trimtab.decide.fleet import MIN_TIME, Array, ExternalValue, Fleet
+from trimtab.decide.fleet import MIN_TIME, ExternalValue, Fleet
 from trimtab.decide.request import DecisionCounts
 
 PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
@@ -66,7 +66,7 @@ class StoredDecisions:
 
     def __init__(self) -> None:
         self.pages: dict[str, StoredDecision] = {}
-        self._ordered_columns: tuple[tuple[str, int], Array | None] | None = None
+        self._ordered_columns: tuple[tuple[str, int], list[int] | None] | None = None
 
     def set_page(self, name: str, stored: StoredDecision | None) -> None:
         if stored is None:
@@ -77,13 +77,13 @@ class StoredDecisions:
         self.__dict__.pop("placed", None)
         self._ordered_columns = None
 
-    def ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+    def ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> list[int] | None:
         """The columns of the clusters, if they are listed in one unnamed group, page by page; else None."""
         if self._ordered_columns is None or self._ordered_columns[0] != (placement, fleet.layout):
             self._ordered_columns = ((placement, fleet.layout), self._compute_ordered_columns(placement, fleet))
         return self._ordered_columns[1]
 
-    def _compute_ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+    def _compute_ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> list[int] | None:
         labels = one_group_labels(placement)
         names: list[str] = []
         for number in range(1, len(self.pages) + 1):
@@ -94,7 +94,7 @@ class StoredDecisions:
             names += held.clusters
         if not self.pages or any(name not in fleet.index for name in names):
             return None
-        return np.array([fleet.index[name] for name in names], dtype=np.intp)
+        return [fleet.index[name] for name in names]
 
     @cached_property
     def listed_clusters(self) -> tuple[str, ...]:
@@ -123,6 +123,8 @@ class PlacementSnapshot(NamedTuple):
     """The decisions of each Placement."""
     decision_counts: DecisionCounts
     """How often each cluster was selected, in all namespaces."""
+    sets_revision: int
+    """Changes with every change of `sets` or `bindings`."""
 
     def decisions_of(self, namespace: str, name: str) -> StoredDecisions:
         return self.decisions.get((namespace, name), NO_DECISIONS)
@@ -151,8 +153,8 @@ class PlacementSnapshotCache:
         self._decision_counter: Counter[str] = Counter()
         self._names_to_count: set[str] = set()
         self._counted_layout = -1
-        self._counts: Array = np.zeros(0, dtype=np.int64)
-        self._outside_fleet: dict[str, int] = {}
+        self._counts = DecisionCounts(np.zeros(0, dtype=np.int64), {})
+        self._sets_revision = 0
         self._changed_clusters: dict[str, ManagedCluster | None] = {}
         self._changed_scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._expiries: list[datetime] = []
@@ -171,8 +173,10 @@ class PlacementSnapshotCache:
             self._update_decision(old, new)
         elif isinstance(obj, ManagedClusterSet):
             _set_or_remove(self._sets, obj.name, obj, removed=new is None)
+            self._sets_revision += 1
         elif isinstance(obj, ManagedClusterSetBinding):
             _set_or_remove(self._bindings.setdefault(obj.namespace, {}), obj.name, obj, removed=new is None)
+            self._sets_revision += 1
 
     def _update_score(self, score: AddOnPlacementScore, *, removed: bool) -> None:
         until = score.status.valid_until
@@ -208,25 +212,29 @@ class PlacementSnapshotCache:
         self._changed_scores = {}
         self._expire_scores(now)
         self._update_counts()
-        popularity = DecisionCounts(self._counts, self._outside_fleet)
-        return PlacementSnapshot(now, self._fleet, self._sets, self._bindings, self._decisions, popularity)
+        return PlacementSnapshot(
+            now, self._fleet, self._sets, self._bindings, self._decisions, self._counts, self._sets_revision
+        )
 
     def _update_counts(self) -> None:
         """Update the counts of the changed clusters, or of all when the layout changed."""
         index = self._fleet.index
+        counts, outside = self._counts.counts, dict(self._counts.outside_fleet)
         if self._counted_layout != self._fleet.layout:
             self._counted_layout = self._fleet.layout
-            self._counts = np.zeros(len(index), dtype=np.int64)
-            self._outside_fleet = {}
+            counts, outside = np.zeros(len(index), dtype=np.int64), {}
             self._names_to_count.update(self._decision_counter)
+        elif not self._names_to_count:
+            return
         for name in self._names_to_count:
             column = index.get(name)
             if column is not None:
-                self._counts[column] = self._decision_counter[name]
+                counts[column] = self._decision_counter[name]
             elif self._decision_counter[name]:
-                self._outside_fleet[name] = self._decision_counter[name]
+                outside[name] = self._decision_counter[name]
             else:
-                self._outside_fleet.pop(name, None)
+                outside.pop(name, None)
+        self._counts = DecisionCounts(counts, outside)
         self._names_to_count = set()
 
     def _expire_scores(self, now: datetime) -> None:

@@ -33,7 +33,7 @@ def select_spread(
     wanted: int | None,
     terms: Sequence[SpreadConstraintsTerm],
     fleet: Fleet[ManagedCluster],
-) -> Array:
+) -> list[int]:
     """The chosen columns in name order; fewer than wanted when a strict constraint allows no more."""
     ranked = np.lexsort((np.arange(len(feasible)), -totals))
     queues: dict[tuple[str, ...], list[int]] = {}
@@ -55,7 +55,7 @@ def select_spread(
                 counts[number][domain] += 1
         if not queues[queue]:
             del queues[queue]
-    found: Array = feasible[np.sort(np.array(chosen, dtype=np.intp))]
+    found: list[int] = feasible[sorted(chosen)].tolist()
     return found
 
 

@@ -59,4 +59,4 @@ def prepare_by(resource: str) -> Callable[[ScoreQuery, Fleet[Cluster]], Scorer[C
 
 
 for name, of in (("ResourceAllocatableCPU", "cpu"), ("ResourceAllocatableMemory", "memory")):
-    prioritizer(name, array=score_all_by(of))(prepare_by(of))
+    prioritizer(name, reads=lambda _: None, array=score_all_by(of), depends_on_feasible=True)(prepare_by(of))
