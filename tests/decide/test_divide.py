@@ -4,10 +4,11 @@ from hypothesis import strategies as st
 
 from trimtab.decide.divide import (
     apportion,
+    apportion_sorted,
     apportion_with_limits,
     candidates_for_fewest,
     fewest_reaching,
-    positions_that_can_win,
+    heaviest,
 )
 
 
@@ -43,13 +44,28 @@ def test_initial_seats_for_large_numbers_do_not_change_the_result(
     )
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, 150),
+    st.lists(st.integers(0, 5) | st.integers(0, 1000), min_size=1, max_size=40),
+    st.booleans(),
+    st.data(),
+)
+def test_the_heaviest_get_all_seats(seats: int, weights: list[int], leans_back: bool, data: st.DataObject) -> None:
+    among = sorted(data.draw(st.sets(st.integers(0, len(weights) - 1), min_size=1)))
+    expected = apportion_seat_by_seat(seats, [weights[p] for p in among], last_wins_ties=leans_back)
+    able = heaviest(seats, np.array(weights, dtype=np.int64), np.array(among), last_wins_ties=leans_back)
+    given_ = zip(able.positions, apportion_sorted(seats, able.weights), strict=False)
+    assert {p: n for p, n in given_ if n} == {p: n for p, n in zip(among, expected, strict=True) if n}
+
+
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=40), st.booleans())
-def test_only_positions_that_can_win_get_a_seat(seats: int, weights: list[int], leans_back: bool) -> None:
-    everyone = apportion(seats, weights, last_wins_ties=leans_back)
-    positions = positions_that_can_win(seats, np.array(weights, dtype=np.int64), last_wins_ties=leans_back).tolist()
-    among = apportion(seats, [weights[p] for p in positions], last_wins_ties=leans_back)
-    assert {p: n for p, n in zip(positions, among, strict=True) if n} == {p: n for p, n in enumerate(everyone) if n}
+@given(st.integers(0, 50), st.lists(st.integers(0, 5), min_size=1, max_size=40), st.data())
+def test_the_heaviest_of_some_positions_come_first(count: int, weights: list[int], data: st.DataObject) -> None:
+    among = sorted(data.draw(st.sets(st.integers(0, len(weights) - 1))))
+    able = heaviest(count, np.array(weights, dtype=np.int64), np.array(among, dtype=np.intp), last_wins_ties=False)
+    expected = sorted((p for p in among if weights[p]), key=lambda position: (-weights[position], position))[:count]
+    assert able == (expected, [weights[position] for position in expected])
 
 
 def test_a_million_replicas_are_divided() -> None:

@@ -94,7 +94,9 @@ def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster])
         return capacity
     by_summary = capacity
     for resource, amount in request:
-        free = fleet.column(("free", resource), partial(_free_amount_of, resource))
+        free = facts.free.get(resource)
+        if free is None:
+            free = facts.free[resource] = fleet.column(("free", resource), partial(_free_amount_of, resource))
         if resource in reserved:
             free = np.maximum(free - reserved[resource], 0)
         fits = free // amount
@@ -117,6 +119,8 @@ class _CapacityColumns(NamedTuple):
     """Some cluster has so many free pods that its number does not count as an estimate."""
     uses_models: Mask | None
     """The clusters that report nodes by resource model; None when no cluster does."""
+    free: dict[str, Array]
+    """The free amounts of the resources that were needed so far."""
 
 
 def _capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
@@ -126,7 +130,7 @@ def _capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
 def _compute_capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
     pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
     modelled = fleet.column("is modelled", lambda: has_resource_models, bool)
-    return _CapacityColumns(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None)
+    return _CapacityColumns(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None, {})
 
 
 def _free_pods(cluster: Cluster) -> int:

@@ -3,31 +3,49 @@
 import heapq
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.decide.fleet import Array
 
 _PARTITION_SIZE = 24
+_BELOW_HALF = 0.5 - 1e-6
+"""So that no rounding error adds a seat whose quotient is not above the bound."""
 
 
-def positions_that_can_win(seats: int, weights: Array, *, last_wins_ties: bool) -> Array:
-    """The positions that can get one of the `seats` at all, in ascending order; the others can be ignored.
+class Heaviest(NamedTuple):
+    """Positions by falling weight, ties in tie-breaking order, and their weights."""
 
-    With n seats, only the n largest weights can win a seat. Of the positions that share the smallest of these weights,
-    at most n can win, in tie-breaking order.
+    positions: list[int]
+    weights: list[int]
+
+
+def heaviest(count: int, weights: Array, among: Array, *, last_wins_ties: bool) -> Heaviest:
+    """The largest positive weights among these positions, at most `count`. With n seats, only the n first can win one.
+
+    Weight and position are sorted as one number, so weights must be below 2 ** 48.
     """
-    if not 0 < seats < len(weights):
-        return np.flatnonzero(weights > 0)
-    bar = int(np.partition(weights, len(weights) - seats)[len(weights) - seats])
-    if bar <= 0:
-        return np.flatnonzero(weights > 0)
-    able = np.flatnonzero(weights >= bar)
-    if len(able) <= 2 * seats:
-        return able
-    level = weights[able] == bar
-    last = able[level]
-    return np.sort(np.concatenate((able[~level], last[-seats:] if last_wins_ties else last[:seats])))
+    bits = len(weights).bit_length()
+    keys = weights << bits
+    keys |= _tie_breakers(len(weights), last_wins_ties)
+    keys = keys[among]
+    if 0 < count < len(keys) >> 2:
+        keys = np.partition(keys, len(keys) - count)[len(keys) - count :]
+    keys.sort()
+    largest = keys[: -count - 1 : -1].tolist()
+    low, last = (1 << bits) - 1, len(weights) - 1
+    if largest and largest[-1] <= low:
+        largest = [key for key in largest if key > low]
+    positions = [key & low for key in largest] if last_wins_ties else [last - (key & low) for key in largest]
+    return Heaviest(positions, [key >> bits for key in largest])
+
+
+@lru_cache(maxsize=1024)
+def _tie_breakers(size: int, last_wins_ties: bool) -> Array:
+    """One number per position, larger where ties are won."""
+    return np.arange(size) if last_wins_ties else np.arange(size)[::-1].copy()
 
 
 def apportion(seats: int, weights: Sequence[int], *, last_wins_ties: bool) -> list[int]:
@@ -38,24 +56,38 @@ def apportion(seats: int, weights: Sequence[int], *, last_wins_ties: bool) -> li
     if len(weights) == 1:
         return [seats if weights[0] > 0 else 0]
     seats_of = [0] * len(weights)
-    order = [position for position, weight in enumerate(weights) if weight > 0]
-    if seats <= 0 or not order:
-        return seats_of
-    if last_wins_ties:
-        order.reverse()
-    order.sort(key=weights.__getitem__, reverse=True)  # a stable sort keeps equal weights in tie-breaking order
-    for position, share in zip(order, _distribute(seats, [weights[position] for position in order]), strict=True):
+    order = sort_by_weight(weights, last_wins_ties=last_wins_ties)
+    shares = apportion_sorted(seats, [weights[position] for position in order])
+    for position, share in zip(order, shares, strict=False):
         seats_of[position] = share
     return seats_of
 
 
-def _distribute(seats: int, weights: Sequence[int]) -> list[int]:
+def sort_by_weight(weights: Sequence[int], *, last_wins_ties: bool) -> list[int]:
+    """The positions of positive weights, largest first, ties in tie-breaking order."""
+    order = [position for position, weight in enumerate(weights) if weight > 0]
+    if last_wins_ties:
+        order.reverse()
+    order.sort(key=weights.__getitem__, reverse=True)  # a stable sort keeps equal weights in tie-breaking order
+    return order
+
+
+def apportion_sorted(seats: int, weights: Sequence[int]) -> list[int]:
     """The seats of parties sorted by falling weight, equal weights in tie-breaking order.
 
-    Parties without a seat follow in this order; parties with a seat are in the heap, keyed by their next quotient.
+    With n seats, only the first n parties can get one; the result may end with them. Parties without a seat follow in
+    order; parties with a seat are in the heap, keyed by their next quotient.
     """
-    seats_of = _initial_seats(seats, weights) if seats >= 2 * len(weights) else [0] * len(weights)
+    if seats <= 0 or not weights:
+        return []
+    if seats < len(weights):
+        weights = weights[:seats]
+    if seats == len(weights) and weights[0] <= 3 * weights[-1]:
+        return [1] * seats  # no second seat comes before a first one
+    seats_of = _initial_seats(seats, weights)
     seats -= sum(seats_of)
+    if not seats:
+        return seats_of
     queue = [(-weights[i] / (2 * done + 1), done, i) for i, done in enumerate(seats_of) if done]
     heapq.heapify(queue)
     line, following = len(weights), len(queue)  # only parties at the end of the order can be without an initial seat
@@ -72,21 +104,18 @@ def _distribute(seats: int, weights: Sequence[int]) -> list[int]:
 
 
 def _initial_seats(seats: int, weights: Sequence[int]) -> list[int]:
-    """Seats that are certain when there are many: all those with a quotient above a safe bound.
+    """Seats that are certain: all those with a quotient above some bound.
 
     The seat with the larger quotient is always given first. All seats above any bound are therefore given before all
-    seats below it, provided that there are enough seats for them.
+    seats below it, provided that there are enough seats for them. The bound 1 / (2 * per_weight) leaves about the
+    square root of the number of parties to be given one by one.
     """
-    bar = sum(weights) / (2 * seats - len(weights)) * (1 + 1e-9)
-    sure = [_quotients_above(bar, weight) for weight in weights]
-    return sure if sum(sure) <= seats else [0] * len(weights)
-
-
-def _quotients_above(bar: float, weight: int) -> int:
-    count = max(0, math.ceil((weight / bar - 1) / 2))
-    while count > 0 and weight / (2 * count - 1) <= bar:
-        count -= 1  # corrects a rounding error upwards
-    return count
+    per_weight = (seats - math.isqrt(len(weights))) / sum(weights)
+    sure = [int(weight * per_weight + _BELOW_HALF) for weight in weights]
+    if sum(sure) <= seats:
+        return sure
+    per_weight = (2 * seats - len(weights)) / sum(weights) / 2  # rounding up every party cannot exceed the seats
+    return [int(weight * per_weight + _BELOW_HALF) for weight in weights]
 
 
 def apportion_with_limits(
@@ -120,6 +149,16 @@ def candidates_for_fewest(target: int, weights: Array, first: Sequence[int]) -> 
     return positions if sum(weights[positions].tolist()) >= target else np.arange(len(weights))
 
 
+def count_reaching(target: int, weights: Sequence[int]) -> int | None:
+    """How many of these weights, from the first on, reach `target`; None when all of them do not."""
+    reached = 0
+    for count, weight in enumerate(weights, 1):
+        reached += weight
+        if reached >= target:
+            return count
+    return None
+
+
 def fewest_reaching(target: int, weights: Sequence[int], first: frozenset[int]) -> list[int]:
     """The positions of the fewest parties, largest weight first, that reach `target`; those in `first` come first.
 
@@ -128,9 +167,4 @@ def fewest_reaching(target: int, weights: Sequence[int], first: frozenset[int]) 
     order = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)
     if first:
         order = [position for position in order if position in first] + [p for p in order if p not in first]
-    reached = 0
-    for count, position in enumerate(order, 1):
-        reached += weights[position]
-        if reached >= target:
-            return order[:count]
-    return order
+    return order[: count_reaching(target, [weights[position] for position in order])]

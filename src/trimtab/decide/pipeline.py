@@ -14,11 +14,15 @@ from trimtab.api.lazy import lazily
 from trimtab.api.profile import Profile
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.divide import (
+    Heaviest,
     apportion,
+    apportion_sorted,
     apportion_with_limits,
     candidates_for_fewest,
+    count_reaching,
     fewest_reaching,
-    positions_that_can_win,
+    heaviest,
+    sort_by_weight,
 )
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
@@ -58,6 +62,8 @@ NO_FIT, UNSCHEDULABLE, OTHER = "FitError", "Unschedulable", "Other"
 QUOTA_EXCEEDED = "QuotaExceeded"
 """A quota of the namespace refuses the decision."""
 _BEYOND_ALL_GROUPS = 1000
+_FEW = 8
+"""So many of the largest clusters usually have room for all replicas that are aggregated."""
 
 
 class Failure(NamedTuple):
@@ -229,20 +235,32 @@ class PlacementAttempt:
         if strategy == DUPLICATED:
             return ReplicaShares(_sort_by_name(selected), replicas) if replicas else ReplicaShares((), 0)
         if strategy == STATIC:
-            return self._divide_by_static_weights(np.asarray(_sort_by_name(selected)), replicas)
+            return self._divide_by_static_weights(selected, replicas)
         if strategy == BY_SCORE:
             return self._divide_by_score(np.asarray(_sort_by_name(selected)), replicas)
         return self._divide_by_capacity(selected, replicas)
 
-    def _divide_by_static_weights(self, columns: Array, replicas: int) -> ReplicaShares:
-        rules = self.ask.placement.static_weights
-        weights = None
-        if rules is not None:
-            weights = self.fleet.column(("weights", hashable_key(rules)), lambda: _static_weight_of(rules))
-        if weights is None or not weights[columns].any():
-            weights = np.ones(len(self.fleet), dtype=np.int64)
-        shares = self._apportion(replicas, columns, weights, within_capacity=False)
-        return shares or ReplicaShares((), 0)
+    def _divide_by_static_weights(self, selected: Selected, replicas: int) -> ReplicaShares:
+        order = self._sort_by_static_weight(selected)
+        return _shares_in_order(order.positions, apportion_sorted(replicas, order.weights))
+
+    def _sort_by_static_weight(self, selected: Selected) -> Heaviest:
+        """The selected columns by falling weight: the same for all requests that may use the same clusters."""
+        rules, leans_back = self.ask.placement.static_weights, self.ask.last_wins_ties
+        rules_key = None if rules is None else hashable_key(rules)
+
+        def compute() -> Heaviest:
+            columns = _as_list(_sort_by_name(selected))
+            weights = [1] * len(columns)
+            if rules is not None:
+                given = self.fleet.column(("weights", rules_key), lambda: _static_weight_of(rules))[columns].tolist()
+                weights = given if any(given) else weights
+            order = sort_by_weight(weights, last_wins_ties=leans_back)
+            return Heaviest([columns[position] for position in order], [weights[position] for position in order])
+
+        if isinstance(selected, list) or self.feasible.cache_key is None:
+            return compute()
+        return self.fleet.compute_once(("static order", rules_key, self.feasible.cache_key, leans_back), compute)
 
     def _divide_by_score(self, columns: Array, replicas: int) -> ReplicaShares | Failure:
         weights, capacity = self.score_weights()[columns], self.available[columns]
@@ -290,7 +308,7 @@ class PlacementAttempt:
         if self.ask.placement.strategy == AGGREGATED:
             shares = self._aggregate(target, selected, capacity, keep)
         else:
-            shares = self._apportion(target, np.asarray(_sort_by_name(selected)), capacity, within_capacity=True)
+            shares = self._apportion_by_capacity(target, np.asarray(selected), capacity)
         if shares is None:
             return _failure(UNSCHEDULABLE, _not_enough_message(what, int(capacity[selected].sum())))
         if not keep:
@@ -300,20 +318,20 @@ class PlacementAttempt:
             together[column] = together.get(column, 0) + replicas
         return _shares_of(together)
 
-    def _apportion(self, seats: int, columns: Array, by: Array, *, within_capacity: bool) -> ReplicaShares | None:
-        """Apportion by weight, columns in name order; None when the weights are capacity and there is too little."""
-        weights, leans_back = by[columns], self.ask.last_wins_ties
-        able = positions_that_can_win(seats, weights, last_wins_ties=leans_back)
-        heavy = weights[able].tolist()
-        if within_capacity and sum(heavy) < seats and int(weights.sum()) < seats:
+    def _apportion_by_capacity(self, seats: int, columns: Array, capacity: Array) -> ReplicaShares | None:
+        """Apportion by capacity; None when there is too little."""
+        able = heaviest(seats, capacity, columns, last_wins_ties=self.ask.last_wins_ties)
+        if sum(able.weights) < seats and int(capacity[columns].sum()) < seats:
             return None
-        return _nonzero_shares(columns[able].tolist(), apportion(seats, heavy, last_wins_ties=leans_back))
+        return _shares_in_order(able.positions, apportion_sorted(seats, able.weights))
 
     def _aggregate(
         self, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
     ) -> ReplicaShares | None:
         """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
         in_use = [column for column, replicas in keep.items() if replicas > 0]
+        if not in_use and not isinstance(selected, list) and self.ranking.is_by_capacity_only:
+            return self._aggregate_by_capacity(target, selected, capacity)
         columns = (
             selected if isinstance(selected, list) else self._aggregation_candidates(target, selected, capacity, in_use)
         )
@@ -326,6 +344,19 @@ class PlacementAttempt:
         )
         given = apportion(target, [capacity for _, capacity in chosen], last_wins_ties=self.ask.last_wins_ties)
         return _nonzero_shares([column for column, _ in chosen], given)
+
+    def _aggregate_by_capacity(self, target: int, selected: Array, capacity: Array) -> ReplicaShares | None:
+        """The same where only capacity and name matter."""
+        roomiest = int(selected[capacity[selected].argmax()])
+        if capacity[roomiest] >= target:
+            return ReplicaShares([roomiest] if target else [], target)
+        for count in (_FEW, len(selected)):
+            able = heaviest(count, capacity, selected, last_wins_ties=False)
+            if (used := count_reaching(target, able.weights)) is not None:
+                columns = sorted(zip(able.positions[:used], able.weights[:used], strict=True))
+                given = apportion(target, [weight for _, weight in columns], last_wins_ties=self.ask.last_wins_ties)
+                return _nonzero_shares([column for column, _ in columns], given)
+        return None
 
     def _aggregation_candidates(self, target: int, columns: Array, capacity: Array, in_use: Sequence[int]) -> list[int]:
         """A few columns in order of selection that suffice to reach `target`; or all of them."""
@@ -455,6 +486,14 @@ def _sort_by_name(selected: Selected) -> Selected:
 
 def _nonzero_shares(columns: Sequence[int], replicas: Sequence[int]) -> ReplicaShares:
     return ReplicaShares(list(compress(columns, replicas)), [count for count in replicas if count])
+
+
+def _shares_in_order(columns: Sequence[int], replicas: Sequence[int]) -> ReplicaShares:
+    """The shares of these columns, of which those without replicas may be missing at the end."""
+    if len(replicas) <= len(columns) and replicas and replicas[0] == 1:
+        return ReplicaShares(sorted(columns[: sum(replicas)]), 1)  # larger shares come first
+    pairs = sorted([(column, count) for column, count in zip(columns, replicas, strict=False) if count])
+    return ReplicaShares([column for column, _ in pairs], [count for _, count in pairs])
 
 
 def _shares_of(replicas: Mapping[int, int], *, keep_empty: bool = False) -> ReplicaShares:

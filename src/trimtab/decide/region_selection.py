@@ -81,7 +81,8 @@ class _Search:
     def __init__(self, ordered: Sequence[RegionGroup], wanted: RegionRequirement) -> None:
         self.ordered = ordered
         self.wanted = wanted
-        self.table: dict[tuple[int, int, int, bool], tuple[int, int] | None] = {}
+        self.need = max(0, wanted.min_clusters)
+        self.tables: dict[bool, _Table] = {}
 
     def is_complete(self, groups: Sequence[RegionGroup]) -> bool:
         chosen = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
@@ -94,55 +95,63 @@ class _Search:
         if length == 0:
             return _Combination(0, 0, ()) if self.wanted.min_clusters <= 0 else None
         strict = length > self.wanted.min_groups
-        need = max(0, self.wanted.min_clusters)
-        if strict and need == 0:
+        if strict and self.need == 0:
             return None
-        self._fill_table(strict=strict)
-        value = self.table[0, length, need, strict]
+        if strict not in self.tables:
+            self.tables[strict] = self._table(strict=strict)
+        value = self.tables[strict][0][length][self.need]
         if value is None:
             return None
-        return _Combination(-value[0], -value[1], self._first_positions(length, need, strict=strict))
+        return _Combination(-(value >> _SIZE_BITS), -(value & _MAX_SIZE), self._first_positions(length, strict=strict))
 
-    def _fill_table(self, *, strict: bool) -> None:
-        """Fill the whole table once, from the last position to the first, to avoid deep recursion."""
-        if (0, 0, 0, strict) in self.table:
-            return
+    def _table(self, *, strict: bool) -> "_Table":
+        """The best value by position of the first group, number of groups and clusters that are still needed.
+
+        All of it is filled, from the last position to the first, which needs no deep recursion.
+        """
         longest = min(self.wanted.max_groups, len(self.ordered)) if strict else self.wanted.min_groups
-        for position in range(len(self.ordered), -1, -1):
-            for left in range(longest + 1):
-                for clusters in range(max(0, self.wanted.min_clusters) + 1):
-                    self.table[position, left, clusters, strict] = self._solve(position, left, clusters, strict=strict)
+        no_groups: list[int | None] = [0, *[None] * self.need]
+        none_left: list[int | None] = [None] * (self.need + 1)
+        table: _Table = [[no_groups, *[none_left] * longest]]
+        for group in reversed(self.ordered):
+            after, size, value = table[-1], group.size, _value(group)
+            row = [no_groups]
+            for left in range(1, longest + 1):
+                rest = after[left - 1]
+                best = list(after[left])  # without this group
+                # before the last group the combination must not be complete
+                for clusters in range(size + 1 if strict and left > 1 else 0, self.need + 1):
+                    others = rest[clusters - size if clusters > size else 0]
+                    if others is not None:
+                        without = best[clusters]
+                        best[clusters] = others + value if without is None else max(without, others + value)
+                row.append(best)
+            table.append(row)
+        table.reverse()
+        return table
 
-    def _solve(self, position: int, left: int, clusters: int, *, strict: bool) -> tuple[int, int] | None:
-        if left == 0:
-            return (0, 0) if clusters == 0 else None
-        if position == len(self.ordered):
-            return None
-        skipped = self.table[position + 1, left, clusters, strict]
-        taken = self._value_with(position, left, clusters, strict=strict)
-        if skipped is None or taken is None:
-            return taken or skipped
-        return max(skipped, taken)
-
-    def _value_with(self, position: int, left: int, clusters: int, *, strict: bool) -> tuple[int, int] | None:
-        group = self.ordered[position]
-        remaining = max(0, clusters - group.size)
-        if strict and left > 1 and remaining == 0:
-            return None  # complete before its last group
-        rest = self.table[position + 1, left - 1, remaining, strict]
-        return None if rest is None else (rest[0] + group.weight, rest[1] + group.size)
-
-    def _first_positions(self, length: int, need: int, *, strict: bool) -> tuple[int, ...]:
+    def _first_positions(self, length: int, *, strict: bool) -> tuple[int, ...]:
         """Of all equally good combinations the first: take a group as soon as that loses nothing."""
-        positions: list[int] = []
-        left, clusters = length, need
+        table, positions = self.tables[strict], list[int]()
+        left, clusters = length, self.need
         for position, group in enumerate(self.ordered):
             if left == 0:
                 break
-            if (
-                self._value_with(position, left, clusters, strict=strict)
-                == self.table[position, left, clusters, strict]
-            ):
+            remaining = max(0, clusters - group.size)
+            if strict and left > 1 and remaining == 0:
+                continue  # complete before its last group
+            others = table[position + 1][left - 1][remaining]
+            if others is not None and others + _value(group) == table[position][left][clusters]:
                 positions.append(position)
-                left, clusters = left - 1, max(0, clusters - group.size)
+                left, clusters = left - 1, remaining
         return tuple(positions)
+
+
+_Table: TypeAlias = list[list[list[int | None]]]
+_SIZE_BITS = 32
+_MAX_SIZE = (1 << _SIZE_BITS) - 1
+
+
+def _value(group: RegionGroup) -> int:
+    """Weight and size as one number: sums of it compare as the sums of weights, then of sizes."""
+    return (group.weight << _SIZE_BITS) + group.size

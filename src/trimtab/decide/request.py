@@ -1,6 +1,6 @@
 """The placement request of one binding: everything a decision about clusters depends on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from trimtab.api.kinds.work import Binding, Component, NodeClaim
 from trimtab.api.lazy import lazily
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
+from trimtab.decide.framework import hashable_key
 
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
 _DEFAULT_BLOCK_SECONDS = 600
@@ -177,13 +178,12 @@ class DecisionCounts:
         return max(highest, *(count - decided.count(name) for name, count in self.outside_fleet.items()))
 
 
-_parsed_placements: dict[bytes, ParsedPlacement] = {}
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_parsed_placements: dict[Hashable, ParsedPlacement] = {}
 
 
 def parse_placement(placement: Placement) -> ParsedPlacement:
     """The parsed placement; equal placements share one, so that cached results are found again."""
-    key = _encode(placement)
+    key = hashable_key(placement)
     plan = _parsed_placements.get(key)
     if plan is None:
         if len(_parsed_placements) >= _MAX_PARSED_PLACEMENTS:
