@@ -54,6 +54,7 @@ _ENTRY_BYTES = 1024
 """What an array costs besides its numbers: its key and objects. In a small fleet that is most of it."""
 _MAX_COMPUTED = 1024
 _MANY_NAMES = 100
+_MAX_NAME_LISTS = 512
 
 
 class ExternalValue(NamedTuple):
@@ -229,8 +230,7 @@ class Fleet(Generic[T]):
     def names_at(self, columns: Array | list[int]) -> list[str]:
         """The names of many columns at once."""
         if isinstance(columns, list):
-            every = self.names
-            return [every[column] for column in columns]
+            return list(map(self.names.__getitem__, columns))
         memory = self.cache
         if memory.names is None or memory.names[0] != self.layout:
             array = np.empty(len(self.names), dtype=object)
@@ -247,7 +247,9 @@ class Fleet(Generic[T]):
             return np.array([index[name] for name in names if name in index], dtype=np.intp)
 
         # hashing many names costs less than looking them up again
-        return look_up() if len(names) < _MANY_NAMES else self.compute_once(("columns", names), look_up)
+        if len(names) < _MANY_NAMES:
+            return look_up()
+        return self.compute_once(("columns", names), look_up, max_entries=_MAX_NAME_LISTS)
 
     def external_value(self, kind: str, name: str) -> Any:
         """The external value of this kind for this target; None when there is none or it has expired."""

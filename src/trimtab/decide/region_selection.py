@@ -7,6 +7,7 @@ shortest prefix (by weight) that is itself complete is selected.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 
@@ -47,10 +48,12 @@ def choose_groups(groups: Sequence[GroupFields], wanted: RegionRequirement) -> l
         # even the smallest groups have enough clusters, so every combination has the minimum length: take the heaviest
         heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.min_groups]
         return [name for _, name in sorted([(weight, name) for weight, _, name in heaviest])]
-    return [group.name for group in _search([RegionGroup(*group) for group in groups], wanted)]
+    return [group.name for group in _search(tuple([RegionGroup(*group) for group in groups]), wanted)]
 
 
-def _search(groups: Sequence[RegionGroup], wanted: RegionRequirement) -> list[RegionGroup]:
+@lru_cache(maxsize=1024)
+def _search(groups: tuple[RegionGroup, ...], wanted: RegionRequirement) -> list[RegionGroup]:
+    """Workloads of one policy often have equal regions and weights: the last searches are remembered."""
     ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
     search = _Search(ordered, wanted)
     choices = [

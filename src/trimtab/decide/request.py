@@ -162,14 +162,14 @@ class DecisionCounts:
         return int(self.counts.max(initial=0))
 
     @lazily
-    def _most_selected(self) -> frozenset[int]:
-        """The columns with the highest count."""
-        return frozenset(np.flatnonzero(self.counts == self.highest).tolist())
+    def _columns_with_highest(self) -> int:
+        """How many columns have the highest count."""
+        return int(np.count_nonzero(self.counts == self.highest))
 
     def highest_without(self, columns: Array, times: Array | int, decided: Sequence[str]) -> int:
         """The highest count without the requester's own decisions: how often in each column, and the names of all."""
-        highest = self.highest
-        if len(columns) >= len(self._most_selected) and self._most_selected.issubset(columns.tolist()):
+        highest, least = self.highest, self._columns_with_highest
+        if len(columns) >= least and np.count_nonzero(self.counts[columns] == highest) == least:
             counts = self.counts.copy()
             counts[columns] -= times
             highest = int(counts.max(initial=0))

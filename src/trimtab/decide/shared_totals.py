@@ -30,11 +30,13 @@ class SharedTotals:
         self._best: Array = self.keys[:0]
 
     def bound(self, count: int) -> int:
-        """A sort key that at least `count` feasible columns (or all of them) do not exceed, and not many more."""
+        """A sort key that `count` feasible columns do not exceed; one above all keys if there are not so many."""
+        if count > len(self.feasible.columns):
+            return _LAST >> 1
         if count > len(self._best):
             enough = min(2 * count, len(self.feasible.columns))
-            self._best = np.sort(np.partition(self.keys, enough - 1)[:enough]) if enough else self.keys[:0]
-        return int(self._best[min(count, len(self._best)) - 1]) if len(self._best) else 0
+            self._best = np.sort(np.partition(self.keys, enough - 1)[:enough])
+        return int(self._best[count - 1]) if count else -_LAST
 
 
 class Totals(NamedTuple):

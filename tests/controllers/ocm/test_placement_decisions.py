@@ -3,7 +3,14 @@ import pytest
 from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Delete, RecordEvent
-from trimtab.controllers.ocm.placement_decisions import gaining_pages_first, is_changed, new_decision, removal_effects
+from trimtab.controllers.ocm.placement_decisions import (
+    DecisionEvents,
+    gaining_pages_first,
+    is_changed,
+    new_decision,
+    owner_reference,
+    removal_effects,
+)
 from trimtab.decide.ocm.groups import DecisionPage
 from trimtab.decide.ocm.snapshot import StoredDecision
 
@@ -15,7 +22,9 @@ def page(number: int, *clusters: str) -> DecisionPage:
 
 
 def held(number: int, *clusters: str) -> StoredDecision:
-    return StoredDecision(new_decision(PLACEMENT, page(number, *clusters), None), list(clusters))
+    return StoredDecision(
+        new_decision(PLACEMENT, page(number, *clusters), None, owner_reference(PLACEMENT)), list(clusters)
+    )
 
 
 def test_page_that_gains_a_cluster_is_written_before_the_page_that_loses_it() -> None:
@@ -31,7 +40,7 @@ def test_pages_that_exchange_clusters_are_each_written_once() -> None:
 
 
 def test_unwanted_decision_is_deleted_with_an_event() -> None:
-    deleted, event = removal_effects(PLACEMENT, [held(1, "a"), held(2, "b")], {"p-decision-1"})
+    deleted, event = removal_effects(DecisionEvents(PLACEMENT), [held(1, "a"), held(2, "b")], {"p-decision-1"})
     assert isinstance(deleted, Delete)
     assert isinstance(deleted.target, PlacementDecision)
     assert deleted.target.name == "p-decision-2"
@@ -50,7 +59,7 @@ def test_page_is_changed_by_its_clusters_and_by_their_scores(
 
 
 def test_new_decision_is_owned_by_its_placement() -> None:
-    decision = new_decision(PLACEMENT, page(1, "a"), {"a": 5})
+    decision = new_decision(PLACEMENT, page(1, "a"), {"a": 5}, owner_reference(PLACEMENT))
     (owner,) = decision.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Placement", "p", "u", True)
     assert decision.status is not None

@@ -1,6 +1,7 @@
 """The PlacementDecisions of a Placement: which to create, update and delete, and the events about it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from trimtab.api.duration import parse_duration
@@ -72,27 +73,28 @@ def decision_effects(
 ) -> Iterator[Effect]:
     held = snapshot.decisions_of(placement.namespace, placement.name).pages
     totals = ""
+    owner, events = owner_reference(placement), DecisionEvents(placement)
     for page in gaining_pages_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
         before = held.get(page.name)
         if before is None:
-            yield new_decision(placement, page, scores)
-            yield event_for(placement, "DecisionCreate", f"Decision {page.name} is created")
+            yield new_decision(placement, page, scores, owner)
+            yield events.record("DecisionCreate", f"Decision {page.name} is created")
         if is_changed(page, before, scores):
             if before is not None:
                 yield before.decision.but(status=status_of(page, scores))
             totals = totals or format_totals(decision, snapshot.fleet)
-            yield from update_events(placement, page, decision, totals)
+            yield from update_events(events, page, decision, totals)
         elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
             metadata = before.decision.metadata.but(labels=labels_of(placement, page))
             yield before.decision.but(metadata=metadata)
-    yield from removal_effects(placement, held.values(), {page.name for page in wanted})
+    yield from removal_effects(events, held.values(), {page.name for page in wanted})
 
 
 def gaining_pages_first(wanted: list[DecisionPage], held: Mapping[str, StoredDecision]) -> Iterator[DecisionPage]:
     """The pages in an order in which a cluster that moves to another page is never missing from both."""
     before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
     changed = [page for page in wanted if page.clusters != before[page.name]]
-    if len(changed) < 2:
+    if len(changed) < 2 or not any(before.values()):
         yield from wanted
         return
     target = {cluster: page for page in changed for cluster in set(page.clusters) - set(before[page.name])}
@@ -112,11 +114,11 @@ def gaining_pages_first(wanted: list[DecisionPage], held: Mapping[str, StoredDec
                 stack.append(taker)
 
 
-def removal_effects(placement: OcmPlacement, held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Effect]:
+def removal_effects(events: "DecisionEvents", held: Iterable[StoredDecision], wanted: set[str]) -> Iterator[Effect]:
     for one in held:
         if one.decision.name not in wanted:
             yield Delete(one.decision)
-            yield event_for(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
+            yield events.record("DecisionDelete", f"Decision {one.decision.name} is deleted")
 
 
 def labels_of(placement: OcmPlacement, page: DecisionPage) -> dict[str, str]:
@@ -130,14 +132,21 @@ def is_changed(page: DecisionPage, before: StoredDecision | None, scores: Scores
 
 
 def status_of(page: DecisionPage, scores: Scores) -> PlacementDecisionStatus:
-    known = scores or {}
+    if scores is None:
+        return PlacementDecisionStatus(decisions=decisions_without_scores(tuple(page.clusters)))
     return PlacementDecisionStatus(
-        decisions=tuple([ClusterDecision(cluster_name=name, score=known.get(name)) for name in page.clusters])
+        decisions=tuple([ClusterDecision(cluster_name=name, score=scores.get(name)) for name in page.clusters])
     )
 
 
-def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) -> PlacementDecision:
-    owner = OwnerReference(
+@lru_cache(maxsize=1024)
+def decisions_without_scores(clusters: tuple[str, ...]) -> tuple[ClusterDecision, ...]:
+    """Placements that have the same clusters share the entries of a page."""
+    return tuple([ClusterDecision(cluster_name=name) for name in clusters])
+
+
+def owner_reference(placement: OcmPlacement) -> OwnerReference:
+    return OwnerReference(
         api_version=kind_of(placement).api_version,
         kind="Placement",
         name=placement.name,
@@ -145,6 +154,11 @@ def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) ->
         controller=True,
         block_owner_deletion=True,
     )
+
+
+def new_decision(
+    placement: OcmPlacement, page: DecisionPage, scores: Scores, owner: OwnerReference
+) -> PlacementDecision:
     metadata = Meta(
         name=page.name,
         namespace=placement.namespace,
@@ -154,22 +168,30 @@ def new_decision(placement: OcmPlacement, page: DecisionPage, scores: Scores) ->
     return PlacementDecision(metadata=metadata, status=status_of(page, scores) if page.clusters else None)
 
 
-def event_for(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> RecordEvent:
-    about = Ref(
-        kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
-    )
-    message = f"{what} with placement {placement.name} in namespace {placement.namespace}{why}"
-    return RecordEvent(about, reason, message, SOURCE, type_)
+class DecisionEvents:
+    """Events about the decisions of one Placement."""
+
+    def __init__(self, placement: OcmPlacement) -> None:
+        self._about = Ref(
+            kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
+        )
+        self._which = f" with placement {placement.name} in namespace {placement.namespace}"
+
+    def record(self, reason: str, what: str, type_: str = "Normal", why: str = "") -> RecordEvent:
+        return RecordEvent(self._about, reason, f"{what}{self._which}{why}", SOURCE, type_)
+
+    def record_totals(self, totals: str) -> RecordEvent:
+        return RecordEvent(self._about, "ScoreUpdate", totals, SOURCE, "Normal")
 
 
 def update_events(
-    placement: OcmPlacement, page: DecisionPage, decision: OcmDecision, totals: str
+    events: DecisionEvents, page: DecisionPage, decision: OcmDecision, totals: str
 ) -> Iterator[RecordEvent]:
     what = f"Decision {page.name} is updated"
     if decision.status.code == WARNING:
         why = f": {decision.status.message} in plugin {decision.status.plugin}"
-        yield event_for(placement, "DecisionUpdate", what, "Warning", why)
+        yield events.record("DecisionUpdate", what, "Warning", why)
     else:
-        yield event_for(placement, "DecisionUpdate", what)
+        yield events.record("DecisionUpdate", what)
     if totals:
-        yield event_for(placement, "ScoreUpdate", "")._replace(message=totals)
+        yield events.record_totals(totals)

@@ -4,7 +4,6 @@ A `PlacementSnapshotCache` is updated when objects are added, changed or removed
 time. A snapshot shares memory with the cache: use it before the next update.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -150,8 +149,8 @@ class PlacementSnapshotCache:
         self._sets: dict[str, ManagedClusterSet] = {}
         self._bindings: dict[str, dict[str, ManagedClusterSetBinding]] = {}
         self._decisions: dict[Owner, StoredDecisions] = {}
-        self._decision_counter: Counter[str] = Counter()
-        self._names_to_count: set[str] = set()
+        self._uncounted: list[tuple[list[str], int]] = []
+        """Clusters of decisions that were added (1) or removed (-1) since the last snapshot."""
         self._counted_layout = -1
         self._counts = DecisionCounts(np.zeros(0, dtype=np.int64), {})
         self._sets_revision = 0
@@ -188,16 +187,13 @@ class PlacementSnapshotCache:
             self._known_expiries.add(until)
 
     def _update_decision(self, old: Object | None, new: Object | None) -> None:
-        changes: Counter[str] = Counter()
         for decision, step in ((old, -1), (new, 1)):
             if isinstance(decision, PlacementDecision):
                 clusters = clusters_of(decision)
                 owner = (decision.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
                 holding = self._decisions.setdefault(owner, StoredDecisions())
                 holding.set_page(decision.name, StoredDecision(decision, clusters) if step > 0 else None)
-                (changes.update if step > 0 else changes.subtract)(clusters)
-        self._decision_counter.update(changes)
-        self._names_to_count.update(name for name, change in changes.items() if change)
+                self._uncounted.append((clusters, step))
 
     def snapshot(self, now: datetime) -> PlacementSnapshot:
         """The snapshot at this time, including all updates."""
@@ -217,25 +213,23 @@ class PlacementSnapshotCache:
         )
 
     def _update_counts(self) -> None:
-        """Update the counts of the changed clusters, or of all when the layout changed."""
-        index = self._fleet.index
-        counts, outside = self._counts.counts, dict(self._counts.outside_fleet)
-        if self._counted_layout != self._fleet.layout:
-            self._counted_layout = self._fleet.layout
-            counts, outside = np.zeros(len(index), dtype=np.int64), {}
-            self._names_to_count.update(self._decision_counter)
-        elif not self._names_to_count:
+        """Count what changed, or all decisions again when the layout changed."""
+        fleet, counts, outside = self._fleet, self._counts.counts, dict(self._counts.outside_fleet)
+        if self._counted_layout != fleet.layout:
+            self._counted_layout = fleet.layout
+            counts, outside = np.zeros(len(fleet), dtype=np.int64), {}
+            self._uncounted = [
+                (held.clusters, 1) for all_of in self._decisions.values() for held in all_of.pages.values()
+            ]
+        elif not self._uncounted:
             return
-        for name in self._names_to_count:
-            column = index.get(name)
-            if column is not None:
-                counts[column] = self._decision_counter[name]
-            elif self._decision_counter[name]:
-                outside[name] = self._decision_counter[name]
-            else:
-                outside.pop(name, None)
+        for clusters, step in self._uncounted:
+            columns = fleet.columns_of(tuple(clusters))
+            np.add.at(counts, columns, step)
+            if len(columns) < len(clusters):
+                _count_outside(outside, [name for name in clusters if name not in fleet.index], step)
         self._counts = DecisionCounts(counts, outside)
-        self._names_to_count = set()
+        self._uncounted = []
 
     def _expire_scores(self, now: datetime) -> None:
         """Arrays depend on time only through values that expire: between two expiries the fleet stays the same."""
@@ -245,6 +239,13 @@ class PlacementSnapshotCache:
             expired = True
         if expired:
             self._fleet = self._fleet.at(now)
+
+
+def _count_outside(outside: dict[str, int], names: Iterable[str], step: int) -> None:
+    for name in names:
+        outside[name] = outside.get(name, 0) + step
+        if not outside[name]:
+            del outside[name]
 
 
 def _set_or_remove(mapping: dict[str, V], name: str, obj: V, *, removed: bool) -> None:

@@ -82,9 +82,11 @@ def one_group_status(placement: str, clusters: int) -> DecisionGroupStatus:
 def format_totals(answer: OcmDecision, fleet: Fleet[ManagedCluster]) -> str:
     """Every feasible cluster with its total, cut to the length of an event; empty when there are none."""
     found, text = answer.result, ""
-    if found.totals is None:
+    totals = found.totals
+    if totals is None:
         return text
-    for name, total in zip(fleet.names_at(found.feasible), found.totals.tolist(), strict=True):
+    columns = found.feasible[:_MAX_EVENT_LENGTH]
+    for name, total in zip(fleet.names_at(columns), totals[: len(columns)].tolist(), strict=True):
         more = f"{name}:{total} "
         if len(text) + len(more) > _MAX_EVENT_LENGTH:
             return text + "......"
