@@ -8,7 +8,6 @@ from trimtab.controllers.ocm.placement_decisions import (
     gaining_pages_first,
     is_changed,
     new_decision,
-    owner_reference,
     removal_effects,
 )
 from trimtab.decide.ocm.groups import DecisionPage
@@ -22,9 +21,7 @@ def page(number: int, *clusters: str) -> DecisionPage:
 
 
 def held(number: int, *clusters: str) -> StoredDecision:
-    return StoredDecision(
-        new_decision(PLACEMENT, page(number, *clusters), None, owner_reference(PLACEMENT)), list(clusters)
-    )
+    return StoredDecision(new_decision(PLACEMENT, page(number, *clusters), None), list(clusters))
 
 
 def test_page_that_gains_a_cluster_is_written_before_the_page_that_loses_it() -> None:
@@ -59,7 +56,7 @@ def test_page_is_changed_by_its_clusters_and_by_their_scores(
 
 
 def test_new_decision_is_owned_by_its_placement() -> None:
-    decision = new_decision(PLACEMENT, page(1, "a"), {"a": 5}, owner_reference(PLACEMENT))
+    decision = new_decision(PLACEMENT, page(1, "a"), {"a": 5})
     (owner,) = decision.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Placement", "p", "u", True)
     assert decision.status is not None

@@ -157,13 +157,14 @@ def owner_reference(placement: OcmPlacement) -> OwnerReference:
 
 
 def new_decision(
-    placement: OcmPlacement, page: DecisionPage, scores: Scores, owner: OwnerReference
+    placement: OcmPlacement, page: DecisionPage, scores: Scores, owner: OwnerReference | None = None
 ) -> PlacementDecision:
+    """`owner` is the reference to the Placement, if there is one already."""
     metadata = Meta(
         name=page.name,
         namespace=placement.namespace,
         labels=labels_of(placement, page),
-        owner_references=(owner,),
+        owner_references=(owner or owner_reference(placement),),
     )
     return PlacementDecision(metadata=metadata, status=status_of(page, scores) if page.clusters else None)
 
