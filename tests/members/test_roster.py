@@ -148,3 +148,18 @@ def test_unserved_kind_raises_not_found() -> None:
             await member.resource("example.com/v1", "Ghost")
 
     run_scenario(scenario)
+
+
+def test_the_first_list_says_which_managed_objects_exist() -> None:
+    async def scenario(harness: Harness) -> None:
+        there, missing = Ref("v1", "ConfigMap", "default", "there"), Ref("v1", "ConfigMap", "default", "missing")
+        await harness.put(there, **{"karmada.io/managed": "true"})
+        await harness.join("east")
+        member = harness.roster.get("east")
+        resource = await member.resource("v1", "ConfigMap")
+        assert member.get_cached(there) is NOT_FETCHED
+        assert await member.is_listed(resource, there.namespace, there.name)
+        assert not await member.is_listed(resource, missing.namespace, missing.name)
+        assert member.get_cached(there)["metadata"]["name"] == "there"
+
+    run_scenario(scenario)

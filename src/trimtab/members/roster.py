@@ -91,6 +91,15 @@ class MemberHandle:
         table = self.unfiltered_cache.table(resource)
         return [table.entries[name].raw for name in table.names()] if table.synced.is_set() else NOT_FETCHED
 
+    async def is_listed(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Whether the first list of the managed objects, which this waits for, has the object.
+
+        After a restart it has nearly every object, so that these need not be read one by one.
+        """
+        table = self._managed_cache.table(resource)
+        await table.attempted.wait()
+        return (namespace if resource.namespaced else "", name) in table.entries
+
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The member's resource for this kind; reads discovery again if the kind is unknown."""
         if (api_version, kind) not in self._resources:

@@ -116,6 +116,8 @@ class Table:
         self.kind = kinds.get(resource.id)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
+        self.attempted = asyncio.Event()
+        """Set when the first list has ended, also if it failed."""
         self.observed_revision = ""
         """The revision up to which all watch events have been received; results of writes may be newer."""
         self.change_count = 0
@@ -312,7 +314,10 @@ class Cache:
     async def _list_and_watch(self, table: Table, backoff: "RelistBackoff") -> None:
         """List and watch until the watch expires or the server does not respond; then pause."""
         try:
-            revision = await self._list(table)
+            try:
+                revision = await self._list(table)
+            finally:
+                table.attempted.set()
             backoff.reset()
             await self._watch(table, revision)
         except Expired:

@@ -53,6 +53,10 @@ class MemberAccess(Protocol):
 
     async def resource(self, api_version: str, kind: str) -> Resource: ...
 
+    async def is_listed(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Whether the first list of the member's managed objects, which this waits for, has the object."""
+        ...
+
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
         """Cache the result of a read or a write; `None` means the object does not exist."""
         ...

@@ -308,6 +308,9 @@ class FakeMember:
             raise NotFound(f"no {kind} here")
         return MAPS
 
+    async def is_listed(self, resource: Resource, namespace: str, name: str) -> bool:
+        return False
+
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
         self.cached[name] = raw
 

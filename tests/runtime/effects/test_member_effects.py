@@ -31,6 +31,8 @@ class FakeMember:
         self.stored, self.fault = stored, fault
         self.cached: Any = stored
         self.deletions: list[tuple[str, str]] = []
+        self.listed: set[str] = set()
+        self.read: list[str] = []
         self.client = self
 
     async def resource(self, api_version: str, kind: str) -> Resource:
@@ -39,10 +41,14 @@ class FakeMember:
     def get_cached(self, ref: Ref) -> Any:
         return self.cached
 
+    async def is_listed(self, resource: Resource, namespace: str, name: str) -> bool:
+        return name in self.listed
+
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
         self.cached = raw
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
+        self.read.append(name)
         if self.stored is None:
             raise NotFound("there is no such object")
         return self.stored
@@ -146,3 +152,12 @@ def test_fetch_caches_the_object_or_that_there_is_none() -> None:
         member.cached = NOT_FETCHED
         asyncio.run(effects(member).fetch("m1", REF))
         assert member.cached == stored
+
+
+def test_only_objects_that_the_first_list_lacks_are_read_one_by_one() -> None:
+    member = FakeMember(config_map())
+    member.listed = {"a"}
+    asyncio.run(effects(member).fetch("m1", Ref("v1", "ConfigMap", "default", "a")))
+    assert member.read == []
+    asyncio.run(effects(member).fetch("m1", Ref("v1", "ConfigMap", "default", "b")))
+    assert member.read == ["b"]

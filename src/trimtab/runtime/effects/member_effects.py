@@ -124,6 +124,8 @@ class MemberEffects:
         with member_faults(cluster):
             member = self._member(cluster)
             resource = await member.resource(ref.api_version, ref.kind)
+            if await member.is_listed(resource, ref.namespace, ref.name):
+                return
             try:
                 found = await member.client.get(resource, ref.namespace, ref.name)
                 member.put_cached(resource, ref.namespace, ref.name, found)
