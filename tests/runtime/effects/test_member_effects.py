@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import NOT_FETCHED, Delete, Ensure, Ref
@@ -69,7 +70,9 @@ def effects(
 ) -> MemberEffects:
     members = {} if member is None else {"m1": member}
     observers = [] if observer is None else [observer]
-    state: Any = SimpleNamespace(members=members, writes_exact_versions=exact, member_write_observers=observers)
+    state: Any = SimpleNamespace(
+        profile=TRIMTAB, members=members, writes_exact_versions=exact, member_write_observers=observers
+    )
     return MemberEffects(state, ObjectWriter("tester", exact_versions=exact))
 
 

@@ -124,7 +124,7 @@ class MemberEffects:
         with member_faults(cluster):
             member = self._member(cluster)
             resource = await member.resource(ref.api_version, ref.kind)
-            if await member.is_listed(resource, ref.namespace, ref.name):
+            if self._state.profile.silent_restarts and await member.is_listed(resource, ref.namespace, ref.name):
                 return
             try:
                 found = await member.client.get(resource, ref.namespace, ref.name)
