@@ -48,7 +48,7 @@ class ScriptRunner(Protocol):
     ) -> Outcome: ...
 
 
-class _Answer(NamedTuple):
+class _ScriptAnswer(NamedTuple):
     encoded: bytes
     """The result as JSON: every reader gets values of its own."""
     failure: InterpreterFailure | None
@@ -82,7 +82,7 @@ class ScriptAnswers:
         self._run = run
         self._seconds = steady_seconds
         self._on_failure = on_failure
-        self._answers: OrderedDict[QuestionKey, _Answer] = OrderedDict()
+        self._answers: OrderedDict[QuestionKey, _ScriptAnswer] = OrderedDict()
         self._bytes = 0
         self._waiting: OrderedDict[str, OrderedDict[QuestionKey, _Waiting]] = OrderedDict()
         """The questions of each script, and the scripts in the order of their turns."""
@@ -150,15 +150,15 @@ class ScriptAnswers:
         except OSError as fault:
             return InterpreterFailure("WorkerUnavailable", f"the worker process cannot be started: {fault}")
 
-    def _keep(self, key: QuestionKey, question: ScriptQuestion, outcome: Outcome) -> _Answer:
+    def _keep(self, key: QuestionKey, question: ScriptQuestion, outcome: Outcome) -> _ScriptAnswer:
         if isinstance(outcome, InterpreterFailure):
             passes = outcome.reason in PASSING_FAILURES
-            answer = _Answer(b"", outcome, self._seconds() + RETRY_SECONDS if passes else None)
+            answer = _ScriptAnswer(b"", outcome, self._seconds() + RETRY_SECONDS if passes else None)
             self._on_failure(question, outcome)
         else:
             reads_time = TIME_LIBRARY.search(question.script) is not None
             expires = self._seconds() + TIME_SECONDS if reads_time else None
-            answer = _Answer(msgspec.json.encode(outcome), None, expires)
+            answer = _ScriptAnswer(msgspec.json.encode(outcome), None, expires)
         if key in self._answers:
             self._drop(key)
         self._answers[key] = answer

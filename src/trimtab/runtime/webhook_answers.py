@@ -32,7 +32,7 @@ CallWebhook = Callable[[WebhookQuestion], Awaitable["Raw | InterpreterFailure"]]
 QuestionKey = tuple[str, str, bytes]
 
 
-class _Answer(NamedTuple):
+class _KnownAnswer(NamedTuple):
     encoded: bytes
     """The response as JSON: every reader gets values of its own."""
     failure: InterpreterFailure | None
@@ -46,7 +46,7 @@ class WebhookAnswers:
         """Without `call` every question has the same failure."""
         self._call = call
         self._seconds = steady_seconds
-        self._answers: OrderedDict[QuestionKey, _Answer] = OrderedDict()
+        self._answers: OrderedDict[QuestionKey, _KnownAnswer] = OrderedDict()
         self._waiting: dict[QuestionKey, list[Callable[[], None]]] = {}
         self._failures: dict[str, int] = {}
         """Failures in a row, by webhook."""
@@ -99,12 +99,12 @@ class WebhookAnswers:
         if isinstance(outcome, InterpreterFailure):
             count = self._failures[webhook] = self._failures.get(webhook, 0) + 1
             retry = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(count - 1, 10))
-            answer = _Answer(b"", outcome, now + retry)
+            answer = _KnownAnswer(b"", outcome, now + retry)
             if count == 1:
                 log.warning("%s: %s", webhook, outcome.message)
         else:
             self._failures.pop(webhook, None)
-            answer = _Answer(msgspec.json.encode(outcome), None, now + VALID_SECONDS)
+            answer = _KnownAnswer(msgspec.json.encode(outcome), None, now + VALID_SECONDS)
         self._answers[key] = answer
         self._answers.move_to_end(key)
         while len(self._answers) > MAX_ANSWERS:

@@ -61,7 +61,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        reader = _Parser(text)
+        reader = _ExpectationParser(text)
         self._evaluate = reader.parse()
         self.patterns: tuple[ObjectPattern, ...] = tuple(dict.fromkeys(reader.patterns))
         self.terms: tuple[tuple[str, Evaluate], ...] = tuple(reader.terms)
@@ -85,7 +85,7 @@ class _Token(NamedTuple):
     at: int
 
 
-class _Parser:
+class _ExpectationParser:
     """A recursive-descent parser."""
 
     def __init__(self, text: str) -> None:

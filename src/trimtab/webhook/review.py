@@ -37,13 +37,13 @@ class _Request(msgspec.Struct, rename="camel"):
     dry_run: bool | None = None
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _AdmissionReview(msgspec.Struct, rename="camel"):
     request: _Request
     api_version: str = ""
     kind: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Review)
+_decoder = msgspec.json.Decoder(_AdmissionReview)
 
 
 class Review(NamedTuple):

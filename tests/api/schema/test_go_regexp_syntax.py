@@ -2,13 +2,13 @@
 
 import pytest
 
-from trimtab.api.schema.go_regexp_syntax import Char, Choice, Group, InvalidPattern, Repeat, parse_go_pattern
+from trimtab.api.schema.go_regexp_syntax import Char, Choice, InvalidPattern, RegexpGroup, Repeat, parse_go_pattern
 
 
 def test_items_of_a_sequence_are_parsed_in_order() -> None:
     first, second, third = parse_go_pattern("a(b|c)d*")
     assert isinstance(first, Char)
-    assert isinstance(second, Group | Choice)
+    assert isinstance(second, RegexpGroup | Choice)
     assert isinstance(third, Repeat)
 
 

@@ -16,10 +16,10 @@ from trimtab.api.schema.go_regexp_syntax import (
     Char,
     CharPredicate,
     Choice,
-    Group,
     InvalidPattern,
     Items,
     Node,
+    RegexpGroup,
     Repeat,
     is_word_char,
     parse_go_pattern,
@@ -206,7 +206,7 @@ class GoMatcher:
             return self._add_state(NfaState((then,), accepts=node.accepts))
         if isinstance(node, At):
             return self._add_state(NfaState((then,), condition=node.condition))
-        if isinstance(node, Group):
+        if isinstance(node, RegexpGroup):
             return self._compile_sequence(node.items, then)
         if isinstance(node, Choice):
             return self._add_state(NfaState(tuple(self._compile_sequence(branch, then) for branch in node.branches)))

@@ -89,11 +89,11 @@ class Repeat(NamedTuple):
     lazy: bool
 
 
-Node: TypeAlias = "Char | At | Choice | Repeat | Group"
+Node: TypeAlias = "Char | At | Choice | Repeat | RegexpGroup"
 Items: TypeAlias = tuple[Node, ...]
 
 
-class Group(NamedTuple):
+class RegexpGroup(NamedTuple):
     items: Items
 
 
@@ -152,10 +152,10 @@ def _fold_case(accepts: CharPredicate) -> CharPredicate:
 
 def parse_go_pattern(pattern: str) -> Items:
     """The tree of a pattern; raises `InvalidPattern`."""
-    return _Parser(pattern).parse()
+    return _RegexpParser(pattern).parse()
 
 
-class _Parser:
+class _RegexpParser:
     """A recursive descent over the groups of a pattern."""
 
     def __init__(self, pattern: str) -> None:
@@ -259,7 +259,7 @@ class _Parser:
             raise InvalidPattern(f"missing closing ): `{self._text}`")
         self._at += 1
         self._flags = outer
-        return [Group(items)]
+        return [RegexpGroup(items)]
 
     def _parse_group_flags(self, start: int) -> bool:
         """Read what follows `(?`; whether the group ends with it."""
@@ -392,7 +392,7 @@ def _repeat_count(node: Node) -> int:
     """How often the innermost expression of nested repetitions is repeated at most."""
     if isinstance(node, Choice):
         return max((_repeat_count(item) for branch in node.branches for item in branch), default=1)
-    if isinstance(node, Group):
+    if isinstance(node, RegexpGroup):
         return max(map(_repeat_count, node.items), default=1)
     if isinstance(node, Repeat):
         count = node.least if node.most is None else node.most

@@ -126,9 +126,9 @@ class StructuralSchema:
         if any(cause.reason in _REASONS_THAT_SKIP_RULES for cause in causes):
             return [*causes, _RULES_SKIPPED]
         if not only:
-            return [*causes, *_rule_causes(_Node(self.schema, obj, old, ""), cel)]
+            return [*causes, *_rule_causes(_SchemaNode(self.schema, obj, old, ""), cel)]
         child = self.schema["properties"].get(only, {})
-        return [*causes, *_rule_causes(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
+        return [*causes, *_rule_causes(_SchemaNode(child, obj.get(only), (old or {}).get(only), only), cel)]
 
     @staticmethod
     def _new_duplicates(walk: TreeCheck, obj: Raw, old: Raw | None) -> list[Cause]:
@@ -285,13 +285,13 @@ def _without_unchanged(problems: list[Problem], schema: Raw, value: Any, old: An
     """The problems without those in nodes that are unchanged."""
     if old is None or not problems:
         return problems
-    root = _Node(schema, value, old, "")
+    root = _SchemaNode(schema, value, old, "")
     if root.is_unchanged:
         return []
     return [problem for problem in problems if not _is_unchanged(problem.node, root)]
 
 
-def _is_unchanged(steps: Path, node: "_Node | None") -> bool:
+def _is_unchanged(steps: Path, node: "_SchemaNode | None") -> bool:
     for step in steps:
         node = node.child(step) if node is not None else None
         if node is None or node.old is None:
@@ -310,7 +310,7 @@ _CAUSE_BUILDERS: dict[str, Callable[[str, str], Cause]] = {
 }
 
 
-class _Node:
+class _SchemaNode:
     """A value with its schema, its path and its old value; each child is made, and compared with its old value, once."""
 
     def __init__(self, schema: Raw, value: Any, old: Any, path: str) -> None:
@@ -321,13 +321,13 @@ class _Node:
         return bool(self.value == self.old)
 
     @cached_property
-    def children(self) -> "dict[str | int, _Node]":
+    def children(self) -> "dict[str | int, _SchemaNode]":
         return {
-            key: _Node(child, item, self._old_value(item, key), path)
+            key: _SchemaNode(child, item, self._old_value(item, key), path)
             for child, item, path, key in _child_values(self.schema, self.value, self.path)
         }
 
-    def child(self, step: str | int) -> "_Node | None":
+    def child(self, step: str | int) -> "_SchemaNode | None":
         return self.children.get(step)
 
     @cached_property
@@ -376,7 +376,7 @@ class _RuleBudget:
                 pending.extend(node.values() if isinstance(node, dict) else node)
 
 
-def _rule_causes(node: _Node, cel: CelEvaluator) -> list[Cause]:
+def _rule_causes(node: _SchemaNode, cel: CelEvaluator) -> list[Cause]:
     """Causes found by CEL rules: those of a node first, then those of its children."""
     found: list[Cause] = []
     try:
@@ -386,7 +386,7 @@ def _rule_causes(node: _Node, cel: CelEvaluator) -> list[Cause]:
     return found
 
 
-def _collect_rule_causes(node: _Node, cel: CelEvaluator, budget: _RuleBudget, found: list[Cause]) -> None:
+def _collect_rule_causes(node: _SchemaNode, cel: CelEvaluator, budget: _RuleBudget, found: list[Cause]) -> None:
     if node.value is None:
         return
     for rule in node.schema.get("x-kubernetes-validations") or ():
@@ -396,7 +396,7 @@ def _collect_rule_causes(node: _Node, cel: CelEvaluator, budget: _RuleBudget, fo
         _collect_rule_causes(child, cel, budget, found)
 
 
-def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator, budget: _RuleBudget) -> Cause | None:
+def _rule_cause(rule: Raw, node: _SchemaNode, cel: CelEvaluator, budget: _RuleBudget) -> Cause | None:
     uses_old = "oldSelf" in rule["rule"]
     if node.old is None and uses_old and not rule.get("optionalOldSelf"):
         return None
@@ -416,7 +416,7 @@ def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator, budget: _RuleBudget) 
     return _CAUSE_BUILDERS.get(rule.get("reason", ""), invalid_without_value)(field, message)
 
 
-def _with_optional_old(rule: Raw, field: str, node: _Node) -> str:
+def _with_optional_old(rule: Raw, field: str, node: _SchemaNode) -> str:
     """The expression of a rule; with `optionalOldSelf`, oldSelf is an optional value, empty for a new node."""
     expression: str = rule[field]
     if not rule.get("optionalOldSelf"):
@@ -425,7 +425,7 @@ def _with_optional_old(rule: Raw, field: str, node: _Node) -> str:
     return _STRING_OR_OLD_SELF.sub(lambda found: value if found[0] == "oldSelf" else found[0], expression)
 
 
-def _evaluate_message(expression: str, node: _Node, cel: CelEvaluator) -> str:
+def _evaluate_message(expression: str, node: _SchemaNode, cel: CelEvaluator) -> str:
     """The message that an expression returns; empty when it fails, is blank or has several lines."""
     try:
         text = str(cel(expression, node.schema, node.value, node.old)).strip()

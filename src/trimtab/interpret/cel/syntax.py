@@ -86,7 +86,7 @@ class _Token(NamedTuple):
 
 def parse(text: str) -> Node:
     """The tree of an expression; raises `SyntaxFault`."""
-    parser = _Parser(_tokens(text))
+    parser = _CelParser(_tokens(text))
     node = parser.expression()
     parser.expect("")
     return node
@@ -105,7 +105,7 @@ def _tokens(text: str) -> list[_Token]:
     return [*found, _Token("end", "", at)]
 
 
-class _Parser:
+class _CelParser:
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._at = 0

@@ -58,13 +58,13 @@ class Answer(msgspec.Struct, rename="camel"):
     audit_annotations: dict[str, str] | None = None
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _ReviewDocument(msgspec.Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
     response: Answer | None = None
 
 
-_decoder = msgspec.json.Decoder(_Review)
+_decoder = msgspec.json.Decoder(_ReviewDocument)
 
 
 def review_version(supported: Sequence[str]) -> str:
@@ -131,7 +131,7 @@ def read_answer(body: bytes, review: Raw, *, mutating: bool) -> Answer:
     return answer
 
 
-def _complete_v1beta1(received: _Review, answer: Answer, review: Raw) -> None:
+def _complete_v1beta1(received: _ReviewDocument, answer: Answer, review: Raw) -> None:
     """Webhooks of the older version may omit what identifies the answer, and the type of the only kind of patch."""
     received.api_version, received.kind, answer.uid = review["apiVersion"], "AdmissionReview", review["request"]["uid"]
     if answer.patch and answer.patch_type is None:

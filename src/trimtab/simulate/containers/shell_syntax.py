@@ -76,7 +76,7 @@ Node: TypeAlias = Command | CommandList | If | Loop | For | Function
 def parse_script(text: str) -> Node:
     if len(text) > MAX_SCRIPT_CHARACTERS:
         raise UnsupportedScript("the script is too long")
-    parser = _Parser(list(_tokens(text)))
+    parser = _ShellParser(list(_tokens(text)))
     node = parser.sequence(frozenset())
     if parser.position < len(parser.tokens):
         raise UnsupportedScript(f"unexpected {parser.tokens[parser.position]!r}")
@@ -202,7 +202,7 @@ def _closing_substitution(text: str, start: int) -> int:
 
 
 @dataclass
-class _Parser:
+class _ShellParser:
     tokens: list[str | Word]
     position: int = 0
     _depth: int = field(default=0)

@@ -26,14 +26,14 @@ class WebhookOptions(NamedTuple):
     sidecar_image: str = ""
 
 
-class _Verdict(NamedTuple):
+class _AdmissionAnswer(NamedTuple):
     allowed: bool = True
     status: Raw | None = None
     patch: list[Raw] = []
     delay_seconds: float = 0.0
 
 
-_Review = Callable[[Raw, WebhookOptions], _Verdict]
+_Review = Callable[[Raw, WebhookOptions], _AdmissionAnswer]
 
 
 def _answer(document: Any, delay_seconds: float = 0.0) -> ServerAnswer:
@@ -79,29 +79,31 @@ def _labels(obj: Raw) -> Mapping[str, str]:
     return (obj.get("metadata") or {}).get("labels") or {}
 
 
-def _deny(message: str) -> _Verdict:
-    return _Verdict(allowed=False, status={"message": message})
+def _deny(message: str) -> _AdmissionAnswer:
+    return _AdmissionAnswer(allowed=False, status={"message": message})
 
 
-def _deny_always(request: Raw, options: WebhookOptions) -> _Verdict:
+def _deny_always(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     return _deny("this webhook denies all requests")
 
 
-def _allow_late(request: Raw, options: WebhookOptions) -> _Verdict:
-    return _Verdict(status={"message": "this webhook allows all requests"}, delay_seconds=_DELAY_SECONDS)
+def _allow_late(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
+    return _AdmissionAnswer(status={"message": "this webhook allows all requests"}, delay_seconds=_DELAY_SECONDS)
 
 
-def _add_label(request: Raw, options: WebhookOptions) -> _Verdict:
+def _add_label(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     labels = _labels(_object_of(request))
     path = f"/metadata/labels/{_ADDED_LABEL}"
     if not labels:
-        return _Verdict(patch=[{"op": "add", "path": "/metadata/labels", "value": {_ADDED_LABEL: "yes"}}])
+        return _AdmissionAnswer(patch=[{"op": "add", "path": "/metadata/labels", "value": {_ADDED_LABEL: "yes"}}])
     if labels.get(_ADDED_LABEL) == "yes":
-        return _Verdict()
-    return _Verdict(patch=[{"op": "replace" if _ADDED_LABEL in labels else "add", "path": path, "value": "yes"}])
+        return _AdmissionAnswer()
+    return _AdmissionAnswer(
+        patch=[{"op": "replace" if _ADDED_LABEL in labels else "add", "path": path, "value": "yes"}]
+    )
 
 
-def _review_pod(request: Raw, options: WebhookOptions) -> _Verdict:
+def _review_pod(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     pod, messages = _object_of(request), []
     mark = _labels(pod).get(_MARK)
     if mark == _REFUSED:
@@ -110,33 +112,35 @@ def _review_pod(request: Raw, options: WebhookOptions) -> _Verdict:
         return _deny("the pod response should not be sent;")._replace(delay_seconds=_FOREVER_SECONDS)
     if any(_REFUSED in one.get("name", "") for one in (pod.get("spec") or {}).get("containers") or ()):
         messages.append("the pod contains unwanted container name;")
-    return _deny(" ".join(messages)) if messages else _Verdict()
+    return _deny(" ".join(messages)) if messages else _AdmissionAnswer()
 
 
-def _review_attachment(request: Raw, options: WebhookOptions) -> _Verdict:
+def _review_attachment(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     name, connection = "to-be-attached-pod", _object_of(request)
     if request.get("name") != name or not connection.get("stdin") or connection.get("container") != "container1":
-        return _Verdict()
+        return _AdmissionAnswer()
     return _deny(f"attaching to pod '{name}' is not allowed")
 
 
-def _add_init_container(request: Raw, options: WebhookOptions) -> _Verdict:
+def _add_init_container(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     pod, name = _object_of(request), "webhook-added-init-container"
     containers = (pod.get("spec") or {}).get("initContainers") or ()
     if (pod.get("metadata") or {}).get("name") != "webhook-to-be-mutated" or _has_container(containers, name):
-        return _Verdict()
+        return _AdmissionAnswer()
     added = {"image": "webhook-added-image", "name": name, "resources": {}}
-    return _Verdict(patch=[{"op": "add", "path": "/spec/initContainers", "value": [added]}])
+    return _AdmissionAnswer(patch=[{"op": "add", "path": "/spec/initContainers", "value": [added]}])
 
 
-def _add_sidecar(request: Raw, options: WebhookOptions) -> _Verdict:
+def _add_sidecar(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     name = "webhook-added-sidecar"
     if not options.sidecar_image:
-        return _Verdict(False, {"status": "Failure", "message": "No image specified by the sidecar-image parameter"})
+        return _AdmissionAnswer(
+            False, {"status": "Failure", "message": "No image specified by the sidecar-image parameter"}
+        )
     if _has_container((_object_of(request).get("spec") or {}).get("containers") or (), name):
-        return _Verdict()
+        return _AdmissionAnswer()
     added = {"image": options.sidecar_image, "name": name, "resources": {}}
-    return _Verdict(patch=[{"op": "add", "path": "/spec/containers/-", "value": added}])
+    return _AdmissionAnswer(patch=[{"op": "add", "path": "/spec/containers/-", "value": added}])
 
 
 def _has_container(containers: Any, name: str) -> bool:
@@ -146,22 +150,22 @@ def _has_container(containers: Any, name: str) -> bool:
 def _review_data(subject: str, what: str) -> _Review:
     """Refuses objects by the value of a key of their data."""
 
-    def review(request: Raw, options: WebhookOptions) -> _Verdict:
+    def review(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
         mark, operation = (_object_of(request).get("data") or {}).get(_MARK), request.get("operation")
         if mark == _REFUSED and operation in ("CREATE", "UPDATE"):
-            return _Verdict(False, {"reason": f"the {subject} contains unwanted {what}"})
+            return _AdmissionAnswer(False, {"reason": f"the {subject} contains unwanted {what}"})
         if mark == _NOT_DELETABLE and operation == "DELETE":
             reason = f"the {subject} cannot be deleted because it contains unwanted key and value"
-            return _Verdict(False, {"reason": reason})
-        return _Verdict()
+            return _AdmissionAnswer(False, {"reason": reason})
+        return _AdmissionAnswer()
 
     return review
 
 
-def _add_data(request: Raw, options: WebhookOptions) -> _Verdict:
+def _add_data(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     data = _object_of(request).get("data") or {}
     stages = (("mutation-start", "mutation-stage-1"), ("mutation-stage-1", "mutation-stage-2"))
-    return _Verdict(
+    return _AdmissionAnswer(
         patch=[
             {"op": "add", "path": f"/data/{stage}", "value": "yes"}
             for cause, stage in stages
@@ -170,9 +174,9 @@ def _add_data(request: Raw, options: WebhookOptions) -> _Verdict:
     )
 
 
-def _review_definition(request: Raw, options: WebhookOptions) -> _Verdict:
+def _review_definition(request: Raw, options: WebhookOptions) -> _AdmissionAnswer:
     refused = _labels(_object_of(request)).get(_MARK) == _REFUSED
-    return _deny("the crd contains unwanted label") if refused else _Verdict()
+    return _deny("the crd contains unwanted label") if refused else _AdmissionAnswer()
 
 
 _REVIEWS: Mapping[str, _Review] = {

@@ -34,7 +34,7 @@ class NodeSelection(NamedTuple):
     message: str = ""
 
 
-class NodeSelector(Protocol):
+class HostSelector(Protocol):
     """Selects a node for one pod."""
 
     def select(self, pod: Pod) -> NodeSelection: ...

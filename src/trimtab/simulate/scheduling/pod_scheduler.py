@@ -23,7 +23,7 @@ from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.server.subresources.binding import BIND_GENERATION, BINDER
 from trimtab.simulate.scheduling.cluster_state import ClusterState, PodName
-from trimtab.simulate.scheduling.node_selection import FirstFitSelector, NodeSelection, NodeSelector, ScoringSelector
+from trimtab.simulate.scheduling.node_selection import FirstFitSelector, HostSelector, NodeSelection, ScoringSelector
 from trimtab.simulate.scheduling.nominations import Nominations
 from trimtab.simulate.scheduling.pod_status_writer import PODS, PodStatusWriter
 from trimtab.simulate.scheduling.preemption import Preemptor
@@ -79,7 +79,7 @@ class PodScheduler:
             find_pending=self._pending_pod,
             on_release=lambda: self._queue.schedule_retry(RETRY_SECONDS),
         )
-        self._selector: NodeSelector = (
+        self._selector: HostSelector = (
             FirstFitSelector(self._state)
             if first_fit
             else ScoringSelector(cache, self._state, self._nominations, clock)

@@ -14,13 +14,13 @@ from trimtab.controllers.contract import Ensure, Fetch
 from trimtab.controllers.propagation.works.work_delivery import (
     FETCHED,
     READ_INTERVAL_SECONDS,
-    Delivery,
+    ManifestDelivery,
     contains,
     plan_delivery,
 )
 
 
-def delivery(seen: Raw | None, strategy: str = "", view: FakeView | None = None) -> Delivery:
+def delivery(seen: Raw | None, strategy: str = "", view: FakeView | None = None) -> ManifestDelivery:
     work = work_for()
     manifest = work.spec.workload.manifests[0]
     if strategy:

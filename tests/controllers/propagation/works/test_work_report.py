@@ -9,7 +9,7 @@ from trimtab.api.kinds.work import Work
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Ensure, ReconcileFault, RecordEvent
-from trimtab.controllers.propagation.works.work_delivery import Delivery
+from trimtab.controllers.propagation.works.work_delivery import ManifestDelivery
 from trimtab.controllers.propagation.works.work_report import (
     is_lost_race,
     report_problems,
@@ -22,8 +22,8 @@ MANIFEST = WORK.spec.workload.manifests[0]
 REF = well_known.ref_without_uid(MANIFEST)
 
 
-def item(problem: str = "", write: Ensure | None = None) -> Delivery:
-    return Delivery(REF, MANIFEST, object_in_member(WORK), write, problem)
+def item(problem: str = "", write: Ensure | None = None) -> ManifestDelivery:
+    return ManifestDelivery(REF, MANIFEST, object_in_member(WORK), write, problem)
 
 
 def test_a_problem_makes_the_work_not_applied_and_is_an_event_once() -> None:
@@ -59,7 +59,7 @@ def test_a_lost_race_is_not_reported_but_a_conflict_of_managers_is(reason: str, 
 
 
 def test_an_applied_work_has_the_status_of_every_object_that_was_seen() -> None:
-    unseen = Delivery(REF, MANIFEST, None, None, "")
+    unseen = ManifestDelivery(REF, MANIFEST, None, None, "")
     conditions = with_dispatching(WORK, NOON, suspended=False)
     written = next(iter(report_status(WORK, [item(), unseen], conditions, FakeView())))
     assert isinstance(written, Work)

@@ -34,7 +34,7 @@ from trimtab.controllers.propagation.works.object_ownership import (
 from trimtab.controllers.propagation.works.work_delivery import (
     READ_INTERVAL_SECONDS,
     READ_ONLY,
-    Delivery,
+    ManifestDelivery,
     plan_delivery,
     strategy_of,
 )
@@ -142,7 +142,7 @@ WRITTEN_FIRST = ("Namespace", "CustomResourceDefinition")
 """Kinds that other manifests of the same Work may need, whatever their order in it: the first failed write is the last."""
 
 
-def write_differences(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
+def write_differences(work: Work, deliveries: list[ManifestDelivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Write the manifests that differ, and remember what was sent to recognise the member's defaults later."""
     fresh = is_unreported_generation(work, view)
     for item in sorted(deliveries, key=lambda item: item.ref.kind not in WRITTEN_FIRST):
@@ -157,7 +157,7 @@ def write_differences(work: Work, deliveries: list[Delivery], cluster: Cluster, 
         yield RememberInProcess(SYNCED, well_known.ref_of(work), work.metadata.generation)
 
 
-def requeues(deliveries: list[Delivery], *, checked: bool) -> Iterator[Effect]:
+def requeues(deliveries: list[ManifestDelivery], *, checked: bool) -> Iterator[Effect]:
     """Requeues for what no watch reports: the end of a conflict, a revoked permission, a changed read-only object."""
     if any(item.problem for item in deliveries):
         yield RequeueAfter(CONFLICT_SECONDS)
@@ -177,7 +177,7 @@ def report_suspended(work: Work, cluster: Cluster, conditions: tuple[Condition, 
         yield from update_status(work, work.status.but(conditions=conditions))
         return
     deliveries = [
-        Delivery(ref, manifest, raw, None, "")
+        ManifestDelivery(ref, manifest, raw, None, "")
         for ref, manifest, raw in zip(refs, work.spec.workload.manifests, there, strict=True)
     ]
     yield from report_status(work, deliveries, conditions, view)

@@ -5,7 +5,7 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import ACCESS, CheckAccess, View
-from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, Delivery, strategy_of
+from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, ManifestDelivery, strategy_of
 from trimtab.controllers.propagation.works.work_removal import is_orphaned_on_deletion
 
 ACCESS_CHECK_SECONDS = 60.0
@@ -41,10 +41,10 @@ def cached_access(check: CheckAccess, view: View) -> bool | None:
     return known.allowed
 
 
-def forbidden_delivery(manifest: Raw, view: View) -> Delivery:
+def forbidden_delivery(manifest: Raw, view: View) -> ManifestDelivery:
     ref = well_known.ref_without_uid(manifest)
     group = ref.api_version.rpartition("/")[0]
     problem = (
         f"not allowed to apply the resource {group} {ref.kind}, {ref.namespace} {ref.name}, will try again in 1m0s"
     )
-    return Delivery(ref, manifest, None, None, problem)
+    return ManifestDelivery(ref, manifest, None, None, problem)

@@ -31,7 +31,7 @@ def strategy_of(manifest: Raw) -> str:
     return well_known.annotations_of(manifest).get(well_known.UPDATE_STRATEGY, "")
 
 
-class Delivery(NamedTuple):
+class ManifestDelivery(NamedTuple):
     """The state of one manifest in the member, and the write it needs."""
 
     ref: Ref
@@ -44,7 +44,7 @@ class Delivery(NamedTuple):
     """The object has to be fetched first."""
 
 
-def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Delivery:
+def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> ManifestDelivery:
     """The write that one manifest needs, given the object in the member and the update strategy."""
     ref = well_known.ref_without_uid(manifest)
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
@@ -52,38 +52,38 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> De
         return read_only_delivery(ref, manifest, seen, cluster, view)
     if isinstance(seen, NotFetched) and is_reported_as_applied(work):
         # After a start or a takeover: most objects are there as wanted, and a create for each would only be refused.
-        return Delivery(ref, manifest, None, None, "", fetch=Fetch(cluster.name, ref))
+        return ManifestDelivery(ref, manifest, None, None, "", fetch=Fetch(cluster.name, ref))
     there = None if isinstance(seen, NotFetched) else seen
     if (
         strategy == COMPLETED
         or (strategy == CREATE_ONLY and there is not None)
         or is_shared_namespace(ref, there, view)
     ):
-        return Delivery(ref, manifest, there, None, "")
+        return ManifestDelivery(ref, manifest, there, None, "")
     if there is not None and (problem := ownership_problem(work, manifest, ref, there, cluster.name, view)):
-        return Delivery(ref, manifest, there, None, problem)
+        return ManifestDelivery(ref, manifest, there, None, problem)
     manifest = with_control_plane(manifest, view)
     if strategy == SERVER_SIDE_APPLY:
         try:
-            return Delivery(
+            return ManifestDelivery(
                 ref, manifest, there, server_side_apply(with_adoption_mark(manifest, there, view), there), ""
             )
         except InvalidJSONPath as fault:
-            return Delivery(ref, manifest, there, None, str(fault))
+            return ManifestDelivery(ref, manifest, there, None, str(fault))
     if isinstance(seen, NotFetched) or seen is None:
-        return Delivery(ref, manifest, None, Ensure(manifest), "")
+        return ManifestDelivery(ref, manifest, None, Ensure(manifest), "")
     if not is_managed(seen) and well_known.annotations_of(manifest).get(well_known.CONFLICT_RESOLUTION) != "overwrite":
         problem = (
             f"resource(kind={ref.kind}, {ref.namespace}/{ref.name}) already exists in the cluster {cluster.name} and the "
             f"{well_known.CONFLICT_RESOLUTION} strategy value is empty, Karmada will not manage this resource"
         )
-        return Delivery(ref, manifest, seen, None, problem)
+        return ManifestDelivery(ref, manifest, seen, None, problem)
     try:
         wanted = with_member_fields(with_adoption_mark(manifest, seen, view), seen, view.interpreter)
     except InterpreterError as fault:
-        return Delivery(ref, manifest, seen, None, str(fault))
+        return ManifestDelivery(ref, manifest, seen, None, str(fault))
     same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
-    return Delivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
+    return ManifestDelivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
 
 
 def is_reported_as_applied(work: Work) -> bool:
@@ -106,16 +106,16 @@ def with_adoption_mark(manifest: Raw, seen: Raw | None, view: View) -> Raw:
 
 def read_only_delivery(
     ref: Ref, manifest: Raw, seen: Raw | NotFetched | None, cluster: Cluster, view: View
-) -> Delivery:
+) -> ManifestDelivery:
     """A ReadOnly object: it may be unmanaged, and those are not watched, so it is fetched at intervals."""
     fetched = view.recall(FETCHED, (cluster.name, ref))
     if fetched is None or (view.steady_now - fetched).total_seconds() >= READ_INTERVAL_SECONDS:
         memory = RememberInProcess(FETCHED, (cluster.name, ref), view.steady_now)
-        return Delivery(ref, manifest, None, None, "", memory, Fetch(cluster.name, ref))
+        return ManifestDelivery(ref, manifest, None, None, "", memory, Fetch(cluster.name, ref))
     if isinstance(seen, NotFetched) or seen is None:
         problem = f"{ref.kind} {well_known.qualified_name(ref)} has update strategy ReadOnly but does not exist"
-        return Delivery(ref, manifest, None, None, problem)
-    return Delivery(ref, manifest, seen, None, "")
+        return ManifestDelivery(ref, manifest, None, None, problem)
+    return ManifestDelivery(ref, manifest, seen, None, "")
 
 
 def server_side_apply(manifest: Raw, seen: Raw | None) -> Ensure | None:

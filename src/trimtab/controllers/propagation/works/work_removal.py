@@ -25,7 +25,7 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.propagation.works.object_ownership import (
     is_managed_here,
 )
-from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, Delivery, strategy_of
+from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, ManifestDelivery, strategy_of
 
 NOT_READY_SECONDS = 10.0
 LISTING_SECONDS = 5.0
@@ -126,7 +126,9 @@ def release_object(seen: Raw) -> Ensure:
     )
 
 
-def remove_dropped_manifests(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
+def remove_dropped_manifests(
+    work: Work, deliveries: list[ManifestDelivery], cluster: Cluster, view: View
+) -> Iterator[Effect]:
     """Delete or release the objects whose manifests were removed from the Work."""
     wanted = {item.ref for item in deliveries}
     for status in work.status.manifest_statuses:

@@ -9,7 +9,7 @@ from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, join_messages, with_condition
 from trimtab.controllers.contract import Effect, ReconcileFault, RecordEvent, Ref, RememberInProcess, Topic, View
-from trimtab.controllers.propagation.works.work_delivery import Delivery
+from trimtab.controllers.propagation.works.work_delivery import ManifestDelivery
 from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
 
 SOURCE = "execution-controller"
@@ -21,7 +21,7 @@ LOST_RACE_REASONS = ("AlreadyExists", "Conflict")
 """Another writer was first: not a failure to report, the next reconcile sees the new object."""
 
 
-def report_problems(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Effect]:
+def report_problems(work: Work, deliveries: list[ManifestDelivery], cluster: Cluster, view: View) -> Iterator[Effect]:
     """Set Applied=False for manifests that cannot be applied or failed last time; record an event for a new failure."""
     problems = [item.problem for item in deliveries if item.problem]
     if view.fault is not None and view.fault.cluster and not is_lost_race(view.fault, deliveries):
@@ -38,14 +38,14 @@ def report_problems(work: Work, deliveries: list[Delivery], cluster: Cluster, vi
         yield from failure_events(work, deliveries, cluster, error)
 
 
-def is_lost_race(fault: ReconcileFault, deliveries: list[Delivery]) -> bool:
+def is_lost_race(fault: ReconcileFault, deliveries: list[ManifestDelivery]) -> bool:
     """Whether another writer was first. Field-manager conflicts do not resolve on retry, so they are reported."""
     applying = any(item.write is not None and item.write.apply_as for item in deliveries)
     return fault.reason in LOST_RACE_REASONS and not (applying and fault.reason == "Conflict")
 
 
 def report_status(
-    work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], view: View
+    work: Work, deliveries: list[ManifestDelivery], conditions: tuple[Condition, ...], view: View
 ) -> Iterator[Effect]:
     """Set Applied=True and the statuses of all manifests in the Work."""
     now = view.now.replace(microsecond=0)
@@ -90,12 +90,12 @@ def new_condition(type_: str, status: str, reason: str, message: str, now: datet
     return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=now)
 
 
-def template_of(item: Delivery) -> Ref:
+def template_of(item: ManifestDelivery) -> Ref:
     """The template on the host: events about the member's object are recorded on it."""
     return item.ref._replace(uid=well_known.annotations_of(item.manifest).get(well_known.TEMPLATE_UID, ""))
 
 
-def success_events(work: Work, item: Delivery, cluster: Cluster) -> Iterator[RecordEvent]:
+def success_events(work: Work, item: ManifestDelivery, cluster: Cluster) -> Iterator[RecordEvent]:
     text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
     yield RecordEvent(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
     name = f"{item.ref.namespace}/{item.ref.name}"
@@ -115,7 +115,9 @@ def is_new_failure(work: Work, failed: Condition) -> bool:
     return before is None or before.message != failed.message
 
 
-def failure_events(work: Work, deliveries: list[Delivery], cluster: Cluster, error: str) -> Iterator[RecordEvent]:
+def failure_events(
+    work: Work, deliveries: list[ManifestDelivery], cluster: Cluster, error: str
+) -> Iterator[RecordEvent]:
     text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {error}"
     yield RecordEvent(well_known.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
     for item in deliveries:
