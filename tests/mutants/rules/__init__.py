@@ -1,6 +1,17 @@
 """All safety rules with their removals, by area."""
 
-from mutants.rules import access, console, decisions, members, movement, pods, production, scheduling, storage
+from mutants.rules import (
+    access,
+    console,
+    decisions,
+    handovers,
+    members,
+    movement,
+    pods,
+    production,
+    scheduling,
+    storage,
+)
 
 MUTANTS = (
     *decisions.MUTANTS,
@@ -12,4 +23,5 @@ MUTANTS = (
     *console.MUTANTS,
     *storage.MUTANTS,
     *production.MUTANTS,
+    *handovers.MUTANTS,
 )
