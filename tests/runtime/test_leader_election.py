@@ -266,3 +266,21 @@ def test_waiting_and_leading_processes_report_how_often_the_lease_changed_hands(
         second.cancel()
 
     run_scenario(scenario)
+
+
+def test_lease_is_held_from_the_time_before_the_request_that_took_it() -> None:
+    class SlowClient(LocalClient):
+        async def create(self, *arguments, **more):
+            await asyncio.sleep(4)  # the server has written the time of the request, the answer comes late
+            return await super().create(*arguments, **more)
+
+    async def scenario(candidates: Candidates) -> None:
+        election = LeaderElector(SlowClient(candidates.server), candidates.clock, "slow", renew_deadline_seconds=10.0)
+        assert await election._try_claim(10.0)
+        await asyncio.sleep(5.9)
+        election.check_held()
+        await asyncio.sleep(0.2)
+        with pytest.raises(LeaseLost):
+            election.check_held()
+
+    run_scenario(scenario)

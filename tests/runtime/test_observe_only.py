@@ -1,11 +1,20 @@
 """No controller runs on a host that was restored, until it is released."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.runtime.observe_only import begin_observing, end_observing, reason_to_observe, run_when_released
+from trimtab.errors import Unavailable
+from trimtab.runtime.observe_only import (
+    begin_if_requested,
+    begin_observing,
+    end_observing,
+    reason_to_observe,
+    request_observing,
+    run_when_released,
+)
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -73,5 +82,57 @@ def test_release_of_a_host_that_is_not_held_does_nothing() -> None:
         await begin_observing(client, "a", LoopClock().now())
         await begin_observing(client, "b", LoopClock().now())
         assert await reason_to_observe(client) == "a"
+
+    run_virtually(run())
+
+
+class CuttableClient(LocalClient):
+    """A client that cannot read, or cannot write, for a while."""
+
+    reads = True
+    writes = True
+
+    async def get(self, *arguments):
+        if not self.reads:
+            raise Unavailable("the connection is cut")
+        return await super().get(*arguments)
+
+    async def create(self, *arguments, **more):
+        if not self.writes:
+            raise Unavailable("the connection is cut")
+        return await super().create(*arguments, **more)
+
+
+def test_nothing_runs_while_it_cannot_be_read_whether_it_may() -> None:
+    async def run() -> None:
+        client, work = CuttableClient((await new_client())._server), Work()
+        await begin_observing(client, "restored", LoopClock().now())
+        client.reads = False
+        task = asyncio.ensure_future(run_when_released(client, work.run))
+        await asyncio.sleep(10)
+        assert work.starts == 0
+        client.reads = True
+        await end_observing(client)
+        await asyncio.sleep(10)
+        assert work.runs
+        task.cancel()
+        await asyncio.wait({task})
+
+    run_virtually(run())
+
+
+def test_restore_asks_for_observing_until_it_has_begun(tmp_path: Path) -> None:
+    async def run() -> None:
+        client, now = CuttableClient((await new_client())._server), LoopClock().now()
+        request_observing(tmp_path)
+        client.writes = False
+        with pytest.raises(Unavailable):
+            await begin_if_requested(tmp_path, client, now)
+        client.writes = True
+        await begin_if_requested(tmp_path, client, now)
+        assert await reason_to_observe(client) == "restored from a backup"
+        await end_observing(client)
+        await begin_if_requested(tmp_path, client, now)
+        assert await reason_to_observe(client) is None, "it was asked for once"
 
     run_virtually(run())

@@ -30,12 +30,13 @@ async def test_one_try_is_planned_however_many_writes_fail(monkeypatch: pytest.M
 async def test_nothing_is_tried_after_a_successful_write_or_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trimtab.store.write_faults.SECONDS_BETWEEN_TRIES", 0.0)
     tries = list[str]()
-    works_again, stopped = WriteFaults(), WriteFaults()
+    works_again, stopped, stopped_before = WriteFaults(), WriteFaults(), WriteFaults()
     works_again.report(FULL, lambda: tries.append("works again"))
     works_again.clear()
     stopped.report(FULL, lambda: tries.append("stopped"))
     stopped.stop()
-    stopped.report(FULL, lambda: tries.append("stopped before"))
+    stopped_before.stop()
+    stopped_before.report(FULL, lambda: tries.append("stopped before"))
     await asyncio.sleep(0.01)
     assert tries == []
     assert works_again.current is None

@@ -3,8 +3,13 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
 from cli.commands.test_apiserver import RunningServer
 from cli.processes import run_command
+from trimtab.cli.commands import adopt
+from trimtab.rehearsal.rehearsal import PlacementChange, Rehearsal
 from trimtab.runtime.leader_election import micro_time
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases"
@@ -32,3 +37,19 @@ def test_takeover_is_refused_while_karmada_runs(tmp_path: Path) -> None:
     assert back.code == 3
     assert "stop the controllers of Trimtab" in back.out
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "installs"),
+    [(["--take-over"], 2, False), (["--take-over", "--accept-changes"], 0, True), ([], 2, False)],
+)
+def test_what_would_change_something_is_not_taken_over_unless_it_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, installs: bool
+) -> None:
+    moved = PlacementChange("Deployment default/web", {"m1": 2}, {"m2": 2})
+    found = adopt.Situation((), ("moves.trimtab.dev",), Rehearsal((), (moved,), (), (), (), is_finished=True))
+    answers: list[object] = [found, ["moves.trimtab.dev"]]
+    monkeypatch.setattr(adopt, "with_client", lambda *_: answers.pop(0))
+    result = CliRunner().invoke(adopt.command, options, standalone_mode=False)
+    assert result.return_value == code, result.output
+    assert ("installed moves.trimtab.dev" in result.output) == installs

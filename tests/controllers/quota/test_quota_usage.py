@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import binding
+from builders import NOON, binding
 from views import FakeView
 
 from trimtab.api.kinds.quota import FederatedResourceQuota
@@ -64,6 +64,14 @@ def test_growth_beyond_the_limit_is_refused() -> None:
     assert refusal("200m", {"m1": 1}, after=2) == text
     assert refusal("300m", {"m1": 1}, after=2) == ""
     assert refusal("200m", {}, after=1) == ""
+
+
+def test_quota_that_is_being_deleted_limits_nothing() -> None:
+    one, limit = workload("a", {"m1": 1}, CPU), quota(cpu="100m")
+    terminating = limit.but(metadata=limit.metadata.but(deletion_timestamp=NOON))
+    for found, is_refused in ((limit, True), (terminating, False)):
+        ledger = QuotaLedger(FakeView([found, one]))
+        assert bool(ledger.charge("demo", use_of(one), use_of(one, replicas=2))) == is_refused
 
 
 def test_what_is_over_a_reduced_limit_may_shrink_and_stay() -> None:

@@ -5,7 +5,6 @@ from mutants.mutant import Mutant
 ENCRYPTION, ENCRYPTION_TESTS = "server/storage/encryption.py", ("server/storage/test_encryption.py",)
 SESSIONS, SESSION_TESTS = "console/sessions.py", ("console/test_sessions.py",)
 LEADER, LEADER_TESTS = "runtime/leader_election.py", ("runtime/test_leader_election.py",)
-CLAIMS, CLAIM_TESTS = "runtime/member_claims.py", ("runtime/test_member_claims.py",)
 VERDICT, VERDICT_TESTS = "decide/pods/budgets/eviction.py", ("decide/pods/budgets/test_eviction.py",)
 PLAN_FILE, PLAN_TESTS = "cli/commands/apply_plan.py", ("cli/commands/test_apply_plan.py",)
 QUOTA, QUOTA_TESTS = "controllers/quota/quota_usage.py", ("controllers/quota/test_quota_usage.py",)
@@ -68,13 +67,6 @@ MUTANTS = (
         "        except AlreadyExists:\n            return False",
         "        except AlreadyExists:\n            return True",
         LEADER_TESTS,
-    ),
-    Mutant(
-        "A process that is gone has no share of the members.",
-        CLAIMS,
-        "name.startswith(PROCESS_PREFIX) and _holder(lease) and not self._is_expired(lease)",
-        "name.startswith(PROCESS_PREFIX) and _holder(lease)",
-        CLAIM_TESTS,
     ),
     Mutant(
         "The exemption of an unhealthy pod from a budget holds only while the pod is unchanged.",
