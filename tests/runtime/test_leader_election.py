@@ -284,3 +284,19 @@ def test_lease_is_held_from_the_time_before_the_request_that_took_it() -> None:
             election.check_held()
 
     run_scenario(scenario)
+
+
+def test_of_two_processes_that_create_the_lease_at_once_one_holds_it() -> None:
+    class LateClient(LocalClient):
+        async def create(self, *arguments, **more):
+            await asyncio.sleep(1)  # both have read that there is no lease
+            return await super().create(*arguments, **more)
+
+    async def scenario(candidates: Candidates) -> None:
+        elections = [LeaderElector(LateClient(candidates.server), candidates.clock, name) for name in "ab"]
+        claimed = await asyncio.gather(*(election._try_claim(10.0) for election in elections))
+        assert sorted(claimed) == [False, True]
+        holder = elections[claimed.index(True)].identity
+        assert (await candidates.lease())["holderIdentity"] == holder
+
+    run_scenario(scenario)

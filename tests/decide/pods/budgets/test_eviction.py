@@ -101,3 +101,30 @@ def test_only_pods_that_serve_nothing_are_exempt() -> None:
     ):
         assert refusal_code(exempt, CLOSED) == 0
     assert refusal_code(RUNNING, CLOSED) == 429
+
+
+def test_pending_pod_is_evicted_without_a_budget_only_while_it_is_unchanged() -> None:
+    pending = RUNNING._replace(phase="Pending")
+    assert verdict_for(pending, CLOSED) == EvictionVerdict(None, (), "7")
+    assert verdict_for(pending._replace(terminating=True), CLOSED) == EvictionVerdict(None)
+
+
+def test_pod_that_changed_since_the_caller_read_it_is_a_conflict() -> None:
+    refused = verdict_for(RUNNING, OPEN, given=Preconditions(resource_version="6"))
+    assert refused.refusal is not None
+    assert refused.refusal.code == 409
+    assert refused.pinned_version == ""
+    allowed = verdict_for(RUNNING, OPEN, given=Preconditions(resource_version="7"))
+    assert (allowed.refusal, allowed.pinned_version) == (None, "7")
+
+
+def test_budget_with_fewer_than_no_disruptions_left_refuses() -> None:
+    assert refusal_code(RUNNING, OPEN._replace(disruptions_allowed=-1)) == 403
+
+
+def test_eviction_counts_in_the_rate_of_its_budget() -> None:
+    (charge,) = verdict_for(RUNNING, OPEN._replace(rate=RateWindow(2, timedelta(hours=1)))).charges
+    assert charge.rate is not None
+    assert charge.rate.recent == (NOON,)
+    (unlimited,) = verdict_for(RUNNING, OPEN).charges
+    assert unlimited.rate is None
