@@ -88,8 +88,10 @@ def build_image(output: Path, wheel: Path | None) -> tuple[Path, Path]:
         work = Path(scratch)
         wheel = wheel or build_wheel(work / "wheel")
         packages = list(debian_packages(work / "debian"))
-        dependencies = install(work / "dependencies", "--require-hashes", "-r", str(ROOT / "requirements" / "core.txt"))
-        application = install(work / "application", "--no-deps", str(wheel))
+        pip = bundled_pip(work / "pip")
+        locked = ("--require-hashes", "-r", str(ROOT / "requirements" / "core.txt"))
+        dependencies = install(pip, work / "dependencies", *locked)
+        application = install(pip, work / "application", "--no-deps", str(wheel))
         version = wheel.name.split("-")[1]
         layers = [
             make_layer("Debian: Python and its libraries", base_entries(packages, work / "base"), epoch),
@@ -190,10 +192,16 @@ def entry_of(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> En
     return Entry(name, file.read(), member.mode & 0o755)
 
 
-def install(target: Path, *what: str) -> Path:
+def bundled_pip(environment: Path) -> tuple[str, ...]:
+    """The pip that comes with Python: the environment of this process may have none, or another one."""
+    run(sys.executable, "-m", "venv", str(environment))
+    return str(environment / "bin" / "python"), "-m", "pip"
+
+
+def install(pip: tuple[str, ...], target: Path, *what: str) -> Path:
     """Install packages into a folder, with byte code that is never checked against its source."""
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-    run(*pip, "--only-binary=:all:", "--target", str(target), *what)
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-compile")
+    run(*pip, "install", *quiet, "--only-binary=:all:", "--target", str(target), *what)
     for leftover in ("bin", *(str(path.relative_to(target)) for path in target.rglob("tests") if path.is_dir())):
         shutil.rmtree(target / leftover, ignore_errors=True)
     compile_below(target, f"/{HOME}/{target.name}")

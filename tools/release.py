@@ -1,4 +1,4 @@
-"""`make release`: writes wheel, sdist, image, SBOM, charts, manifests and checksums into dist/.
+"""`make release`: writes wheel, sdist, image, SBOM, kubectl plugin, charts, manifests and checksums into dist/.
 
 The same commit, lock file and Debian packages give the same bytes: every archive has sorted names and the time of the commit.
 """
@@ -14,16 +14,23 @@ import vulnerabilities
 import yaml
 from archives import ROOT, compress, entries_below, sha256, source_epoch, tar
 from image import ImageError, build_image
+from plugin import write_plugin
 
 from trimtab import __version__
 
+DOWNLOAD_URL = f"https://releases.example.com/trimtab/v{__version__}"
 CHARTS = ("trimtab", "trimtab-crds", "trimtab-agent")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
-    parser.add_argument("--skip-image", action="store_true", help="leave out the image and its SBOM")
+    parser.add_argument(
+        "--skip-image", action="store_true", help="leave out the image, its SBOM and the kubectl plugin"
+    )
+    parser.add_argument(
+        "--download-url", default=DOWNLOAD_URL, help="where the files of the release will be, for the manifest of krew"
+    )
     given = parser.parse_args()
     os.environ.setdefault("SOURCE_DATE_EPOCH", str(source_epoch()))
     try:
@@ -36,9 +43,10 @@ def main() -> None:
         (given.output / f"trimtab-crds-{__version__}.yaml").write_text(crds())
         write_notes(given.output)
         if given.skip_image:
-            print("the image and its SBOM are left out, as asked")
+            print("the image, its SBOM and the kubectl plugin are left out, as asked")
         else:
-            build_image(given.output, wheel)
+            image, _ = build_image(given.output, wheel)
+            write_plugin(image, __version__, given.output, given.download_url)
     except ImageError as error:
         sys.exit(f"make release: {error}")
     write_checksums(given.output)
