@@ -33,6 +33,7 @@ MATRIX = {
         "webhook.certManager.enabled=true",
         "webhook.certManager.issuerRef.name=ca",
     ),
+    "agents by hand": ("rbac.approveAgents=false",),
     "shared members": ("push.enabled=true", "push.replicas=3"),
     "existing account": ("serviceAccount.create=false", "serviceAccount.name=mine", "rbac.create=false"),
 }

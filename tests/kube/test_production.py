@@ -452,7 +452,8 @@ def drain_under_budget(fleet: RealFleet, release: Release) -> None:
     assert done.returncode == 0, done.stdout + done.stderr + release.logs()
     run(wait_until(is_running))
     run(ready.stop())
-    assert ready.fewest == 2, "the budget allows one of three to be missing"
+    assert ready.fewest is not None
+    assert ready.fewest >= 2, "the budget allows one of three to be missing"
     assert "will retry" in done.stderr, f"the webhook answered 429 to nobody: {done.stderr}"
     assert "budget" in done.stderr
     status = run(member.client.get(BUDGETS, "default", "shop"))["status"]
