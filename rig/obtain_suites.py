@@ -67,17 +67,6 @@ SUITES = {
             poll_constants="test/e2e/framework/constant.go",
         ),
         Suite(
-            "karmada-control-plane",
-            MODULE / "karmada",
-            KARMADA,
-            (
-                Program("karmada-aggregated-apiserver", f"{KARMADA}/cmd/aggregated-apiserver"),
-                Program("karmada-controller-manager", f"{KARMADA}/cmd/controller-manager"),
-                Program("karmada-scheduler", f"{KARMADA}/cmd/scheduler"),
-                Program("karmada-webhook", f"{KARMADA}/cmd/webhook"),
-            ),
-        ),
-        Suite(
             "kubernetes",
             MODULE,
             KUBERNETES,
@@ -153,7 +142,7 @@ def check(suites: Iterable[Suite]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{' or '.join(SUITES)}; default: all")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{' or '.join(SUITES)}; default: both")
     parser.add_argument("--check", action="store_true", help="build nothing; fail if something is missing")
     arguments = parser.parse_args()
     if unknown := set(arguments.suites) - set(SUITES):
