@@ -1,6 +1,14 @@
 """Helpers of all pictures: numbers without noise, dots that stand for replicas."""
 
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.console.pictures import svg
 from trimtab.console.pictures.svg import DOT, dot_count, dots, num, picture, ribbon
+
+RUNS = st.lists(st.tuples(st.sampled_from(svg.KINDS), st.integers(0, 300)), max_size=5)
 
 
 def test_coordinates_have_one_decimal_at_most() -> None:
@@ -27,3 +35,11 @@ def test_label_of_a_picture_is_escaped() -> None:
 
 def test_ribbon_has_the_same_thickness_at_both_ends() -> None:
     assert ribbon(0, 0, 10, 20, 4) == "M0 0C5 0 5 20 10 20v4C5 24 5 4 0 4z"
+
+
+@given(runs=RUNS, per_row=st.integers(1, 40))
+def test_there_are_as_many_dots_as_replicas(runs: list[tuple[str, int]], per_row: int) -> None:
+    drawn = svg.dots(runs, 0, 0, per_row)
+    widths = [int(width) for width in re.findall(r'width="(\d+)"', drawn)]
+    assert sum(widths) == svg.DOT * sum(count for _, count in runs)
+    assert all(width <= per_row * svg.DOT for width in widths)
