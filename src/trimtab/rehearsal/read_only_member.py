@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Listing, PlainResponse, Resource, WatchEvent
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
@@ -91,7 +92,7 @@ class ReadOnlyMember:
         before = await self._find(resource, namespace, name)
         if before is None and options.get("type") != "apply":
             raise NotFound(f"{resource.plural} {name!r} not found", kind=resource.plural, name=name)
-        after = merged(before or {}, patch) if isinstance(patch, dict) else before or {}
+        after = apply_merge_patch(before or {}, patch) if isinstance(patch, dict) else before or {}
         return self._keep(UPDATE if before is not None else CREATE, resource, namespace, name, before, after)
 
     async def delete(self, resource: Resource, namespace: str, name: str, **_: Any) -> None:
@@ -118,18 +119,6 @@ class ReadOnlyMember:
         kept = {**after, "metadata": {**known, **after["metadata"], "resourceVersion": known["resourceVersion"]}}
         self._changed[resource.id, namespace, name] = kept
         return kept
-
-
-def merged(before: Raw, patch: Raw) -> Raw:
-    """A merge patch applied to an object."""
-    result = dict(before)
-    for name, value in patch.items():
-        old = result.get(name)
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
-    return result
 
 
 def without_server_fields(raw: Raw) -> Raw:
