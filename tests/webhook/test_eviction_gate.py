@@ -240,6 +240,44 @@ def test_component_has_a_quota() -> None:
     run(policy, scenario=scenario)
 
 
+def component_policy(**quota: Any) -> Raw:
+    return {
+        "apiVersion": "trimtab.dev/v1alpha1",
+        "kind": "DisruptionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"componentQuotas": [{"component": "drain", **quota}]},
+    }
+
+
+def test_component_gets_back_what_the_api_server_did_not_evict() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        by = {"trimtab.dev/requested-by": "drain"}
+        await gate.admit(eviction("web-1", **by))  # the API server refuses it afterwards
+        await asyncio.sleep(60)
+        with pytest.raises(Refused, match="its evictor has used up its quota"):
+            await gate.admit(eviction("web-2", **by))
+        await asyncio.sleep(90)
+        assert await gate.admit(eviction("web-2", **by)) is ALLOWED
+        await cluster.client.delete(PODS, "default", "web-2")
+        await asyncio.sleep(600)
+        with pytest.raises(Refused, match="its evictor has used up its quota"):
+            await gate.admit(eviction("web-3", **by))
+
+    run(component_policy(rate={"disruptions": 1, "period": "1h"}), scenario=scenario)
+
+
+def test_admitted_eviction_counts_before_its_pod_terminates() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        by = {"trimtab.dev/requested-by": "drain"}
+        await gate.admit(eviction("web-1", **by))
+        with pytest.raises(Refused, match="its evictor has used up its quota"):
+            await gate.admit(eviction("web-2", **by))
+        await cluster.client.delete(PODS, "default", "web-1", grace_seconds=0)
+        assert await gate.admit(eviction("web-2", **by)) is ALLOWED
+
+    run(component_policy(maxInFlight=1), scenario=scenario)
+
+
 def test_pods_that_end_or_do_not_exist_are_not_charged() -> None:
     async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
         done = pod("done")

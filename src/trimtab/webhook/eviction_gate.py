@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar, cast
 
 from trimtab.api.kind import kind_of, to_wire
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, RecentDisruption
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
@@ -67,6 +67,31 @@ class _Eviction(NamedTuple):
     cause: DisruptionCause
     preconditions: Preconditions
     dry_run: bool
+
+
+class _PodsNow:
+    """What became of evictions that were admitted: the API server may refuse one afterwards."""
+
+    def __init__(self, pods: Iterable[Pod], now: datetime) -> None:
+        self._pods = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
+        self._now = now
+
+    def is_untouched(self, disruption: RecentDisruption) -> bool:
+        """Whether the pod still runs, so long after its eviction was admitted that it is not evicted any more."""
+        pod, at = self._pods.get(disruption.object), disruption.at
+        if pod is None or at is None or pod.metadata.deletion_timestamp is not None:
+            return False
+        created = pod.metadata.creation_timestamp
+        return at + DELETION_DEADLINE <= self._now and (created is None or created <= at)
+
+    def is_ongoing(self, name: str, since: datetime | None) -> bool:
+        """Whether the pod terminates, or will soon, because its eviction was admitted a moment ago."""
+        pod = self._pods.get(name)
+        if pod is None:
+            return False
+        return pod.metadata.deletion_timestamp is not None or (
+            since is not None and since + DELETION_DEADLINE > self._now
+        )
 
 
 class EvictionGate:
@@ -176,12 +201,15 @@ class EvictionGate:
         policy, cause, pod, now = await self._find_policy(), eviction.cause, eviction.pod, self._clock.now()
         if policy is None or not cause.by:
             return None
-        terminating = {
-            f"{one.namespace}/{one.name}"
-            for one in _decode_all(Pod, (await self._client.list(PODS)).items)
-            if one.metadata.deletion_timestamp is not None
+        pods = _PodsNow(_decode_all(Pod, (await self._client.list(PODS)).items), now)
+        policy = component_quota.forget_refused(policy, pods.is_untouched)
+        ongoing = {
+            one.object
+            for use in policy.status.components
+            for one in use.in_flight
+            if pods.is_ongoing(one.object, one.since)
         }
-        refusal = component_quota.quota_refusal(policy, cause, pod.namespace, terminating.__contains__, now)
+        refusal = component_quota.quota_refusal(policy, cause, pod.namespace, ongoing.__contains__, now)
         if refusal is not None:
             fault = TooManyRequests(
                 "Cannot evict pod as its evictor has used up its quota.",
@@ -189,7 +217,7 @@ class EvictionGate:
                 retry_after=refusal.seconds or None,
             )
             raise Refused(with_short_retry(fault))
-        after = component_quota.charge_quota(policy, cause, (pod.namespace, pod.name), terminating.__contains__, now)
+        after = component_quota.charge_quota(policy, cause, (pod.namespace, pod.name), ongoing.__contains__, now)
         return after if after != policy else None
 
     async def _write_charge(self, eviction: _Eviction, budget: PodBudget, charge: BudgetCharge) -> PodBudget:

@@ -85,6 +85,14 @@ def _use_of(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> 
     return next((use for use in uses if (use.component, use.namespace) == (quota.component, quota_namespace)), empty)
 
 
+def forget_refused(policy: DisruptionPolicy, is_untouched: Callable[[RecentDisruption], bool]) -> DisruptionPolicy:
+    """Return the policy without the disruptions of a rate that were admitted and did not happen after all."""
+    uses = tuple(
+        use.but(recent=tuple(one for one in use.recent if not is_untouched(one))) for use in policy.status.components
+    )
+    return policy.but(status=policy.status.but(components=uses))
+
+
 def charge_quota(
     policy: DisruptionPolicy,
     cause: DisruptionCause,
