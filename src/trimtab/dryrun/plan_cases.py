@@ -32,7 +32,7 @@ from trimtab.controllers.propagation.detect import (
     claiming_policy,
     merge_binding,
     missing_overrides,
-    selectors_of,
+    specificity_of,
 )
 from trimtab.controllers.propagation.policy_claims import outranks
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
@@ -50,7 +50,6 @@ from trimtab.dryrun.plan_result import (
     PlannedWorkload,
 )
 from trimtab.dryrun.static_view import StaticView
-from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
 
 
@@ -273,7 +272,7 @@ def affected_templates(situation: Situation) -> list[Raw]:
 def templates_of(policy: Policy, view: StaticView) -> Iterator[Raw]:
     for selector in policy.spec.resource_selectors:
         for raw in view.raws(selector.api_version, selector.kind, policy.namespace or selector.namespace or None):
-            if policy_priority(selectors_of(policy), raw):
+            if specificity_of(policy, raw):
                 yield raw
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
         template = view.raw(well_known.template_ref(binding))
@@ -305,7 +304,7 @@ def applying_policy(template: Raw, view: StaticView) -> Policy | None:
         return best
     if best is not None and best.name != claimed.name and best.spec.preemption == "Always" and outranks(best, claimed):
         return best
-    return claimed if policy_priority(selectors_of(claimed), template) else best
+    return claimed if specificity_of(claimed, template) else best
 
 
 def binding_key(template: Raw) -> tuple[str, str]:

@@ -1,16 +1,29 @@
 """A template and a matching policy become a binding."""
 
+from typing import Any
+
+import pytest
 from builders import binding, claimed_template, cluster_policy, deployment, policy
 from views import FakeView
 
-from trimtab.api.kinds.policy import PropagationPolicy
+from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
-from trimtab.controllers.propagation.detect import TEMPLATE, best_policy, content_changed, detect, template_state
+from trimtab.controllers.propagation import detect as detection
+from trimtab.controllers.propagation.detect import (
+    TEMPLATE,
+    best_policy,
+    content_changed,
+    detect,
+    specificity_of,
+    template_state,
+    templates_of_policy,
+)
 from trimtab.controllers.selection import RUNNING
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.match import MATCH_ANY, MATCH_BY_NAME, NO_MATCH
 
 
 def view(*things, raws=(), **more) -> FakeView:
@@ -150,3 +163,27 @@ def test_policy_waits_for_dependent_overrides() -> None:
     assert "missing" in effects_of_type(effects, RecordEvent)[0].message
     effects = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
     assert [type(effect) for effect in effects] == [RequeueAfter]
+
+
+def test_selectors_for_other_objects_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    priority = detection.policy_priority
+
+    def counting(selectors: Any, obj: Any) -> int:
+        compared.append(len(selectors))
+        return priority(selectors, obj)
+
+    monkeypatch.setattr(detection, "policy_priority", counting)
+    others = [ResourceSelector(api_version="apps/v1", kind="Deployment", name=f"n{number}") for number in range(50)]
+    kinds = [ResourceSelector(api_version="v1", kind=f"K{number}") for number in range(50)]
+    own = ResourceSelector(api_version="apps/v1", kind="Deployment", name=deployment()["metadata"]["name"])
+    many = policy().but(spec=policy().spec.but(resource_selectors=(*others, *kinds)))
+    assert specificity_of(many, deployment()) == NO_MATCH
+    found = many.but(spec=many.spec.but(resource_selectors=(*others, own, *kinds)))
+    assert specificity_of(found, deployment()) == MATCH_BY_NAME
+    everything = policy().but(spec=policy().spec.but(resource_selectors=()))
+    assert specificity_of(everything, deployment()) == MATCH_ANY
+    assert sum(compared) == 1
+    compared.clear()
+    list(templates_of_policy(None, found, view(found, raws=[deployment()])))
+    assert sum(compared) == 1

@@ -42,7 +42,7 @@ from trimtab.controllers.propagation.template_references import controller_refer
 from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
 from trimtab.controllers.selection import runs_here
 from trimtab.controllers.settings import setting
-from trimtab.interpret.match import policy_priority
+from trimtab.interpret.match import NO_MATCH, policy_priority
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
 
@@ -68,8 +68,16 @@ def _without_server_fields(metadata: Raw) -> Raw:
     return {key: value for key, value in metadata.items() if key not in ("managedFields", "resourceVersion")}
 
 
-def selectors_of(policy: Any) -> list[Raw]:
-    return [msgspec.to_builtins(selector) for selector in policy.spec.resource_selectors]
+def specificity_of(policy: Any, template: Raw) -> int:
+    """How specifically a policy selects a template; 0 not at all. Most of its selectors are for other objects."""
+    selectors = policy.spec.resource_selectors
+    version, kind, name = template.get("apiVersion"), template.get("kind"), template["metadata"].get("name")
+    candidates = [
+        msgspec.to_builtins(selector)
+        for selector in selectors
+        if selector.kind == kind and selector.api_version == version and selector.name in ("", name)
+    ]
+    return policy_priority(candidates, template) if candidates or not selectors else NO_MATCH
 
 
 def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
@@ -82,10 +90,13 @@ def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> I
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
     ):
         return
+    by_name: dict[tuple[str, str, str | None], dict[str, list[Raw]]] = {}
     for selector in policy.spec.resource_selectors:
-        namespace = policy.namespace or selector.namespace or None
+        place = (selector.api_version, selector.kind, policy.namespace or selector.namespace or None)
         selectors = [msgspec.to_builtins(selector)]
-        for raw in view.raws(selector.api_version, selector.kind, namespace):
+        if selector.name and place not in by_name:
+            by_name[place] = _by_name(view.raws(*place))
+        for raw in by_name[place].get(selector.name, ()) if selector.name else view.raws(*place):
             if policy_priority(selectors, raw) and (key := view.key(well_known.ref_of_raw(raw))):
                 yield key
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
@@ -140,7 +151,7 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
         yield from update_attached_binding(template, view)
         yield RememberInProcess(TEMPLATE, key, template_state(template, None))
         return
-    if policy_priority(selectors_of(policy), template):
+    if specificity_of(policy, template):
         if missing := missing_overrides(policy, view):
             yield from wait_for_overrides(missing, template, policy, view)
             return
@@ -225,10 +236,17 @@ def best_policy(template: Raw, view: View) -> Policy | None:
 def best_match(policies: Iterable[P], template: Raw) -> P | None:
     ranked = []
     for policy in policies:
-        specificity = policy_priority(selectors_of(policy), template)
+        specificity = specificity_of(policy, template)
         if specificity and policy.metadata.deletion_timestamp is None:
             ranked.append((-(policy.spec.priority or 0), -specificity, policy.name, policy))
     return min(ranked, key=lambda entry: entry[:3])[3] if ranked else None
+
+
+def _by_name(templates: Iterable[Raw]) -> dict[str, list[Raw]]:
+    found: dict[str, list[Raw]] = {}
+    for template in templates:
+        found.setdefault(template["metadata"]["name"], []).append(template)
+    return found
 
 
 def claim_metadata(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | None]]:

@@ -22,9 +22,8 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.movement import purge_guard
-from trimtab.controllers.propagation.detect import selectors_of
+from trimtab.controllers.propagation.detect import specificity_of
 from trimtab.controllers.propagation.work_rendering import divide_completions, override_failure_events, render_work
-from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import InterpreterError
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
@@ -58,7 +57,7 @@ def bindings_of_override(old: Override | None, new: Override | None, view: View)
         if namespace and binding.spec.resource.namespace != namespace:
             continue
         template = view.raw(well_known.template_ref(binding))
-        if template is not None and any(policy_priority(selectors_of(policy), template) for policy in policies):
+        if template is not None and any(specificity_of(policy, template) for policy in policies):
             yield key_of(binding)
 
 
@@ -217,7 +216,7 @@ def dispatch_cause(binding: Binding, template: Raw, view: View) -> tuple[int, ..
         *view.all(ClusterOverridePolicy),
         *(view.all(OverridePolicy, namespace) if namespace else ()),
     )
-    generations += [p.metadata.generation for p in policies if policy_priority(selectors_of(p), template)]
+    generations += [p.metadata.generation for p in policies if specificity_of(p, template)]
     return tuple(generations)
 
 

@@ -18,9 +18,8 @@ from trimtab.controllers.contract import (
     controller,
     spec_changed,
 )
-from trimtab.controllers.propagation.detect import SOURCE, claiming_policy, release_claim, selectors_of, with_claim
+from trimtab.controllers.propagation.detect import SOURCE, claiming_policy, release_claim, specificity_of, with_claim
 from trimtab.controllers.settings import setting
-from trimtab.interpret.match import policy_priority
 
 
 def preempting_policies(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
@@ -82,7 +81,7 @@ def policy_claims(policy: Policy, view: View) -> Iterator[Effect]:
         yield wanted
         return
     for template in templates_claimed_by(policy, view):
-        if not policy_priority(selectors_of(policy), template):
+        if not specificity_of(policy, template):
             yield from release_claim(template, view)
     if policy.spec.preemption == "Always" and setting(view, "policy-preemption"):
         yield from preempt_claims(policy, view)

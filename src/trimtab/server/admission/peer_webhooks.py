@@ -11,6 +11,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Cause, Forbidden
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.user import MASTERS
+from trimtab.server.request import large_objects
 from trimtab.server.storage.uids import random_uid
 
 PROTECTED_LABEL = "resourcetemplate.karmada.io/deletion-protected"
@@ -26,6 +27,12 @@ PERMANENT_IDS = {
     ),
 }
 """Policies get a permanent-id label and a finalizer."""
+
+
+def _with_defaults(kind: Kind, obj: Raw) -> Raw:
+    for fill in kind.admission_defaults:
+        obj = fill(obj)
+    return obj
 
 
 class PeerWebhooks:
@@ -49,8 +56,7 @@ class PeerWebhooks:
             return obj
         kind = attributes.where.served.kind
         obj = self._with_changes(attributes, obj, old)
-        for fill in kind.admission_defaults:
-            obj = fill(obj)
+        obj = await large_objects.run(attributes.caller.sends_large_object, _with_defaults, kind, obj)
         if attributes.operation == "CREATE" and kind.id in PERMANENT_IDS:
             obj = with_permanent_id(obj, *PERMANENT_IDS[kind.id], self._new_id())
         return obj
@@ -83,7 +89,8 @@ class PeerWebhooks:
         if obj is None or attributes.where.subresource:
             return
         if not obj["metadata"].get("deletionTimestamp"):
-            self._check_valid(attributes, obj, old)
+            is_large = attributes.caller.sends_large_object
+            await large_objects.run(is_large, self._check_valid, attributes, obj, old)
 
     def _check_valid(self, attributes: Attributes, obj: Raw, old: Raw | None) -> None:
         served = attributes.where.served
