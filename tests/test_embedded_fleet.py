@@ -14,7 +14,7 @@ from trimtab.client.client import Resource, resource_of
 from trimtab.client.otlp import TraceTarget
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.embedded_fleet import EmbeddedFleet
-from trimtab.runtime.tracing import trace_of
+from trimtab.runtime.observers.tracing import trace_of
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan

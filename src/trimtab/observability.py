@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from trimtab.client.otlp import SpanExporter, TraceTarget
 from trimtab.client.webhook import Webhook, WebhookTarget
-from trimtab.runtime.fleet_metrics import FleetMetrics
-from trimtab.runtime.karmada_metrics import KarmadaMetrics
-from trimtab.runtime.notifications import Notifier
-from trimtab.runtime.tracing import Tracer
+from trimtab.runtime.observers.fleet_metrics import FleetMetrics
+from trimtab.runtime.observers.karmada_metrics import KarmadaMetrics
+from trimtab.runtime.observers.notifications import Notifier
+from trimtab.runtime.observers.tracing import Tracer
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.telemetry import HistogramSeries, Sample
 

@@ -16,7 +16,7 @@ from trimtab.controllers.contract import Controller, Delete, Effect, Topic, Trig
 from trimtab.registry import Registry
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import ControllerManager
-from trimtab.runtime.reconcile_observers import ReconcileObserver
+from trimtab.runtime.observers.reconcile_observers import ReconcileObserver
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.daemon import Daemon

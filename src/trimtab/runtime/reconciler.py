@@ -54,8 +54,8 @@ from trimtab.errors import ApiError, Conflict
 from trimtab.runtime.controller_call import ControllerCall
 from trimtab.runtime.effects.executor import EffectExecutor
 from trimtab.runtime.effects.member_effects import MemberFault
+from trimtab.runtime.observers.reconcile_observers import ReconcileTimes
 from trimtab.runtime.queue import WorkQueue
-from trimtab.runtime.reconcile_observers import ReconcileTimes
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import LoggedFailure

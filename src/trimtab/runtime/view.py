@@ -21,8 +21,8 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.runtime.fleet_cache import FleetCache
+from trimtab.runtime.observers.reconcile_observers import MemberWriteObserver, ReconcileObserver
 from trimtab.runtime.process_memory import ProcessMemory
-from trimtab.runtime.reconcile_observers import MemberWriteObserver, ReconcileObserver
 from trimtab.runtime.script_answers import ScriptAnswers
 
 T = TypeVar("T", bound=Object)

@@ -14,7 +14,7 @@ from trimtab.controllers.contract import NOT_FETCHED, Delete, Ensure, Ref
 from trimtab.errors import ApiError, Conflict, NotFound
 from trimtab.runtime.effects.member_effects import MemberEffects, MemberFault
 from trimtab.runtime.effects.object_writer import ObjectWriter
-from trimtab.runtime.reconcile_observers import MemberWrite, MemberWriteObserver
+from trimtab.runtime.observers.reconcile_observers import MemberWrite, MemberWriteObserver
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 REF = Ref("v1", "ConfigMap", "default", "a")

@@ -12,8 +12,8 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import ArchiveHeader, write_archive
 from trimtab.clock import WallClock
 from trimtab.errors import ApiError, InputError, NotFound, StorageFailed
-from trimtab.runtime.fleet_metrics import BACKUP_LEASE
 from trimtab.runtime.leader_election import LEASES, micro_time
+from trimtab.runtime.observers.fleet_metrics import BACKUP_LEASE
 
 if TYPE_CHECKING:
     from trimtab.store.backup import BackupHeader

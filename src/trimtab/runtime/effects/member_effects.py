@@ -12,7 +12,7 @@ from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
 from trimtab.runtime.effects.foreign_objects import foreign_objects
 from trimtab.runtime.effects.object_writer import ObjectWriter, target_of
 from trimtab.runtime.effects.pod_use import pod_use
-from trimtab.runtime.reconcile_observers import MemberWrite
+from trimtab.runtime.observers.reconcile_observers import MemberWrite
 from trimtab.runtime.view import ControlPlaneState, MemberAccess
 
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)

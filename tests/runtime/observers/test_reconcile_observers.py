@@ -7,7 +7,7 @@ from runtime.copier import COPIER, Harness, new_controller, new_secret, run_scen
 from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.value import Key
 from trimtab.controllers.contract import Effect, View
-from trimtab.runtime.reconcile_observers import FinishedReconcile, ReconcileTimes
+from trimtab.runtime.observers.reconcile_observers import FinishedReconcile, ReconcileTimes
 
 KEY = Key("configmaps", "default", "a")
 

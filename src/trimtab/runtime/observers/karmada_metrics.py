@@ -15,7 +15,7 @@ from trimtab.api.value import Key
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.reschedule_trigger import has_placement_changed, have_replicas_changed
 from trimtab.runtime.cache import Cache, CacheEntry
-from trimtab.runtime.reconcile_observers import FinishedReconcile, MemberWrite
+from trimtab.runtime.observers.reconcile_observers import FinishedReconcile, MemberWrite
 from trimtab.telemetry import Histogram, HistogramSeries, Sample
 
 BOUNDS = tuple(0.001 * 2**power for power in range(12))

@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.client.client import resource_of
 from trimtab.runtime.cache import Table
-from trimtab.runtime.fleet_metrics import FleetMetrics
+from trimtab.runtime.observers.fleet_metrics import FleetMetrics
 from trimtab.telemetry import format_histograms, format_metrics
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

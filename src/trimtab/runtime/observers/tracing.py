@@ -25,7 +25,7 @@ from trimtab.client.otlp import Span
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.well_known import TEMPLATE_GENERATION, TEMPLATE_UID, annotations_of, cluster_of
 from trimtab.runtime.cache import CacheEntry, Table
-from trimtab.runtime.reconcile_observers import FinishedReconcile
+from trimtab.runtime.observers.reconcile_observers import FinishedReconcile
 from trimtab.runtime.view import ControlPlaneState
 
 MAX_TRACES = 10_000

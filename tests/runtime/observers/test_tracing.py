@@ -12,10 +12,10 @@ from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.value import Key
 from trimtab.client.client import resource_of
 from trimtab.client.otlp import Span
-from trimtab.runtime import tracing
 from trimtab.runtime.cache import CacheEntry, Table
-from trimtab.runtime.reconcile_observers import FinishedReconcile
-from trimtab.runtime.tracing import Tracer, is_sampled, trace_of
+from trimtab.runtime.observers import tracing
+from trimtab.runtime.observers.reconcile_observers import FinishedReconcile
+from trimtab.runtime.observers.tracing import Tracer, is_sampled, trace_of
 
 DEPLOYMENTS = resource_of(kind_of(Deployment))
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from runtime.test_fleet_metrics import FilledCache, binding
+from runtime.observers.test_fleet_metrics import FilledCache, binding
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers.contract import controllers
 from trimtab.runtime.cache import CacheEntry
 from trimtab.runtime.declarations import load_declarations
-from trimtab.runtime.karmada_metrics import MEASURED, KarmadaMetrics
-from trimtab.runtime.reconcile_observers import FinishedReconcile, MemberWrite
+from trimtab.runtime.observers.karmada_metrics import MEASURED, KarmadaMetrics
+from trimtab.runtime.observers.reconcile_observers import FinishedReconcile, MemberWrite
 from trimtab.telemetry import METRICS, format_histograms, format_metrics
 
 KEY = Key(kind_of(ResourceBinding).id, "default", "web-deployment")

@@ -10,7 +10,7 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.value import Meta
 from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.clock import EPOCH, LoopClock
-from trimtab.runtime.notifications import Notifier, cloud_event, notifications_about
+from trimtab.runtime.observers.notifications import Notifier, cloud_event, notifications_about
 
 MOVE = Move(
     metadata=Meta(name="m", namespace="default", uid="u"),

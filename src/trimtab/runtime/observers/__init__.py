@@ -1,0 +1,1 @@
+"""Observers of the cache and of reconciles: metrics, traces, notifications."""
