@@ -134,7 +134,7 @@ def region_goes_dark(size: FleetSize) -> dict[str, Any]:
 
 def region_returns(size: FleetSize) -> dict[str, Any]:
     lost = size.names(DARK)
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"name": "dark", "fail": {"cluster": lost}},
         {"wait": "10m"},
         {"name": "light", "recover": {"cluster": lost}},
