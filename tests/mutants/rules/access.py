@@ -124,15 +124,15 @@ MUTANTS = (
     Mutant(
         "A node lists no objects that it does not name.",
         NODE,
-        " or not wanted.name or not wanted.namespace",
-        "",
+        "if not wanted.name or not wanted.namespace:",
+        "if False:",
         NODE_TESTS,
     ),
     Mutant(
         "A node only reads what its pods use.",
         NODE,
-        "wanted.verb not in _READ_VERBS or ",
-        "",
+        "return reads and not wanted.group and _is_used",
+        "return not wanted.subresource and not wanted.group and _is_used",
         NODE_TESTS,
     ),
     Mutant(
@@ -537,16 +537,16 @@ MUTANTS = (
     ),
     Mutant(
         "A node reads no subresources of what its pods use.",
-        "server/auth/authorize.py",
-        "if not node or action.group or action.subresource:",
-        "if not node or action.group:",
+        "server/auth/node_authorizer.py",
+        "reads = wanted.verb in _READ_VERBS and not wanted.subresource",
+        "reads = wanted.verb in _READ_VERBS",
         ("server/auth/test_node_authorizer.py",),
     ),
     Mutant(
         "A node reads only objects of the core group that its pods use.",
-        "server/auth/authorize.py",
-        "if not node or action.group or action.subresource:",
-        "if not node or action.subresource:",
+        "server/auth/node_authorizer.py",
+        "return reads and not wanted.group and _is_used",
+        "return reads and _is_used",
         ("server/auth/test_node_authorizer.py",),
     ),
     Mutant(
@@ -613,6 +613,20 @@ MUTANTS = (
         "subject.groups != (AGENT_GROUP,) or ",
         "",
         ("members/test_registration.py",),
+    ),
+    Mutant(
+        "A kubelet reads and reports its own node only.",
+        "server/auth/node_authorizer.py",
+        "return wanted.name == node and (reads or writes_status)",
+        "return reads or writes_status",
+        ("server/auth/test_node_authorizer.py",),
+    ),
+    Mutant(
+        "A kubelet reads and reports the pods on its own node only.",
+        "server/auth/node_authorizer.py",
+        " and _node_of_pod(store, wanted) == node",
+        "",
+        ("server/auth/test_node_authorizer.py",),
     ),
     Mutant(
         "Credentials of a caller are not sent to the API server of an APIService.",

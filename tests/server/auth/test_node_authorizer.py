@@ -9,11 +9,13 @@ from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.auth.authorize import Action, Authorizer
 from trimtab.server.auth.node_authorizer import used_objects
 from trimtab.server.auth.user import User
+from trimtab.server.request.routes import parse_path
 from trimtab.store.keys import object_key
 from trimtab.store.store import Store
 
 NODE = User("system:node:one", ("system:nodes", "system:authenticated"))
 SPACE = "/api/v1/namespaces/default"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def pod(name: str, node: str, secret: str) -> dict:
@@ -48,6 +50,55 @@ def test_node_reads_the_secrets_of_its_pods_only(user: User, method: str, path: 
         for body in (pod("a", "one", "mine"), pod("b", "one-more", "other")):
             assert (await client("POST", f"{SPACE}/pods", body)).status == 201
         assert (await client(method, f"{SPACE}/{path}", user=user)).status == status
+
+    with_asgi_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "allowed"),
+    [
+        ("get", "/api/v1/nodes/one", True),
+        ("list", "/api/v1/nodes", False),
+        ("get", "/api/v1/nodes/two", False),
+        ("patch", "/api/v1/nodes/one/status", True),
+        ("patch", "/api/v1/nodes/two/status", False),
+        ("patch", "/api/v1/nodes/one", False),
+        ("delete", "/api/v1/nodes/one", False),
+        ("get", "/api/v1/nodes/one/proxy", False),
+        ("get", f"{SPACE}/pods/a", True),
+        ("patch", f"{SPACE}/pods/a/status", True),
+        ("get", f"{SPACE}/pods/b", False),
+        ("patch", f"{SPACE}/pods/b/status", False),
+        ("list", f"{SPACE}/pods", False),
+        ("delete", f"{SPACE}/pods/a", False),
+        ("create", f"{SPACE}/pods/a/exec", False),
+        ("list", "/api/v1/services", True),
+        ("delete", f"{SPACE}/services/s", False),
+        ("get", f"{LEASES}/one", True),
+        ("patch", f"{LEASES}/one", True),
+        ("patch", f"{LEASES}/two", False),
+        ("get", "/apis/coordination.k8s.io/v1/namespaces/default/leases/one", False),
+        ("get", "/apis/apps/v1/namespaces/default/secrets/mine", False),
+    ],
+)
+def test_node_acts_on_itself_and_on_its_own_pods_only(verb: str, path: str, allowed: bool) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        for body in (pod("a", "one", "mine"), pod("b", "two", "mine")):
+            assert (await client("POST", f"{SPACE}/pods", body)).status == 201
+        target = parse_path(path)
+        assert target is not None
+        action = Action(verb, target.group, target.resource, target.subresource, target.namespace, target.name)
+        assert client.server.authorizer.allows(NODE, action) is allowed
+        assert not client.server.authorizer.allows(User("system:node:one", ("system:authenticated",)), action)
+
+    with_asgi_client(scenario)
+
+
+def test_node_finds_no_object_by_its_name_in_all_namespaces() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("POST", f"{SPACE}/pods", pod("a", "one", "mine"))).status == 201
+        assert client.server.authorizer.allows(NODE, Action("list", "", "secrets", "", "default", "mine"))
+        assert not client.server.authorizer.allows(NODE, Action("list", "", "secrets", "", "", "mine"))
 
     with_asgi_client(scenario)
 

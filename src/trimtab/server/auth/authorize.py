@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.server.auth.decision_cache import DecisionCache
-from trimtab.server.auth.node_authorizer import Read, node_may_read, node_of
+from trimtab.server.auth.node_authorizer import NodeRequest, is_allowed_to_node, node_of
 from trimtab.server.auth.roles import resulting_rules
 from trimtab.server.auth.user import MASTERS, User
 from trimtab.store.decoded_entries import DecodedEntries
@@ -105,11 +105,14 @@ class Authorizer:
         return allowed or self._allows_node(user, action)
 
     def _allows_node(self, user: User, action: Action) -> bool:
-        """Whether the user is the kubelet of a node whose pods use the object."""
+        """Whether the user is a kubelet that may do this with its node, its pods and what they use."""
         node = node_of(user)
-        if not node or action.group or action.subresource:
+        if not node or action.path:
             return False
-        return node_may_read(self._store, node, Read(action.verb, action.resource, action.namespace, action.name))
+        wanted = NodeRequest(
+            action.verb, action.group, action.resource, action.subresource, action.namespace, action.name
+        )
+        return is_allowed_to_node(self._store, node, wanted)
 
     def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""

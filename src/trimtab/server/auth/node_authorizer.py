@@ -1,7 +1,7 @@
-"""The Node authorizer: a kubelet reads what the pods on its node use, and nothing else of that kind.
+"""The Node authorizer: what a kubelet may do with its node, with the pods on it, and with what these use.
 
 It adds to RBAC: a node has no role that allows it to read Secrets, and needs those of its pods. Decisions are not kept,
-because they follow the pods.
+because they follow the pods. What a kubelet creates is not among its rights: that would need a check of the whole object.
 """
 
 from collections.abc import Iterator
@@ -11,20 +11,26 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server.auth.user import User
-from trimtab.store.keys import namespace_below, resource_prefix
+from trimtab.store.keys import key_below, namespace_below, resource_prefix
 from trimtab.store.store import Store
 
 NODES_GROUP = "system:nodes"
 USER_PREFIX = "system:node:"
 _READ_VERBS = frozenset(("get", "list", "watch"))
+_CHANGE_VERBS = frozenset(("patch", "update"))
+_LEASE_VERBS = frozenset(("get", "update", "patch", "delete"))
+_READ_BY_ALL = frozenset((("", "services"), ("node.k8s.io", "runtimeclasses"), ("storage.k8s.io", "csidrivers")))
+LEASE_NAMESPACE = "kube-node-lease"
 _PODS = resource_prefix("", "pods")
 
 
-class Read(NamedTuple):
-    """A request to read one object of the core group."""
+class NodeRequest(NamedTuple):
+    """What a kubelet wants to do."""
 
     verb: str
+    group: str
     resource: str
+    subresource: str
     namespace: str
     name: str
 
@@ -36,9 +42,31 @@ def node_of(user: User) -> str:
     )
 
 
-def node_may_read(store: Store, node: str, wanted: Read) -> bool:
+def is_allowed_to_node(store: Store, node: str, wanted: NodeRequest) -> bool:
+    """Whether the kubelet of a node may do this."""
+    reads = wanted.verb in _READ_VERBS and not wanted.subresource
+    if reads and (wanted.group, wanted.resource) in _READ_BY_ALL:
+        return True
+    writes_status = wanted.verb in _CHANGE_VERBS and wanted.subresource == "status"
+    if (wanted.group, wanted.resource) == ("", "nodes"):
+        return wanted.name == node and (reads or writes_status)
+    if (wanted.group, wanted.resource) == ("", "pods"):
+        is_read = wanted.verb == "get" and not wanted.subresource
+        return (is_read or writes_status) and _node_of_pod(store, wanted) == node
+    if (wanted.group, wanted.resource) == ("coordination.k8s.io", "leases"):
+        is_own = wanted.namespace == LEASE_NAMESPACE and wanted.name == node and not wanted.subresource
+        return is_own and wanted.verb in _LEASE_VERBS
+    return reads and not wanted.group and _is_used_by_pods(store, node, wanted)
+
+
+def _node_of_pod(store: Store, wanted: NodeRequest) -> str:
+    entry = store.get(key_below(_PODS, wanted.name, wanted.namespace)) if wanted.namespace and wanted.name else None
+    return str((orjson.loads(entry.value).get("spec") or {}).get("nodeName") or "") if entry is not None else ""
+
+
+def _is_used_by_pods(store: Store, node: str, wanted: NodeRequest) -> bool:
     """Whether a pod on the node uses the object."""
-    if wanted.verb not in _READ_VERBS or not wanted.name or not wanted.namespace:
+    if not wanted.name or not wanted.namespace:
         return False
     for entry in store.list(namespace_below(_PODS, wanted.namespace)).entries:
         if node.encode() not in entry.value:
