@@ -84,3 +84,26 @@ def test_node_whose_kubelet_never_reports_gets_unknown_conditions() -> None:
         assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
 
     run_in_member(scenario)
+
+
+def test_no_pod_is_evicted_while_no_node_is_ready() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(30)
+        before = sorted(pod.name for pod in member.pods)
+        names = [node["metadata"]["name"] for node in (await member.client.list(NODES)).items]
+        for name in names:
+            member.kubelets.fail(name)
+        await asyncio.sleep(900)
+        assert sorted(pod.name for pod in member.pods) == before
+        for node in (await member.client.list(NODES)).items:
+            assert [taint["effect"] for taint in node["spec"]["taints"]] == ["NoSchedule"]
+        await member.kubelets.recover(names[0])
+        await asyncio.sleep(900)
+        assert not set(before).intersection(
+            pod.name
+            for pod in member.pods
+            if pod.metadata.deletion_timestamp is None and pod.spec.node_name != names[0]
+        )
+
+    run_in_member(scenario)

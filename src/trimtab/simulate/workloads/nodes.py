@@ -51,10 +51,21 @@ def _node_of_new_pod(old: Pod | None, new: Pod | None, view: View) -> Iterator[K
         yield Key(kind_of(Node).id, "", node.name)
 
 
+def _all_nodes_of_a_disruption(old: Node | None, new: Node | None, view: View) -> Iterator[Key]:
+    """Trigger all nodes when the last ready one is lost, or the first one is ready again."""
+    changed = new or old
+    was_ready, is_ready = (one is not None and _ready_status(one) == "True" for one in (old, new))
+    if changed is None or was_ready == is_ready:
+        return
+    others = [one for one in view.all(Node) if one.name != changed.name]
+    if not any(_ready_status(one) == "True" for one in others):
+        yield from (Key(kind_of(Node).id, "", one.name) for one in others)
+
+
 @workload(
     Node,
     writes=["Node", "Pod"],
-    triggers=[Trigger(Pod, _node_of_new_pod)],
+    triggers=[Trigger(Pod, _node_of_new_pod), Trigger(Node, _all_nodes_of_a_disruption)],
     predicate=_is_relevant_change,
     name="node-lifecycle",
 )
@@ -69,7 +80,8 @@ def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
     if silent_at is not None and view.steady_now >= silent_at and _ready_status(node) != "Unknown":
         yield from _mark_unknown(node, view)
         return
-    marked = node.but(spec=node.spec.but(taints=_wanted_taints(node, view.now)))
+    evicts = _ready_status(node) == "True" or _is_any_node_ready(view)
+    marked = node.but(spec=node.spec.but(taints=_wanted_taints(node, view.now, evicts=evicts)))
     yield marked
     if _ready_status(node) != "True":
         for pod in view.by_index(PODS_BY_NODE, node.name):
@@ -78,6 +90,11 @@ def node_lifecycle(node: Node, view: View) -> Iterator[Effect]:
     yield from _evict_untolerated(marked, view)
     if silent_at is not None:
         yield RequeueAfter(max(1.0, (silent_at - view.steady_now).total_seconds()))
+
+
+def _is_any_node_ready(view: View) -> bool:
+    """False in a full disruption: then the fault is more likely here than in all nodes, and no pod is evicted."""
+    return any(_ready_status(one) == "True" for one in view.all(Node))
 
 
 def _ready_status(node: Node) -> str:
@@ -123,7 +140,7 @@ def _add_unknown_conditions(node: Node, view: View) -> Iterator[Effect]:
     yield Ensure({**raw, "status": {**(raw.get("status") or {}), "conditions": conditions}}, raw, "status")
 
 
-def _wanted_taints(node: Node, now: datetime) -> tuple[Taint, ...]:
+def _wanted_taints(node: Node, now: datetime, *, evicts: bool) -> tuple[Taint, ...]:
     """The taints that follow from the node's conditions, after the taints of others."""
     present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
     wanted = [
@@ -134,7 +151,7 @@ def _wanted_taints(node: Node, now: datetime) -> tuple[Taint, ...]:
     if node.spec.unschedulable:
         wanted.append((UNSCHEDULABLE, "NoSchedule"))
     if key := {"True": "", "False": NOT_READY}.get(_ready_status(node), UNREACHABLE):
-        wanted += [(key, "NoSchedule"), (key, "NoExecute")]
+        wanted += [(key, "NoSchedule"), *([(key, "NoExecute")] if evicts else [])]
     second = now.replace(microsecond=0)
     ours = [present.get(one) or Taint(key=one[0], effect=one[1], time_added=second) for one in wanted]
     return (*(taint for taint in node.spec.taints if taint.key not in MANAGED_TAINTS), *ours)
