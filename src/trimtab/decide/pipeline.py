@@ -336,6 +336,8 @@ class PlacementAttempt:
             selected if isinstance(selected, list) else self._aggregation_candidates(target, selected, capacity, in_use)
         )
         capacities = capacity[columns].tolist()
+        if not in_use and (most := max(capacities)) >= target:
+            return _one_share(columns[capacities.index(most)], target)
         if sum(capacities) < target:
             return None
         first = frozenset([position for position, column in enumerate(columns) if column in in_use] if in_use else ())
@@ -349,7 +351,7 @@ class PlacementAttempt:
         """The same where only capacity and name matter."""
         roomiest = int(selected[capacity[selected].argmax()])
         if capacity[roomiest] >= target:
-            return ReplicaShares([roomiest] if target else [], target)
+            return _one_share(roomiest, target)
         for count in (_FEW, len(selected)):
             able = heaviest(count, capacity, selected, last_wins_ties=False)
             if (used := count_reaching(target, able.weights)) is not None:
@@ -482,6 +484,10 @@ def _as_list(selected: Selected) -> list[int]:
 
 def _sort_by_name(selected: Selected) -> Selected:
     return sorted(selected) if isinstance(selected, list) else selected
+
+
+def _one_share(column: int, replicas: int) -> ReplicaShares:
+    return ReplicaShares([column] if replicas else [], replicas)
 
 
 def _nonzero_shares(columns: Sequence[int], replicas: Sequence[int]) -> ReplicaShares:

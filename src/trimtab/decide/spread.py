@@ -15,6 +15,8 @@ from trimtab.decide.request import DUPLICATED, PlacementRequest
 
 V = TypeVar("V")
 _GROUP_WEIGHT = 1000
+_MAX_FIRST = 8
+"""So many clusters of each region are read at once, even if more are wanted."""
 _KEY_BITS = 62
 _CAPACITY_BITS = 33
 _MAX_CAPACITY = (1 << _CAPACITY_BITS) - 1
@@ -146,12 +148,12 @@ def _select_by_region(
     by_region, by_cluster = request.placement.region_spread, request.placement.cluster_spread or SpreadConstraint()
     if by_region is None:
         return SpreadFailure("just support cluster and region spread constraint")
-    regions = _RegionSelection(fleet, feasible, standing)
+    wanted = RegionRequirement(by_region.min_groups, by_region.max_groups, by_cluster.min_groups)
+    first_count = max(_least_clusters(wanted), min(by_cluster.max_groups, _MAX_FIRST))
+    regions = _RegionSelection(fleet, feasible, standing, first_count=first_count)
     if len(regions.names) < by_region.min_groups:
         return SpreadFailure("the number of feasible region is less than spreadConstraint.MinGroups")
-    chosen = regions.choose(
-        request, RegionRequirement(by_region.min_groups, by_region.max_groups, by_cluster.min_groups)
-    )
+    chosen = regions.choose(request, wanted)
     if not chosen:
         return SpreadFailure("the number of clusters is less than the cluster spreadConstraint.MinGroups")
     return regions.take_clusters(chosen, by_cluster.max_groups)
@@ -162,28 +164,51 @@ class _RegionIndex(NamedTuple):
 
     names: list[str]
     region_of: Array
-    starts: Array
-    sizes: Array
+    starts: list[int]
+    sizes: list[int]
 
     @staticmethod
     def of_columns(fleet: Fleet[Cluster], columns: Array) -> "_RegionIndex":
         regions = fleet.column("region", lambda: lambda cluster: cluster.spec.region, object)[columns]
         names, region_of, sizes = np.unique(regions.astype(str), return_inverse=True, return_counts=True)
-        return _RegionIndex(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes)
+        return _RegionIndex(names.tolist(), region_of, (np.cumsum(sizes) - sizes).tolist(), sizes.tolist())
+
+    def places_of_first(self, count: int) -> Array:
+        """Where the first `count` clusters of each region are; the last one again where there are fewer."""
+        places: Array = np.minimum(np.arange(count), np.array(self.sizes)[:, None] - 1)
+        places += np.array(self.starts)[:, None]
+        return places
 
 
 class _RegionSelection:
-    """The feasible clusters grouped by region, best first within each region."""
+    """The feasible clusters grouped by region, best first within each region.
 
-    def __init__(self, fleet: Fleet[Cluster], feasible: FeasibleSet, standing: ClusterRanking) -> None:
+    Only the first few clusters of each region matter to most decisions: they are read from the arrays at once.
+    """
+
+    def __init__(
+        self, fleet: Fleet[Cluster], feasible: FeasibleSet, standing: ClusterRanking, *, first_count: int
+    ) -> None:
         self.fleet = fleet
         self.cache_key = feasible.cache_key
         self.ranking = standing
         found = self._compute_once("regions", lambda: _RegionIndex.of_columns(fleet, feasible.columns))
         self.names, self.starts, self.sizes = found.names, found.starts, found.sizes
         self.width, self.column_bits, self.sorted_keys = self._sort_keys(feasible.columns, found)
-        self.columns = self.sorted_keys & ((1 << self.column_bits) - 1)
+        self.first_count = first_count
+        places = self._compute_once(("first", first_count), lambda: found.places_of_first(first_count))
+        keys = self.sorted_keys[places]
+        columns = keys & ((1 << self.column_bits) - 1)
+        self.first_keys: list[list[int]] = keys.tolist()
+        """The keys of the first clusters of each region; the last one again where there are fewer."""
+        self.first_capacities: list[list[int]] = standing.available[columns].tolist()
+        self.first_scores: list[list[int]] | None = None if standing.score is None else standing.score[columns].tolist()
+
+    @property
+    def columns(self) -> Array:
         """All columns, sorted by region."""
+        columns: Array = self.sorted_keys & ((1 << self.column_bits) - 1)
+        return columns
 
     def _compute_once(self, key: Hashable, compute: Callable[[], V]) -> V:
         """Values that depend only on which clusters are feasible are computed once."""
@@ -209,51 +234,53 @@ class _RegionSelection:
         return keys.width, keys.column_bits, numbers[np.lexsort((numbers, found.region_of))]
 
     def choose(self, request: PlacementRequest, wanted: RegionRequirement) -> list[str]:
-        least = max(wanted.min_groups, wanted.min_clusters)
         if request.placement.strategy == DUPLICATED:
             return self._choose_groups(self._weights_when_duplicated(request.replicas), wanted)
         want = -(-request.replicas // max(1, wanted.min_groups))
-        if self.ranking.score is None and self._first_clusters_suffice(want, least):
-            # the usual case: the best clusters of every region have enough capacity, so all weights are equal
+        weights = self._weights(want, _least_clusters(wanted))
+        if weights[0] in (0, _GROUP_WEIGHT * want) and weights.count(weights[0]) == len(weights):
+            # the usual case: the best clusters of every region have enough capacity, and no score counts
             even = [min(want, 1)] * len(self.names)
             return self._compute_once((wanted, min(want, 1)), lambda: self._choose_groups(even, wanted))
-        return self._choose_groups(self._weights(want, least), wanted)
+        return self._choose_groups(weights, wanted)
 
     def _choose_groups(self, weights: Sequence[int], wanted: RegionRequirement) -> list[str]:
-        return choose_groups(list(zip(self.names, self.sizes.tolist(), weights, strict=True)), wanted)
-
-    def _first_clusters_suffice(self, want: int, least_clusters: int) -> bool:
-        """Whether in every region the first clusters have the capacity wanted from one region."""
-        heads = self._compute_once(("heads", least_clusters), lambda: self._first_columns(least_clusters))
-        return heads is not None and int(self.ranking.available[self.columns[heads]].sum(axis=0).min()) >= want
-
-    def _first_columns(self, least_clusters: int) -> Array | None:
-        if int(self.sizes.min()) < least_clusters:
-            return None
-        return np.arange(max(1, least_clusters))[:, None] + self.starts
+        return choose_groups(list(zip(self.names, self.sizes, weights, strict=True)), wanted)
 
     def _weights(self, want: int, least_clusters: int) -> list[int]:
-        available, score = self.ranking.available, self.ranking.score
-        capacities, scores = available[self.columns], score[self.columns] if score is not None else None
-        least = np.minimum(self.sizes, max(1, least_clusters))
-        first_capacities = self._sum_of_first(capacities, least)
-        first_points = self._sum_of_first(scores, least) if scores is not None else [0] * len(first_capacities)
-        counted = zip(
-            self.starts.tolist(), self.sizes.tolist(), least.tolist(), first_capacities, first_points, strict=True
-        )
+        """The capacity of the first clusters of each region, at most what is wanted; then their mean score."""
         weights = []
-        for start, size, used, capacity, points in counted:
+        for region, (size, capacities) in enumerate(zip(self.sizes, self.first_capacities, strict=True)):
+            used = min(size, least_clusters)
+            capacity = sum(capacities[:used])
             if capacity < want and used < size:
-                capacity, used = _capacity_of_first(capacities[start : start + size].tolist(), want, least_clusters)  # noqa: PLW2901
-                points = int(scores[start : start + used].sum()) if scores is not None else 0  # noqa: PLW2901
+                capacity, used = self._capacity_of_first(region, want, least_clusters)
+            points = 0 if self.first_scores is None else self._score_of_first(region, used)
             weights.append(min(capacity, want) * _GROUP_WEIGHT + _truncated_mean(points, used))
         return weights
 
-    def _sum_of_first(self, values: Array, counts: Array) -> list[int]:
-        """The sum of the first values of each region."""
-        running = np.cumsum(values)
-        sums: list[int] = (running[self.starts + counts - 1] - running[self.starts] + values[self.starts]).tolist()
-        return sums
+    def _capacity_of_first(self, region: int, want: int, least_clusters: int) -> tuple[int, int]:
+        """The capacity of the first clusters of a region that reach what is wanted, and how many clusters these are."""
+        capacities = self.first_capacities[region]
+        if self.sizes[region] > self.first_count:
+            capacities = self.ranking.available[self._columns_of(region)].tolist()
+        capacity = used = 0
+        for here in capacities[: self.sizes[region]]:
+            capacity += here
+            used += 1
+            if capacity >= want and used >= least_clusters:
+                break
+        return capacity, used
+
+    def _score_of_first(self, region: int, count: int) -> int:
+        if self.first_scores is not None and count <= self.first_count:
+            return sum(self.first_scores[region][:count])
+        score = self.ranking.score
+        return 0 if score is None else int(score[self._columns_of(region)[:count]].sum())
+
+    def _columns_of(self, region: int) -> Array:
+        start = self.starts[region]
+        return self.columns[start : start + self.sizes[region]]
 
     def _weights_when_duplicated(self, replicas: int) -> list[int]:
         """Regions with more clusters that can take all replicas are better; then their mean score."""
@@ -269,27 +296,26 @@ class _RegionSelection:
 
     def take_clusters(self, names: Sequence[str], most_clusters: int) -> list[int]:
         """The best cluster of each region, then the best of the remaining ones, up to `most_clusters`."""
-        spans = [(int(self.starts[at]), int(self.sizes[at])) for at in map(self.names.index, names)]
-        taken = [int(self.columns[start]) for start, _ in spans]
-        more = min(sum(size for _, size in spans), most_clusters) - len(taken)
+        column = (1 << self.column_bits) - 1
+        regions = [self.names.index(name) for name in names]
+        taken = [self.first_keys[region][0] & column for region in regions]
+        more = min(sum([self.sizes[region] for region in regions]), most_clusters) - len(taken)
         if more <= 0:
             return taken
         rest: list[int] = []
-        for start, size in spans:  # no region contributes more than `more`, and each is sorted
-            rest += self.sorted_keys[start + 1 : start + min(size, more + 1)].tolist()
-        within, column = (1 << self.width) - 1, (1 << self.column_bits) - 1
+        for region in regions:  # no region contributes more than `more`, and each is sorted
+            start, last = self.starts[region], min(self.sizes[region], more + 1)
+            if last <= self.first_count:
+                rest += self.first_keys[region][1:last]
+            else:
+                rest += self.sorted_keys[start + 1 : start + last].tolist()
+        within = (1 << self.width) - 1
         return taken + [key & column for key in sorted([key & within for key in rest])[:more]]
 
 
-def _capacity_of_first(capacities: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
-    """The capacity of the first clusters of a region that reach what is wanted, and how many clusters these are."""
-    capacity = used = 0
-    for here in capacities:
-        capacity += here
-        used += 1
-        if capacity >= want and used >= least_clusters:
-            break
-    return capacity, used
+def _least_clusters(wanted: RegionRequirement) -> int:
+    """The clusters of a region that count at least towards its capacity."""
+    return max(1, wanted.min_groups, wanted.min_clusters)
 
 
 def _truncated_mean(total: int, count: int) -> int:

@@ -417,6 +417,13 @@ class PreemptionTrial:
             )
         return tuple(sorted(evictable, key=self.search.importance))
 
+    def reset(self, removed: Iterable[PodInfo]) -> None:
+        """End the trial: the node has all its pods again; `removed` are those that it has not."""
+        if self._node_info is None:
+            self.restore_pods(removed)
+        else:
+            self._node_info = self._fleet.nodes.targets[self._fleet.nodes.index[self._node_name]]
+
     def remove_pods(self, pods: Sequence[PodInfo]) -> None:
         if self._node_info is None:
             self._fleet = self._fleet.without_pods(pods, self._node_name)
@@ -487,11 +494,11 @@ def _minimal_victims(
     """Remove all; if the preemptor fits, restore as many as possible: first those in `restored_first`."""
     trial.remove_pods(leaving)
     if not trial.fits():
-        trial.restore_pods(leaving)
+        trial.reset(leaving)
         return None
     order = sorted(leaving, key=lambda one: one.key not in restored_first) if restored_first else leaving
     victims = [one for one in order if not trial.try_restore(one)]
-    trial.restore_pods(victims)
+    trial.reset(victims)
     if restored_first:
         victims.sort(key=trial.search.importance)
     violations = sum(one.key in restored_first for one in victims)
