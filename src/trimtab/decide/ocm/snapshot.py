@@ -72,8 +72,8 @@ class StoredDecisions:
             self.pages.pop(name, None)
         else:
             self.pages[name] = stored
-        self.__dict__.pop("decided", None)
-        self.__dict__.pop("placed", None)
+        self.__dict__.pop("listed_clusters", None)
+        self.__dict__.pop("distinct_clusters", None)
         self._ordered_columns = None
 
     def ordered_columns(self, placement: str, fleet: Fleet[ManagedCluster]) -> list[int] | None:

@@ -12,11 +12,15 @@ NEVER_CHOSEN = 100
 
 
 @lru_cache(maxsize=256)
-def scores_by_count(most: int, highest: int) -> Array:
-    """The score by number of selections, given the highest number; the same for all numbers above it."""
+def scores_by_count(most: int, highest: int) -> tuple[Array, Array]:
+    """The score by number of selections, given the highest number, and how much higher it is with one selection less.
+
+    All numbers above `most` have its score.
+    """
     chosen = [2 * int(100 * (0.5 - times / most)) for times in range(1, most + 1)]
-    scores = [NEVER_CHOSEN, *chosen]
-    return np.array(scores + scores[-1:] * (highest - most), dtype=np.int64)
+    listed = [NEVER_CHOSEN, *chosen]
+    scores = np.array(listed + listed[-1:] * (highest - most), dtype=np.int64)
+    return scores, np.roll(scores, 1) - scores
 
 
 def balance_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
@@ -30,13 +34,13 @@ def balance_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
         columns, times = np.unique(columns, return_counts=True)
     most = counts.highest_without(columns, times, query.decided)
     # only the requester's own columns can have counts above `most`
-    scores = scores_by_count(most, max(most, counts.highest))
+    scores, gains = scores_by_count(most, max(most, counts.highest))
     selected = counts.counts[columns]
     return SparseScores(
         ("Balance", counts, most),
         lambda: scores.take(counts.counts),
         columns,
-        scores[selected - times] - scores[selected],
+        gains[selected] if isinstance(times, int) else scores[selected - times] - scores[selected],
     )
 
 
