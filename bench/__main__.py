@@ -51,7 +51,7 @@ def pod_rows(found: Any) -> Iterator[FigureRow]:
         if not nodes.isdigit():
             continue
         for workload, figures in cell["scheduling"].items():
-            ours, peer = figures["podsPerSecond"], figures["publishedOn5000Nodes"]
+            ours, peer = figures["podsPerCpuSecond"], figures["publishedOn5000Nodes"]
             yield f"{workload}, {nodes} nodes: pods/CPU-s", ours, peer, format_ratio(ours, peer)
         for mover, figures in cell["planning"].items():
             ours, peer = figures["cpuSeconds"], figures.get("descheduler")
@@ -60,7 +60,7 @@ def pod_rows(found: Any) -> Iterator[FigureRow]:
 
 def bind_rows(found: Any) -> Iterator[FigureRow]:
     for nodes, figures in found.items():
-        for what, ours in figures.items():
+        for what, ours in figures.items() if nodes.isdigit() else ():
             yield f"create to bound, {nodes} nodes: {what}", ours, None, ""
 
 

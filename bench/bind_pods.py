@@ -6,6 +6,8 @@ import json
 import time
 from typing import Any
 
+from bench.processes import machine
+
 from trimtab.api.profile import UPSTREAM
 from trimtab.client.client import Resource
 from trimtab.clock import WallClock
@@ -89,7 +91,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2_000)
     arguments = parser.parse_args()
     found = {str(nodes): asyncio.run(measure(nodes, arguments.pods)) for nodes in arguments.nodes}
-    print(json.dumps(found, indent=2))
+    print(json.dumps({**found, "machine": machine()}, indent=2))
 
 
 if __name__ == "__main__":

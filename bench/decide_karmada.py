@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 from bench.karmada_scenarios import BINDINGS, STRATEGIES, scenario
+from bench.processes import machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def results(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     cells = [cell(size, strategy) for size in sizes for strategy in STRATEGIES]
-    return {"bench": "decide karmada", "unit": "decisions per CPU-second", "cells": cells}
+    return {"bench": "decide karmada", "unit": "decisions per CPU-second", "machine": machine(), "cells": cells}
 
 
 def cell(size: int, strategy: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from time import process_time
 from typing import Any, cast
 
 from bench import ocm_scenarios as scenarios
+from bench.processes import machine
 
 from trimtab import plugins
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
@@ -186,7 +187,8 @@ def peak_memory() -> int:
 
 def main(sizes: Sequence[int] = scenarios.SIZES) -> dict[str, Any]:
     plugins.load()
-    return {"part": "decide, dialect ocm", "results": [measure(size) for size in sizes]}
+    results = [measure(size) for size in sizes]
+    return {"part": "decide, dialect ocm", "machine": machine(), "results": results}
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from time import process_time
 from typing import Any
 
 import msgspec
+from bench.processes import machine
 
 from trimtab import plugins
 from trimtab.api.kinds.disruption import ComponentQuota, DisruptionPolicy, DisruptionPolicySpec, DisruptionRate
@@ -139,7 +140,7 @@ def scheduling(nodes: int, count: int) -> dict[str, Any]:
 
 
 def compare_with_published(ours: float, published: float | None) -> dict[str, Any]:
-    figures: dict[str, Any] = {"podsPerSecond": round(ours), "publishedOn5000Nodes": published}
+    figures: dict[str, Any] = {"podsPerCpuSecond": round(ours), "publishedOn5000Nodes": published}
     return figures | {"ratio": round(ours / published, 1)} if published else figures
 
 
@@ -249,12 +250,13 @@ def main() -> None:
     }
     figures["growth"] = {
         f"{a} to {b}": round(
-            figures[str(a)]["scheduling"]["basic"]["podsPerSecond"]
-            / figures[str(b)]["scheduling"]["basic"]["podsPerSecond"],
+            figures[str(a)]["scheduling"]["basic"]["podsPerCpuSecond"]
+            / figures[str(b)]["scheduling"]["basic"]["podsPerCpuSecond"],
             2,
         )
         for a, b in pairwise(given.nodes)
     }
+    figures["machine"] = machine()
     figures["peakMebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     json.dump(figures, sys.stdout, indent=2)
     print()

@@ -1,7 +1,8 @@
 """Ratios of the figures of a run to those of the version before, which are in `bench/data/recorded.json`.
 
 Every part prints the CPU time of a constant loop (`machine.loopMs`). CPU times are divided by it before they are compared,
-because a CPU second is worth less while other processes use the same core. Counts and memory are compared as they are.
+because a CPU second is worth less while other processes use the same core; rates per CPU second are multiplied by it. Counts
+and memory are compared as they are.
 `python -m bench.recorded PART FILE` records the figures in a file of results as the version to compare with.
 """
 
@@ -13,7 +14,20 @@ from typing import Any, NamedTuple, TextIO
 
 RECORDED = Path(__file__).parent / "data" / "recorded.json"
 CPU_NAMES = ("cpu", "Cpu")
-IGNORED = ("machine", "karmada", "published", "aims", "latencySeconds")
+RATE_NAMES = ("cold", "warm", "churning", "controller", "PerCpuSecond")
+"""Decisions or pods per CPU second: the more, the better."""
+IGNORED = (
+    "machine",
+    "karmada",
+    "published",
+    "aims",
+    "latencySeconds",
+    "ratio",
+    "times OCM",
+    "OCM's whole decision",
+    "publishedOn5000Nodes",
+    "planning",
+)
 
 
 class Change(NamedTuple):
@@ -23,7 +37,7 @@ class Change(NamedTuple):
     before: float
     now: float
     ratio: float
-    """Now to before, at the same speed of the processor if it is a CPU time."""
+    """Now to before, at the same speed of the processor if it is a CPU time or a rate per CPU second."""
 
 
 def figures_of(found: Any, path: str = "") -> Iterator[tuple[str, float]]:
@@ -55,8 +69,12 @@ def changes_of(before: Mapping[str, Any], found: Mapping[str, Any]) -> list[Chan
     changes = []
     for name, now in figures_of(found):
         if known.get(name):
-            is_cpu = any(part in name for part in CPU_NAMES)
-            changes.append(Change(name, known[name], now, now / known[name] / (speed if is_cpu else 1.0)))
+            ratio = now / known[name]
+            if any(part in name for part in RATE_NAMES):
+                ratio *= speed
+            elif any(part in name for part in CPU_NAMES):
+                ratio /= speed
+            changes.append(Change(name, known[name], now, ratio))
     return changes
 
 
