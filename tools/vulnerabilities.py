@@ -4,8 +4,12 @@ The index of pip answers for every version with the advisories that are known fo
 nothing was checked, because silence would look like a clean result.
 """
 
+import ensurepip
+import importlib
+import importlib.util
 import json
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -32,10 +36,18 @@ def pinned_versions(requirements: Path) -> list[tuple[str, str]]:
     return [(found["name"], found["version"]) for found in PINNED.finditer(requirements.read_text(encoding="utf-8"))]
 
 
-def fetch_from_index(name: str, version: str) -> dict[str, Any]:
-    from pip._internal.models.index import PyPI  # noqa: PLC0415 - only pip knows the address of its index
+def index_address() -> str:
+    """The address of the package index, which only pip knows; where none is installed, the one that comes with Python."""
+    if importlib.util.find_spec("pip") is None:
+        bundled = sorted(Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl"))
+        if not bundled:
+            raise OSError("there is no pip, which knows the address of the package index")
+        sys.path.append(str(bundled[0]))
+    return str(importlib.import_module("pip._internal.models.index").PyPI.pypi_url)
 
-    address = f"{PyPI.pypi_url}/{name}/{version}/json"
+
+def fetch_from_index(name: str, version: str) -> dict[str, Any]:
+    address = f"{index_address()}/{name}/{version}/json"
     with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
         return dict(json.loads(answer.read(MAX_BYTES)))
 

@@ -50,3 +50,9 @@ def test_single_packages_that_were_not_checked_are_named(requirements: Path) -> 
 def test_every_locked_package_is_found() -> None:
     text = (ROOT / "requirements" / "core.txt").read_text()
     assert len(vulnerabilities.pinned_versions(ROOT / "requirements" / "core.txt")) == text.count("==") > 10
+
+
+def test_address_of_the_index_is_known_without_an_installed_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vulnerabilities.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(vulnerabilities.sys, "path", [*vulnerabilities.sys.path])
+    assert vulnerabilities.index_address().startswith("https://")
