@@ -13,7 +13,7 @@ from cli.processes import until
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedClusterSet
-from trimtab.cli.support.controller_selection import enabled_controllers
+from trimtab.cli.support.options.controller_selection import enabled_controllers
 from trimtab.client.client import resource_of
 from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import InputError

@@ -12,7 +12,7 @@ from trimtab.api.value import Raw
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.interpret.webhook_rules import WebhookQuestion
 from trimtab.members.interpreter_webhooks import InterpreterWebhooks, webhook_url
-from trimtab.server.admission.webhook_calls import CallFailed
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed
 from trimtab.server.auth.certificates import ensure_authority
 
 

@@ -7,7 +7,7 @@ from trimtab.api.paths import object_at, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.interpret.webhook_rules import WebhookQuestion, parse_answer
-from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed, post_review, tls_context
 
 FindService = Callable[[str, str], Raw | None]
 """The Service of the control plane with a namespace and a name."""

@@ -21,23 +21,23 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock, timestamp
 from trimtab.errors import Expired, StorageFailed, StorageFull, Unavailable
 from trimtab.registry import discover
-from trimtab.server.admission.admission_policies import AdmissionPolicies
 from trimtab.server.admission.budget_warnings import BudgetWarnings
 from trimtab.server.admission.builtin_defaults import BuiltinDefaults
 from trimtab.server.admission.certificate_requests import CertificateRequests
 from trimtab.server.admission.chain import AdmissionChain, AdmissionPlugin, ClockedPlugin
 from trimtab.server.admission.create_authorization import CreateAuthorization
+from trimtab.server.admission.dynamic.admission_policies import AdmissionPolicies
+from trimtab.server.admission.dynamic.match_conditions import VARIABLES as CONDITION_VARIABLES
+from trimtab.server.admission.dynamic.match_conditions import condition_validator
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.webhooks import GROUP as WEBHOOK_GROUP
+from trimtab.server.admission.dynamic.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
 from trimtab.server.admission.limit_ranges import LimitRanger
-from trimtab.server.admission.match_conditions import VARIABLES as CONDITION_VARIABLES
-from trimtab.server.admission.match_conditions import condition_validator
 from trimtab.server.admission.pdb_rate_history import PdbRateHistory
 from trimtab.server.admission.priority_order import PriorityOrderCheck
 from trimtab.server.admission.rbac_escalation import RbacEscalation
 from trimtab.server.admission.reference_authorization import ReferenceAuthorization
 from trimtab.server.admission.runtime_class import RuntimeClassAdmission
-from trimtab.server.admission.service_calls import ServiceCalls
-from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
-from trimtab.server.admission.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
 from trimtab.server.aggregation.aggregator import GROUP as API_REGISTRATION_GROUP
 from trimtab.server.aggregation.aggregator import Aggregator
 from trimtab.server.auth.authenticate import Authenticator, ServiceAccountTokens

@@ -7,7 +7,7 @@ import pytest
 from trimtab.api.schema.structural import CelError
 from trimtab.interpret.cel.cost import estimate_cost, loop_depth
 from trimtab.interpret.cel.expressions import COST_LIMIT
-from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpressions
+from trimtab.server.admission.dynamic.policy_expressions import PolicyError, PolicyExpressions
 from trimtab.server.registry.cel_rules import CelRuleEvaluator
 
 LONG = list(range(8000))

@@ -3,7 +3,7 @@
 import asyncio
 
 from trimtab.clock import run_virtually
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.simulate.containers.connections import Connection, Listener, send_chunks, serve_http
 from trimtab.simulate.containers.process import Process
 

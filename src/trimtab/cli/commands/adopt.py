@@ -13,8 +13,8 @@ from trimtab.api.schema.from_types import crd
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.karmada_leases import KARMADA_LEASES, KARMADA_NAMESPACE, LeaseHolder, current_holders
+from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.rehearsal_report import report_lines
-from trimtab.cli.support.settings import parse_settings
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.clock import WallClock

@@ -12,8 +12,8 @@ import click
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
 from trimtab.cli.commands.controllers import run_until_signalled
+from trimtab.cli.support.options.traces import trace_options, trace_target
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
-from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, load

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.support.audit import audit_options, take_audit_settings
-from trimtab.cli.support.encryption import encryption_option
-from trimtab.cli.support.flow_control import flow_control_options, flow_limits
+from trimtab.cli.support.options.audit import audit_options, take_audit_settings
+from trimtab.cli.support.options.encryption import encryption_option
+from trimtab.cli.support.options.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.processes import run_process
 from trimtab.telemetry import configure_logging
 

@@ -8,8 +8,8 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.oidc import oidc_client_options, oidc_issuer
-from trimtab.cli.support.settings import parse_settings
+from trimtab.cli.support.options.oidc import oidc_client_options, oidc_issuer
+from trimtab.cli.support.options.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, load
 from trimtab.clock import WallClock

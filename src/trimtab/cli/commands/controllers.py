@@ -13,9 +13,11 @@ import click
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.karmada_leases import KARMADA_NAMESPACE, check_all_held, karmada_elections
-from trimtab.cli.support.notifications import notification_options, webhook_target
+from trimtab.cli.support.options.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.options.notifications import notification_options, webhook_target
+from trimtab.cli.support.options.settings import parse_settings
+from trimtab.cli.support.options.traces import trace_options, trace_target
 from trimtab.cli.support.probes import ObservedWork, ProbeEndpoints, health_option, run_as_leader, serve_probes
 from trimtab.cli.support.processes import new_election, new_member_claims, run_process
 from trimtab.cli.support.roles import (
@@ -30,8 +32,6 @@ from trimtab.cli.support.roles import (
     parse_roles,
     pushing_settings,
 )
-from trimtab.cli.support.settings import parse_settings
-from trimtab.cli.support.traces import trace_options, trace_target
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, load
 from trimtab.clock import WallClock

@@ -4,9 +4,9 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.rehearsal_report import as_document, report_lines
-from trimtab.cli.support.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.clock import WallClock
 from trimtab.rehearsal.rehearsal import Rehearsal, rehearse

@@ -15,10 +15,10 @@ from trimtab.api.value import Raw
 from trimtab.cli.commands.apply_plan import carry_out
 from trimtab.cli.commands.rebalance import selector_of
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import echo_report
 from trimtab.cli.support.server_state import fetch_state, profile_option
-from trimtab.cli.support.settings import parse_settings
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import reference_to
 from trimtab.dryrun.change import Change, parse_taint

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from cryptography import x509
 
-from trimtab.cli.support.data_directory import data_dir_option
+from trimtab.cli.support.options.data_directory import data_dir_option
 from trimtab.errors import InputError
 from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.revocation import FILE_NAME, RevokedCertificates

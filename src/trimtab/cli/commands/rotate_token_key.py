@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.support.data_directory import data_dir_option
+from trimtab.cli.support.options.data_directory import data_dir_option
 from trimtab.server.auth.token_keys import KeyRing
 from trimtab.server.daemon import KEY_RING
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.support.audit import audit_options, take_audit_settings
-from trimtab.cli.support.controller_selection import controllers_option, enabled_controllers
-from trimtab.cli.support.encryption import encryption_option
-from trimtab.cli.support.flow_control import flow_control_options, flow_limits
-from trimtab.cli.support.notifications import notification_options, webhook_target
-from trimtab.cli.support.oidc import oidc_issuer, oidc_options
-from trimtab.cli.support.traces import trace_options, trace_target
+from trimtab.cli.support.options.audit import audit_options, take_audit_settings
+from trimtab.cli.support.options.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.options.encryption import encryption_option
+from trimtab.cli.support.options.flow_control import flow_control_options, flow_limits
+from trimtab.cli.support.options.notifications import notification_options, webhook_target
+from trimtab.cli.support.options.oidc import oidc_issuer, oidc_options
+from trimtab.cli.support.options.traces import trace_options, trace_target
 
 if TYPE_CHECKING:
     from trimtab.dryrun.fleet_state import FleetState
@@ -150,9 +150,9 @@ def command(
 
     All data is kept in the data directory. Ctrl-C stops the process.
     """
-    from trimtab.cli.support.feature_gates import parse_feature_gates  # noqa: PLC0415
+    from trimtab.cli.support.options.feature_gates import parse_feature_gates  # noqa: PLC0415
+    from trimtab.cli.support.options.settings import parse_settings  # noqa: PLC0415
     from trimtab.cli.support.processes import run_process  # noqa: PLC0415
-    from trimtab.cli.support.settings import parse_settings  # noqa: PLC0415
     from trimtab.cli.support.story_book import StoryDirectory  # noqa: PLC0415
     from trimtab.local_fleet import LocalFleet, LocalFleetOptions  # noqa: PLC0415
     from trimtab.telemetry import configure_logging  # noqa: PLC0415

@@ -22,7 +22,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import ApiError, InputError
-from trimtab.server.admission.service_calls import ServiceCalls, server_name
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls, server_name
 from trimtab.server.aggregation.remote_address import Address, CannotReach, ClientFiles
 from trimtab.server.aggregation.remote_documents import read_json, resource_entries, schema_hash, swagger_of_group
 from trimtab.server.auth.certificates import FRONT_PROXY, ensure_front_proxy

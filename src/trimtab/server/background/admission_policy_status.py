@@ -9,8 +9,8 @@ from trimtab.api.kinds.native.openapi import schema_name
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError
 from trimtab.interpret.cel.type_check import CelType, check_types, type_of_schema
-from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpressions
-from trimtab.server.admission.webhooks import GROUP
+from trimtab.server.admission.dynamic.policy_expressions import PolicyError, PolicyExpressions
+from trimtab.server.admission.dynamic.webhooks import GROUP
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.resource_store import ResourceStore

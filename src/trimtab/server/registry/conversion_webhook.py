@@ -7,8 +7,8 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
-from trimtab.server.admission.service_calls import ServiceCalls
-from trimtab.server.admission.webhook_calls import CallFailed
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed
 from trimtab.server.storage.object_codec import pack
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.storage.version_conversion import version_of, with_version

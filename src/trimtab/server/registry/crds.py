@@ -13,7 +13,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
 from trimtab.errors import ApiError, Cause, NotFound, StorageFailed
-from trimtab.server.admission.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.conversion_webhook import ConversionWebhook
 from trimtab.server.registry.deletion import CRD_FINALIZER

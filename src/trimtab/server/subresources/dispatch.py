@@ -9,7 +9,7 @@ from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, NotFound
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes, SelectivePlugin, ValidatingPlugin
-from trimtab.server.admission.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
 from trimtab.server.auth.authenticate import ISSUER, ServiceAccountTokens, TokenClaims
 from trimtab.server.printers.responses import check_response_format, raw_response, send_object
 from trimtab.server.registry.patch_requests import Patcher

@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest
 from trimtab.server import api_errors
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.server.request.routes import is_true
 
 

@@ -7,7 +7,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.errors import Unavailable
 from trimtab.server import api_errors
-from trimtab.server.admission.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.resources import ObjectPath

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from http.client import responses
 
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT, InputBuffer
 from trimtab.simulate.containers.shell import Run
 

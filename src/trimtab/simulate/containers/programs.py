@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Raw
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer

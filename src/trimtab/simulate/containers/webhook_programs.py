@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 
 _MARK = "webhook-e2e-test"
 """The label or data key by which objects ask for a refusal."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.admission.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.server.subresources.pod_runtime import LogLine
 from trimtab.simulate.containers.commands import run_command
 from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http

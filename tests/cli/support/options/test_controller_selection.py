@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.cli.support.controller_selection import enabled_controllers
+from trimtab.cli.support.options.controller_selection import enabled_controllers
 from trimtab.controllers.contract import controllers
 from trimtab.errors import InputError
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trimtab.cli.support.oidc import oidc_issuer
+from trimtab.cli.support.options.oidc import oidc_issuer
 from trimtab.errors import InputError
 
 NOTHING = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from trimtab.cli.support.data_directory import data_dir_option
+from trimtab.cli.support.options.data_directory import data_dir_option
 
 
 @click.command()

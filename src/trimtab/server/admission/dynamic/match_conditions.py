@@ -13,8 +13,8 @@ from trimtab.api.schema.structural import CelError
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server import api_errors
-from trimtab.server.admission.admission_reviews import VERSIONS, admission_review
 from trimtab.server.admission.chain import Attributes
+from trimtab.server.admission.dynamic.admission_reviews import VERSIONS, admission_review
 
 MAX_CONDITIONS = 64
 """Conditions of one webhook, as in Kubernetes."""

@@ -9,7 +9,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError, BadRequest, Cause
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.admission.webhook_calls import CallFailed
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed
 from trimtab.server.storage.uids import random_uid
 
 GROUP = "admission.k8s.io"

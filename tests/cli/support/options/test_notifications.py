@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trimtab.cli.support.notifications import webhook_target
+from trimtab.cli.support.options.notifications import webhook_target
 from trimtab.client.webhook import WebhookTarget
 from trimtab.errors import InputError
 

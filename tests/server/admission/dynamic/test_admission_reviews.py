@@ -9,8 +9,8 @@ import pytest
 from server.admission.webhook_server import review
 from trimtab.errors import Conflict, Forbidden, TooManyRequests
 from trimtab.server import api_errors
-from trimtab.server.admission.admission_reviews import AnswerStatus, denial, read_answer, review_version
-from trimtab.server.admission.webhook_calls import CallFailed
+from trimtab.server.admission.dynamic.admission_reviews import AnswerStatus, denial, read_answer, review_version
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed
 
 SENT = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u"}}
 GOOD = {"uid": "u", "allowed": True}

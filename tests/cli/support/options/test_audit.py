@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trimtab.cli.support.audit import take_audit_settings
+from trimtab.cli.support.options.audit import take_audit_settings
 
 SIZES = {"audit_log_maxsize": 1, "audit_log_maxbackup": 2, "audit_log_maxage": 3}
 

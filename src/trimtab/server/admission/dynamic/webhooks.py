@@ -10,7 +10,8 @@ from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError, BadRequest
 from trimtab.server import api_errors
-from trimtab.server.admission.admission_reviews import (
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.admission.dynamic.admission_reviews import (
     Answer,
     admission_review,
     decode_patch,
@@ -19,10 +20,9 @@ from trimtab.server.admission.admission_reviews import (
     read_answer,
     review_version,
 )
-from trimtab.server.admission.chain import Attributes
-from trimtab.server.admission.match_conditions import ConditionEvaluator, should_call
-from trimtab.server.admission.service_calls import ServiceCalls
-from trimtab.server.admission.webhook_calls import CallFailed
+from trimtab.server.admission.dynamic.match_conditions import ConditionEvaluator, should_call
+from trimtab.server.admission.dynamic.service_calls import ServiceCalls
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed
 from trimtab.server.request import large_objects
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.decoded_entries import DecodedEntries

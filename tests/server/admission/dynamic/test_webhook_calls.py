@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from server.admission.webhook_server import RawWebhook, http_answer, review, with_raw_webhook
-from trimtab.server.admission import webhook_calls
-from trimtab.server.admission.webhook_calls import MAX_ANSWER_BYTES, CallFailed, _decompress, _read_to_end
+from trimtab.server.admission.dynamic import webhook_calls
+from trimtab.server.admission.dynamic.webhook_calls import MAX_ANSWER_BYTES, CallFailed, _decompress, _read_to_end
 
 CHUNK = 64 * 1024
 DENIAL = {"allowed": False, "status": {"code": 403, "message": "it is bad"}}

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from server.admission.webhook_server import RawWebhook, with_raw_webhook
 from server.asgi import AsgiClient
-from trimtab.server.admission import webhooks
+from trimtab.server.admission.dynamic import webhooks
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.registry import object_preparation

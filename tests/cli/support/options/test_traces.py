@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from trimtab.cli.support.traces import trace_options, trace_target
+from trimtab.cli.support.options.traces import trace_options, trace_target
 from trimtab.client.otlp import TraceTarget
 from trimtab.errors import InputError
 

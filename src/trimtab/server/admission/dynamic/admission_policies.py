@@ -9,10 +9,10 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Invalid
 from trimtab.server import api_errors
-from trimtab.server.admission.admission_reviews import admission_review
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.admission.policy_expressions import PolicyError, PolicyExpressions, variable_values
-from trimtab.server.admission.webhooks import GROUP, rule_matches, selector_matches
+from trimtab.server.admission.dynamic.admission_reviews import admission_review
+from trimtab.server.admission.dynamic.policy_expressions import PolicyError, PolicyExpressions, variable_values
+from trimtab.server.admission.dynamic.webhooks import GROUP, rule_matches, selector_matches
 from trimtab.server.request import large_objects
 from trimtab.server.resources import ResourceCatalogue
 from trimtab.server.storage.object_codec import labels_of

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from trimtab.cli.support.feature_gates import parse_feature_gates
+from trimtab.cli.support.options.feature_gates import parse_feature_gates
 
 
 def test_gates_become_settings() -> None:

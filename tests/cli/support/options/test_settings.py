@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from trimtab.cli.support.settings import parse_settings
+from trimtab.cli.support.options.settings import parse_settings
 
 
 def test_settings_are_converted_to_numbers_and_booleans() -> None:

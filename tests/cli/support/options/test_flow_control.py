@@ -3,7 +3,7 @@
 import click
 from click.testing import CliRunner
 
-from trimtab.cli.support.flow_control import flow_control_options, flow_limits
+from trimtab.cli.support.options.flow_control import flow_control_options, flow_limits
 from trimtab.server.flowcontrol.controller import FlowLimits
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.admission.webhook_calls import CallFailed, post_review, tls_context
+from trimtab.server.admission.dynamic.webhook_calls import CallFailed, post_review, tls_context
 from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.store import Store
 

@@ -1,0 +1,1 @@
+"""Dynamic admission control: what users configure with webhooks and ValidatingAdmissionPolicies."""
