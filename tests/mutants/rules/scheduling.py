@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "Only a reverted failback makes the next one wait longer.",
         STATE,
-        'hold.reason == "Failback" for hold in binding.status.holds\n    )\n    before',
-        "True for hold in binding.status.holds\n    )\n    before",
+        'hold.reason == "Failback" for hold in binding.status.holds\n    )\n    placed',
+        "True for hold in binding.status.holds\n    )\n    placed",
         STATE_TESTS,
     ),
     Mutant(
