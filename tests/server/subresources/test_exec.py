@@ -71,6 +71,19 @@ def test_command_that_reads_its_input_waits_for_the_end_of_it() -> None:
     assert run(request("cat", "/file", stdin="true"), *messages)[0] == [b"\x01c: cat /file"]
 
 
+def test_first_protocol_has_no_result_but_the_text_of_a_failure() -> None:
+    async def sent(command: str) -> list[bytes]:
+        headers = {"upgrade": "websocket", "sec-websocket-protocol": "channel.k8s.io"}
+        response = exec_response(request(command, headers=headers), POD, EchoRuntime())  # type: ignore[arg-type]
+        assert response.protocol == "channel.k8s.io"
+        socket = RecordingSocket()
+        await response.run(socket)
+        return socket.sent
+
+    assert asyncio.run(sent("echo")) == [b"\1c: echo"]
+    assert asyncio.run(sent("false"))[1] == b"\3command terminated with non-zero exit code: exit status 3"
+
+
 def test_streams_of_spdy_carry_the_same_channels() -> None:
     async def scenario() -> None:
         headers = {"upgrade": "SPDY/3.1", "x-stream-protocol-version": "v5.channel.k8s.io,v4.channel.k8s.io"}

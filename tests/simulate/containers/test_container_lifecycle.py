@@ -28,3 +28,20 @@ def test_probe_is_checked_again_after_a_timer_that_fired_a_little_too_early() ->
     for _ in range(3):
         again = lifecycle.advance(again)
     assert not lifecycle.is_ready(again)
+
+
+def test_new_image_starts_without_the_back_off_of_the_old_one() -> None:
+    container = {"name": "c", "image": "busybox:1", "command": ["sh", "-c", "sleep 1; exit 1"]}
+    lifecycle = ContainerLifecycle(
+        container,
+        "Always",
+        Behaviour(start=0.0, ready=0.0, stop=0.0, run=None),
+        lambda at: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=at),
+        lambda _: ContainerContext({}, Files(), random.Random(1)),
+    )
+    lifecycle.schedule(0.0)
+    lifecycle.advance(200.0)
+    assert lifecycle.backoff_seconds() > 40
+    lifecycle.change_image({**container, "image": "busybox:2"}, 200.0)
+    lifecycle.advance(201.5)
+    assert lifecycle.backoff_seconds() == 10

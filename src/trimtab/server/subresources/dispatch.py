@@ -25,10 +25,11 @@ from trimtab.server.subresources.attach import attach_response
 from trimtab.server.subresources.binding import BindingSubresource
 from trimtab.server.subresources.eviction import EvictionSubresource
 from trimtab.server.subresources.exec import exec_response
-from trimtab.server.subresources.pod_runtime import PodRuntime, follow_lines, select_lines
+from trimtab.server.subresources.pod_runtime import PodRuntime, follow_lines, no_lines, select_lines
 from trimtab.server.subresources.port_forward import port_forward_response
 from trimtab.server.subresources.proxy import ProxySubresource, split_port
 from trimtab.server.subresources.scale import ScaleSubresource
+from trimtab.server.subresources.stream_channels import log_response
 
 _MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
 _BINDABLE_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
@@ -211,7 +212,7 @@ class Subresources:
         except NotFound:
             return {"name": name}
 
-    async def _read_log(self, request: Request, where: ObjectPath) -> Response | StreamingResponse:
+    async def _read_log(self, request: Request, where: ObjectPath) -> ForwardedResponse:
         pod = self._resource_store.get(where).raw()
         names = [
             spec.get("name")
@@ -232,9 +233,15 @@ class Subresources:
         container, previous = container or str(names[0]), is_true(request.query.get("previous", ""))
         lines = self._runtime.read_log(pod, container, previous=previous)
         text = select_lines(lines, request.query, self._resource_store.clock.now())
-        if is_true(request.query.get("follow", "")) and not previous:
-            later = self._runtime.follow_log(pod, container)
-            return StreamingResponse(follow_lines(text, later, request.query), "text/plain")
+        follows = is_true(request.query.get("follow", "")) and not previous
+        if follows or request.headers.get("upgrade", "").lower() == "websocket":
+            later = self._runtime.follow_log(pod, container) if follows else no_lines()
+            chunks = follow_lines(text, later, request.query)
+            return (
+                log_response(request, chunks)
+                if "upgrade" in request.headers
+                else StreamingResponse(chunks, "text/plain")
+            )
         return Response(200, text.encode(), "text/plain")
 
     async def _exec(self, request: Request, where: ObjectPath) -> UpgradeResponse:

@@ -56,6 +56,12 @@ def select_lines(lines: Sequence[LogLine], query: dict[str, str], now: datetime)
     return text if limit is None else text.encode()[:limit].decode("utf-8", "ignore")
 
 
+async def no_lines() -> AsyncIterator[Sequence[LogLine]]:
+    """Nothing is written later."""
+    for lines in tuple[Sequence[LogLine], ...]():
+        yield lines
+
+
 async def follow_lines(
     first: str, later: AsyncIterator[Sequence[LogLine]], query: dict[str, str]
 ) -> AsyncIterator[bytes]:

@@ -1,9 +1,12 @@
 """The channels of `exec` and `attach` (input, output, errors, result) over a WebSocket or over SPDY streams."""
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
+
+import orjson
 
 from trimtab.errors import BadRequest
 from trimtab.server.request.messages import Request, UpgradeResponse
@@ -12,7 +15,10 @@ from trimtab.server.subresources.spdy import SPDY, ByteSocket, SpdySession, Spdy
 
 STDIN, STDOUT, STDERR, RESULT, RESIZE = range(5)
 _CLOSE = 255
-_WEB_SOCKET_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_WEB_SOCKET_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+_WITHOUT_RESULT = "channel.k8s.io"
+"""The first protocol: the result is the text of a failure; success sends nothing."""
+_LOG_PROTOCOLS = ("binary.k8s.io", "base64.binary.k8s.io")
 _SPDY_PROTOCOL = "v4.channel.k8s.io"
 _STREAM_TYPES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": RESULT, "resize": RESIZE}
 _OPENING_SECONDS = 30.0
@@ -49,7 +55,22 @@ def stream_response(request: Request, session: Session) -> UpgradeResponse:
     protocol = next((one for one in _WEB_SOCKET_PROTOCOLS if one in offered), "")
     if not protocol:
         raise BadRequest(f"the client must offer one of the protocols {', '.join(_WEB_SOCKET_PROTOCOLS)}")
-    return UpgradeResponse(protocol, lambda socket: session(WebSocketChannels(socket)))
+    has_result = protocol != _WITHOUT_RESULT
+    return UpgradeResponse(protocol, lambda socket: session(WebSocketChannels(socket, has_result=has_result)))
+
+
+def log_response(request: Request, chunks: AsyncIterator[bytes]) -> UpgradeResponse:
+    """A log as the messages of a WebSocket."""
+    offered = offered_protocols(request, "sec-websocket-protocol")
+    protocol = next((one for one in _LOG_PROTOCOLS if one in offered), "")
+    if not protocol:
+        raise BadRequest(f"the client must offer one of the protocols {', '.join(_LOG_PROTOCOLS)}")
+
+    async def run(socket: ByteSocket) -> None:
+        async for chunk in chunks:
+            socket.send(base64.b64encode(chunk) if protocol.startswith("base64.") else chunk)
+
+    return UpgradeResponse(protocol, run)
 
 
 def is_spdy(request: Request) -> bool:
@@ -63,8 +84,9 @@ def offered_protocols(request: Request, header: str) -> list[str]:
 class WebSocketChannels:
     """Channels as the first byte of each message."""
 
-    def __init__(self, socket: ByteSocket) -> None:
+    def __init__(self, socket: ByteSocket, *, has_result: bool = True) -> None:
         self._socket = socket
+        self._has_result = has_result
 
     async def receive_input(self) -> bytes | None:
         while (message := await self._socket.receive()) is not None:
@@ -75,6 +97,11 @@ class WebSocketChannels:
         return None
 
     def send(self, channel: int, payload: bytes) -> None:
+        if channel == RESULT and not self._has_result:
+            status = orjson.loads(payload)
+            if status["status"] == "Success":
+                return
+            payload = str(status["message"]).encode()
         self._socket.send(bytes((channel,)) + payload)
 
 

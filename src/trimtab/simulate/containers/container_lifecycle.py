@@ -221,6 +221,7 @@ class ContainerLifecycle:
             self._exit(now, PROBE_KILL_EXIT_CODE, "Error")
             self.restart_policy = policy
         self.pull_error = ""
+        self.crashes = 0  # back-off is that of an image
         if self.resume_at is not None:
             self.resume_at = now
 
