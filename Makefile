@@ -4,15 +4,6 @@ SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
-# uv, where it is installed, sets .venv up within seconds: pip needs most of its time to read the pages of the index.
-UV := $(shell command -v uv 2>/dev/null)
-ifeq ($(UV),)
-VENV := $(PYTHON) -m venv .venv
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
-else
-VENV := $(UV) venv --quiet --clear --python $(PYTHON) .venv
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python
-endif
 READY := .venv/ready
 
 DOCS := .venv-docs
@@ -24,20 +15,12 @@ help: ## list the targets
 
 setup: $(INSTALLED) ## create .venv with the locked dependencies and Trimtab
 
-$(INSTALLED): requirements/run.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Trimtab needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "1/3 creating .venv"
-	@$(VENV)
-	@echo "2/3 installing $$(grep -c == requirements/run.txt) packages"
-	@$(INSTALL) --no-deps --require-hashes -r requirements/run.txt
-	@echo "3/3 installing Trimtab"
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+$(INSTALLED): requirements/core.txt
+	@$(PYTHON) tools/environment.py run
 	@touch $(INSTALLED)
-	@echo "The command is .venv/bin/trimtab. To call it by name: export PATH=\"$(CURDIR)/.venv/bin:\$$PATH\""
 
 $(READY): $(INSTALLED) requirements/dev.txt
-	@echo "installing $$(grep -c == requirements/dev.txt) packages for development (once; about a minute)"
-	@$(INSTALL) --no-deps --require-hashes -r requirements/dev.txt
+	@$(PYTHON) tools/environment.py dev
 	@touch $(READY)
 
 up: $(INSTALLED) ## run the control plane in the foreground (data in .trimtab; ARGS="--port 7443" for flags)
@@ -125,4 +108,4 @@ suites: $(READY) ## run the end-to-end suites of Karmada and Kubernetes (needs G
 	@$(BIN)/python tests/suites/run.py $(if $(JOBS),--jobs $(JOBS)) $(PARTS)
 
 lock: ## update the pinned dependencies (needs uv)
-	for set in core run dev docs; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
+	for set in core dev docs; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
