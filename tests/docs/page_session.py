@@ -18,6 +18,8 @@ COMMAND_SECONDS = 300
 READING = re.compile(
     r"(kubectl (--context \S+ )?(get|describe|top)|trimtab (explain|fleet|history|plan|approve|decide|maintenance))\b"
 )
+FAILURE = re.compile(r"trimtab: |FAILED |Error from server|.* is not removed: |.* cannot be drained now ")
+"""In the output of a command that ends with an error, because it is wrong or something is in the way."""
 PLANS = re.compile(r"trimtab (plan|rebalance .*--dry-run)")
 NO_FLEET = (".venv/bin/pytest", "trimtab decide", "trimtab play", "cat ", "cp ", "sed ")
 FLEET = re.compile(r"<!-- fleet:(?P<options>[^\n]*) -->")
@@ -106,7 +108,7 @@ class PageSession:
         while True:
             code, lines = self._execute(step.command)
             allowed = (0, 2, 3) if PLANS.match(step.command) else (0,)
-            expects_failure = any(line.startswith(("trimtab: ", "FAILED ")) for line in step.output)
+            expects_failure = any(FAILURE.match(line) for line in step.output)
             if (code in allowed or expects_failure) and matches(step.output, lines):
                 return
             if not READING.match(step.command) or time.monotonic() > deadline:
