@@ -8,10 +8,14 @@ from urllib.parse import quote
 import pytest
 
 from console.fake_console import call, fill, new_console, signed_in
+from trimtab.api.kinds.work import TargetCluster
 from trimtab.console.page import pages
+from trimtab.console.pages.rebalance import plan_row
+from trimtab.dryrun.plan_result import PlannedRefusal, PlannedWorkload
 
 HOSTILE = '"><img src=x onerror=alert(1)>\u202e{{1234567*7}}javascript:'
 LONG = "w" * 4096
+WAITS = PlannedRefusal(code="Wait", message="wait")
 
 
 def paths_of(word: str) -> list[str]:
@@ -118,3 +122,23 @@ def test_templates_have_no_inline_style_or_script_and_trust_no_text() -> None:
         assert "style=" not in text, file.name
         assert "<script>" not in text, file.name
         assert "autoescape false" not in text, file.name
+
+
+@pytest.mark.parametrize(
+    ("row", "what", "note"),
+    [
+        (PlannedWorkload(workload="Deployment/n/a", action="Move"), "go", "at once"),
+        (
+            PlannedWorkload(workload="Deployment/n/a", action="Move", start="InSteps", refusal=WAITS),
+            "go",
+            "in steps: wait",
+        ),
+        (PlannedWorkload(workload="Deployment/n/a", action="Move", start="Later", refusal=WAITS), "wait", "wait"),
+        (PlannedWorkload(workload="Deployment/n/a", action="Move", start="Later", is_pending=True), "anyway", "later"),
+        (PlannedWorkload(workload="Deployment/n/a", action="Refused", note="no room"), "none", "no room"),
+    ],
+)
+def test_rows_of_a_plan_say_when_they_begin_and_what_happens_anyway(row: PlannedWorkload, what: str, note: str) -> None:
+    before = (TargetCluster(name="c1", replicas=2),)
+    shown = plan_row(row.but(before=before, after=(TargetCluster(name="c2", replicas=2),)), [])
+    assert (shown["what"], shown["note"], shown["moved"]) == (what, note, 2)

@@ -334,6 +334,8 @@ def test_a_drain_in_progress_is_part_of_the_plan_and_marked() -> None:
             "Deployment/default/api": {"m2": 4},
         }
         assert row_of(plan, "Deployment/default/api").is_pending
+        assert plan.verdict.message == "2 move without this change as well."
+        assert plan.exit_code == 0
 
     run_scenario(act)
 

@@ -146,7 +146,7 @@ def verdict_of(plan: Plan) -> Verdict:
     before, after = spread_of(plan.load, after=False), spread_of(plan.load, after=True)
     only_rebalance = plan.change.rebalance is not None and not plan.change.is_loss and not plan.change.drain
     worse = only_rebalance and before is not None and after is not None and after > before + WORSE_BY
-    moved = any(row.action != UNCHANGED for row in plan.workloads)
+    moved = any(row.action != UNCHANGED and not row.is_pending for row in plan.workloads)
     written = any(not text.endswith(" unchanged") for text in plan.objects)
     outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
     sentences = [*_sentences(plan, len(violations))]
@@ -162,21 +162,20 @@ def verdict_of(plan: Plan) -> Verdict:
 
 
 def _sentences(plan: Plan, violations: int) -> Iterator[str]:
+    rows = [row for row in plan.workloads if not row.is_pending]
     counts: dict[str, int] = {}
-    for row in plan.workloads:
+    for row in rows:
         counts[row.action] = counts.get(row.action, 0) + 1
     verbs = {"Create": "created", "Move": "moved", "Scale": "scaled", "Release": "released from their policies"}
     parts = [f"{counts[action]} {verb}" for action, verb in verbs.items() if counts.get(action)]
     if parts:
         total = sum(counts.get(action, 0) for action in verbs)
         yield f"Workloads: {', '.join(parts)}." if total != 1 else f"One workload is {parts[0].partition(' ')[2]}."
-    unapproved = sum(row.start == WHEN_APPROVED for row in plan.workloads)
+    unapproved = sum(row.start == WHEN_APPROVED for row in rows)
     if unapproved:
-        who = (
-            "It waits" if len(plan.workloads) == 1 else f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'}"
-        )
+        who = "It waits" if len(rows) == 1 else f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'}"
         yield f"{who} for an approval."
-    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in plan.workloads) - unapproved
+    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in rows) - unapproved
     if delayed:
         yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."
     if violations:
@@ -184,3 +183,5 @@ def _sentences(plan: Plan, violations: int) -> Iterator[str]:
     down = sum(row.lost_replicas for row in plan.workloads if row.action == REFUSED)
     if down:
         yield f"{down} {'replica stays' if down == 1 else 'replicas stay'} down."
+    if pending := len(plan.workloads) - len(rows):
+        yield f"{pending} {'moves' if pending == 1 else 'move'} without this change as well."

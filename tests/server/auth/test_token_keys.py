@@ -95,5 +95,5 @@ def test_private_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 
 def test_damaged_key_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.key").write_text("no key")
-    with pytest.raises(InputError, match=r"a\.key cannot be read as a key"):
+    with pytest.raises(InputError, match=r"a\.key is damaged"):
         KeyRing(tmp_path).public_keys()

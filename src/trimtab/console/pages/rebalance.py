@@ -18,7 +18,7 @@ from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import path_to, plural, query_of
 from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
-from trimtab.dryrun.plan_result import MOVE, REFUSED, UNCHANGED, Plan, PlannedWorkload, differences
+from trimtab.dryrun.plan_result import LATER, MOVE, NOW, REFUSED, STEPS, UNCHANGED, Plan, PlannedWorkload, differences
 from trimtab.errors import InputError, NotFound
 from trimtab.server.auth.authorize import Action
 
@@ -119,7 +119,14 @@ def row_kind(row: PlannedWorkload) -> str:
         return "same"
     if row.is_pending:
         return "anyway"
-    return "go" if row.start in ("Now", "InSteps") and row.refusal is None else "wait"
+    return "go" if row.start in (NOW, STEPS) else "wait"
+
+
+def note_of(row: PlannedWorkload) -> str:
+    """How and when it begins, or why not."""
+    if row.refusal is not None:
+        return f"in steps: {row.refusal.message}" if row.start == STEPS else row.refusal.message
+    return row.note or {NOW: "at once", STEPS: "in steps", LATER: "later"}.get(row.start, "")
 
 
 def plan_row(row: PlannedWorkload, excluded: list[str]) -> dict[str, Any]:
@@ -135,9 +142,7 @@ def plan_row(row: PlannedWorkload, excluded: list[str]) -> dict[str, Any]:
         "before": before,
         "after": after,
         "moved": sum(max(0, count - after.get(place, 0)) for place, count in before.items()),
-        "note": row.refusal.message
-        if row.refusal is not None
-        else row.note or {"Now": "at once", "InSteps": "in steps", "Later": "later"}.get(row.start, ""),
+        "note": note_of(row),
         "until": row.refusal.until if row.refusal is not None else row.starts_at,
         "excluded": key in excluded,
     }

@@ -9,6 +9,8 @@ from trimtab.console.text import cause_class, cause_text, clock_time, esc
 
 __all__ = ["draw_history"]
 MAX_STAGES = 5
+MAX_NARROW_STAGES = 2
+"""More do not fit beside their names; the list of decisions has all."""
 NODE_WIDTH = 12.0
 KEEP, PENDING = "keep", "wish"
 SAME_DECISION = timedelta(seconds=3)
@@ -143,6 +145,8 @@ def draw_history(
 ) -> str:
     """`runs` are the replicas of now by cluster; they are drawn as dots at the last stage that is not pending."""
     is_narrow = width < 500
+    if is_narrow:
+        stages = stages[-MAX_NARROW_STAGES:]
     most = max((sum(stage.placement.values()) for stage in stages), default=1) or 1
     unit = min(9.0, max(1.5, 190 / most))
     left = (78.0 if is_narrow else 96.0) if len(stages) > 1 else 12.0

@@ -27,8 +27,10 @@ def load_key(path: Path) -> tuple[str, ec.EllipticCurvePrivateKey]:
     """The id of the key in a file, and the key."""
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a key: {error}; restore or remove it") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; restore or remove it") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: it holds no private key in PEM; restore or remove it") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError(f"{path} does not hold a key of the curve P-256; remove it")
     public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -41,8 +41,10 @@ def make_authority(authority: CertificateAuthority, now: datetime, common_name: 
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a key: {error}; restore it from a backup") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; restore it from a backup") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: it holds no private key in PEM; restore it from a backup") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InputError(f"{path} does not hold an elliptic curve key; restore it from a backup")
     return key
