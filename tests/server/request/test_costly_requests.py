@@ -10,7 +10,8 @@ import pytest
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_CAUSES, MAX_SCHEMA_VALUES_IN_LOOP
 from trimtab.api.schema.structural import StructuralSchema
-from trimtab.server.admission import limit_ranges, policy_expressions
+from trimtab.server.admission import limit_ranges
+from trimtab.server.admission.dynamic import policy_expressions
 from trimtab.server.admission.dynamic.policy_expressions import PolicyExpressions
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.discovery.discovery import Discovery
