@@ -9,6 +9,7 @@ it. The same commit, lock file and Debian packages give the same bytes.
 """
 
 import argparse
+import csv
 import io
 import json
 import platform
@@ -204,8 +205,18 @@ def install(pip: tuple[str, ...], target: Path, *what: str) -> Path:
     run(*pip, "install", *quiet, "--only-binary=:all:", "--target", str(target), *what)
     for leftover in ("bin", *(str(path.relative_to(target)) for path in target.rglob("tests") if path.is_dir())):
         shutil.rmtree(target / leftover, ignore_errors=True)
+    list_only_present_files(target)
     compile_below(target, f"/{HOME}/{target.name}")
     return target
+
+
+def list_only_present_files(target: Path) -> None:
+    """Remove what was removed from the records of packages, too: checksums of scripts differ with the path of this Python."""
+    for record in target.glob("*.dist-info/RECORD"):
+        with record.open(newline="", encoding="utf-8") as lines:
+            rows = [row for row in csv.reader(lines) if (target / row[0]).exists()]
+        with record.open("w", newline="", encoding="utf-8") as lines:
+            csv.writer(lines, lineterminator="\n").writerows(rows)
 
 
 def compile_below(folder: Path, path_in_image: str) -> None:

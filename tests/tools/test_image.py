@@ -4,10 +4,11 @@ import hashlib
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import pytest
 from archives import Entry, directory, tar
-from image import HOME, ImageError, check_prerequisites, kept_entries, make_layer, oci_archive
+from image import HOME, ImageError, check_prerequisites, kept_entries, list_only_present_files, make_layer, oci_archive
 
 
 def blobs_of(archive: bytes) -> dict[str, bytes]:
@@ -54,3 +55,13 @@ def test_missing_tool_is_named_with_the_way_to_install_it(monkeypatch: pytest.Mo
     monkeypatch.setattr("image.shutil.which", lambda _: None)
     with pytest.raises(ImageError, match="apt-get install mmdebstrap"):
         check_prerequisites()
+
+
+def test_record_of_a_package_lists_only_what_is_in_the_image(tmp_path: Path) -> None:
+    about = tmp_path / "one-1.dist-info"
+    about.mkdir()
+    (tmp_path / "one.py").touch()
+    kept = "one.py,sha256=a,0\none-1.dist-info/RECORD,,\n"
+    (about / "RECORD").write_text(f"../../bin/one,sha256=depends-on-a-path,200\n{kept}")
+    list_only_present_files(tmp_path)
+    assert (about / "RECORD").read_text() == kept
