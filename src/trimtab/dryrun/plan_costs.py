@@ -145,8 +145,8 @@ def verdict_of(plan: Plan) -> Verdict:
     violations = [row for row in plan.workloads if row.refusal is not None and row.refusal.is_violation]
     before, after = spread_of(plan.load, after=False), spread_of(plan.load, after=True)
     only_rebalance = plan.change.rebalance is not None and not plan.change.is_loss and not plan.change.drain
-    worse = only_rebalance and before is not None and after is not None and after > before + WORSE_BY
     moved = any(row.action != UNCHANGED and not row.is_pending for row in plan.workloads)
+    worse = only_rebalance and moved and before is not None and after is not None and after > before + WORSE_BY
     written = any(not text.endswith(" unchanged") for text in plan.objects)
     outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
     sentences = [*_sentences(plan, len(violations))]
