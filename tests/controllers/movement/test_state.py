@@ -140,6 +140,13 @@ def test_replicas_of_an_evicted_cluster_that_are_nowhere_yet_are_placed_again() 
     assert current_placement(undone) == {"m1": 2, "m4": 1}
 
 
+def test_a_held_cluster_that_was_evicted_meanwhile_is_not_restored() -> None:
+    subject = drained({"m3": 4}, (TASK.but(from_cluster="m2", replicas=2),), m1=2, m2=2)
+    holds = (*subject.status.holds, held("m2", 2, "Drain"))
+    subject = state.begin(subject, holds, subject.status.replacement)
+    assert current_placement(reverted(subject)) == {"m1": 2, "m3": 2}
+
+
 def test_a_reverted_move_restores_a_share_that_shrank_but_is_still_there() -> None:
     assert current_placement(reverted(drained({"m2": 1, "m3": 3}, m1=2, m2=2))) == {"m1": 2, "m2": 2}
 
