@@ -56,20 +56,14 @@ def apportion(seats: int, weights: Sequence[int], *, last_wins_ties: bool) -> li
     if len(weights) == 1:
         return [seats if weights[0] > 0 else 0]
     seats_of = [0] * len(weights)
-    order = sort_by_weight(weights, last_wins_ties=last_wins_ties)
-    shares = apportion_sorted(seats, [weights[position] for position in order])
-    for position, share in zip(order, shares, strict=False):
-        seats_of[position] = share
-    return seats_of
-
-
-def sort_by_weight(weights: Sequence[int], *, last_wins_ties: bool) -> list[int]:
-    """The positions of positive weights, largest first, ties in tie-breaking order."""
     order = [position for position, weight in enumerate(weights) if weight > 0]
     if last_wins_ties:
         order.reverse()
     order.sort(key=weights.__getitem__, reverse=True)  # a stable sort keeps equal weights in tie-breaking order
-    return order
+    shares = apportion_sorted(seats, [weights[position] for position in order])
+    for position, share in zip(order, shares, strict=False):
+        seats_of[position] = share
+    return seats_of
 
 
 def apportion_sorted(seats: int, weights: Sequence[int]) -> list[int]:

@@ -14,7 +14,6 @@ from trimtab.api.lazy import lazily
 from trimtab.api.profile import Profile
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.divide import (
-    Heaviest,
     apportion,
     apportion_sorted,
     apportion_with_limits,
@@ -22,7 +21,6 @@ from trimtab.decide.divide import (
     count_reaching,
     fewest_reaching,
     heaviest,
-    sort_by_weight,
 )
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
@@ -241,22 +239,25 @@ class PlacementAttempt:
         return self._divide_by_capacity(selected, replicas)
 
     def _divide_by_static_weights(self, selected: Selected, replicas: int) -> ReplicaShares:
-        order = self._sort_by_static_weight(selected)
-        return _shares_in_order(order.positions, apportion_sorted(replicas, order.weights))
+        columns, weights = self._sort_by_static_weight(selected)
+        # with n replicas, only the first n can get one
+        shares = apportion_sorted(replicas, weights[: max(0, replicas)].tolist())
+        return _shares_in_order(columns[: len(shares)].tolist(), shares)
 
-    def _sort_by_static_weight(self, selected: Selected) -> Heaviest:
+    def _sort_by_static_weight(self, selected: Selected) -> tuple[Array, Array]:
         """The selected columns by falling weight: the same for all requests that may use the same clusters."""
         rules, leans_back = self.ask.placement.static_weights, self.ask.last_wins_ties
         rules_key = None if rules is None else hashable_key(rules)
 
-        def compute() -> Heaviest:
-            columns = _as_list(_sort_by_name(selected))
-            weights = [1] * len(columns)
+        def compute() -> tuple[Array, Array]:
+            columns = np.asarray(_sort_by_name(selected))[:: -1 if leans_back else 1]
+            weights = np.ones(len(columns), dtype=np.int64)
             if rules is not None:
-                given = self.fleet.column(("weights", rules_key), lambda: _static_weight_of(rules))[columns].tolist()
-                weights = given if any(given) else weights
-            order = sort_by_weight(weights, last_wins_ties=leans_back)
-            return Heaviest([columns[position] for position in order], [weights[position] for position in order])
+                given = self.fleet.column(("weights", rules_key), lambda: _static_weight_of(rules))[columns]
+                weights = given if given.any() else weights
+            order = np.argsort(-weights, kind="stable")  # a stable sort keeps equal weights in tie-breaking order
+            order = order[weights[order] > 0]
+            return columns[order], weights[order]
 
         if isinstance(selected, list) or self.feasible.cache_key is None:
             return compute()
