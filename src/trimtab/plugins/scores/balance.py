@@ -17,10 +17,12 @@ def scores_by_count(most: int, highest: int) -> tuple[Array, Array]:
 
     All numbers above `most` have its score.
     """
-    chosen = [2 * int(100 * (0.5 - times / most)) for times in range(1, most + 1)]
-    listed = [NEVER_CHOSEN, *chosen]
-    scores = np.array(listed + listed[-1:] * (highest - most), dtype=np.int64)
-    return scores, np.roll(scores, 1) - scores
+    times = np.minimum(np.arange(highest + 1), most)
+    scores = 2 * (100 * (0.5 - times / max(most, 1))).astype(np.int64)  # rounds towards zero
+    scores[0 if most else slice(None)] = NEVER_CHOSEN
+    gains = np.empty_like(scores)
+    gains[0], gains[1:] = scores[-1] - scores[0], scores[:-1] - scores[1:]
+    return scores, gains
 
 
 def balance_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
