@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
-import pytest
 
 from trimtab.server.request.messages import Request
 from trimtab.server.subresources.attach import attach_response
@@ -67,9 +66,7 @@ def test_input_reaches_the_container_and_its_output_the_client() -> None:
 def test_input_stays_open_for_the_next_client_unless_it_is_for_one() -> None:
     async def scenario() -> None:
         container, socket = EchoContainer(has_input=True), Socket(b"\0one", b"\xff\0")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await attach(container, socket, stdin=True)
+        await attach(container, socket, stdin=True)
         assert container.inputs == [b"one"]
 
     asyncio.run(scenario())
