@@ -133,6 +133,13 @@ def test_a_reverted_move_does_not_return_to_a_cluster_that_was_evicted_meanwhile
     assert current_placement(gone) == {"m1": 2, "m3": 2}
 
 
+def test_a_reverted_drain_does_not_return_to_its_cluster_if_that_failed_while_its_replicas_were_held() -> None:
+    leaving = TASK.but(from_cluster="m1", replicas=2)
+    undone = reverted(drained({"m2": 2, "m3": 2}, (leaving,), m1=2, m2=2))
+    assert current_placement(undone) == {"m2": 2, "m3": 2}
+    assert undone.spec.graceful_eviction_tasks == (leaving,)
+
+
 def test_replicas_of_an_evicted_cluster_that_are_nowhere_yet_are_placed_again() -> None:
     undone = reverted(drained({"m3": 2}, (TASK.but(from_cluster="m2", replicas=2),), m1=2, m2=2))
     assert current_placement(undone) == {"m1": 2, "m3": 2}
