@@ -257,6 +257,9 @@ def test_group_of_this_server_cannot_be_taken_over(tmp_path: Path) -> None:
         await scene.register()
         await scene.condition("True")
         assert (await scene.client("GET", "/apis/apps/v1/deployments")).json()["kind"] == "DeploymentList"
+        listed = (await scene.client("GET", "/apis/apps/v1")).json()["resources"]
+        assert "deployments" in [one["name"] for one in listed]
+        assert ("apps", "v1") not in scene.client.server.catalogue.remote
         (condition,) = (await scene.client("GET", path)).json()["status"]["conditions"]
         assert condition["reason"] == "ServedLocally"
         assert not scene.extension.requests
