@@ -161,8 +161,9 @@ class MeasuredFleet:
             await self.client.create(POLICIES, policy(group, self.shape))
         await self.settle()
 
-    async def measure(self, step: str, run: Callable[[], Awaitable[None]]) -> StepCost:
-        gc.collect()
+    async def measure(self, step: str, run: Callable[[], Awaitable[None]], collect_before: bool = True) -> StepCost:
+        if collect_before:
+            gc.collect()
         loop = asyncio.get_running_loop()
         revision, began, cpu = self.fleet.host.store.revision, loop.time(), time.process_time()
         await run()

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.client.client import resource_of
@@ -89,3 +90,12 @@ def test_the_limit_changes_nothing_that_can_be_read(limit: int) -> None:
     table, _ = table_with(limit, 9)
     assert [table.entries[name].raw["metadata"]["name"] for name in table.names("es")] == [f"w{n}" for n in range(9)]
     assert [table.entries[name].typed.name for name in table.names("es")] == [f"w{n}" for n in range(9)]
+
+
+def test_clusters_stay_decoded_however_many_objects_change() -> None:
+    clusters = resource_of(kind_of(Cluster))
+    decoded = DecodedEntries(1)
+    table = Table(clusters, decoded)
+    for name in ("a", "b", "c"):
+        table.put({"apiVersion": clusters.api_version, "kind": "Cluster", "metadata": {"name": name}})
+    assert (packed_names(table), len(decoded)) == ([], 0)

@@ -112,7 +112,8 @@ class Table:
 
     def __init__(self, resource: Resource, decoded: DecodedEntries | None = None) -> None:
         self.resource = resource
-        self._decoded = decoded
+        # Objects without a namespace are few, and clusters are read for every workload: they stay decoded.
+        self._decoded = decoded if resource.namespaced else None
         self.kind = kinds.get(resource.id)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
