@@ -1,5 +1,6 @@
 """The API server of a simulated member: what it serves, and that runs with one seed are repeatable."""
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from trimtab.api.kinds.native.certificates import CertificateSigningRequest
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.profile import TRIMTAB
-from trimtab.clock import LoopClock
+from trimtab.clock import LoopClock, run_virtually
 from trimtab.simulate.kubelets.container_access import ContainerAccess
 from trimtab.simulate.member_server import (
     MemberEnvironment,
@@ -47,3 +48,19 @@ def test_key_of_a_member_on_disk_survives_and_only_its_user_reads_it(tmp_path: P
     content = key.read_bytes()
     assert key.stat().st_mode & 0o077 == 0
     assert len(content) == 64
+
+
+def test_a_version_expires_in_a_member_on_disk_after_five_minutes(tmp_path: Path) -> None:
+    async def write_again_after(seconds: float, name: str) -> tuple[int, int]:
+        store = disk_server(environment(directory=tmp_path), name, {}, ContainerAccess()).store
+        first = await store.create("/registry/core/leases/a/b", b"1")
+        await asyncio.sleep(seconds)
+        await store.update(first.key, b"2", first.mod_revision)
+        await store.close()
+        return first.mod_revision, store.compacted_revision
+
+    early, late = (
+        run_virtually(write_again_after(seconds, name)) for seconds, name in ((299, "early"), (301, "late"))
+    )
+    assert early[1] < early[0]
+    assert late[1] == late[0]

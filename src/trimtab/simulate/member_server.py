@@ -30,6 +30,8 @@ from trimtab.store.store import Store
 
 RETENTION = Retention(revisions=4_000, seconds=60.0, superseded_bytes=1024 * 1024, cached_events=32)
 """A fleet in one process cannot afford a long history per member."""
+RETENTION_ON_DISK = Retention(seconds=300.0)
+"""Five minutes, as kube-apiserver keeps at least; a client that waits ten for an expired version gets it."""
 KINDS_OF_WHOLE_CLUSTERS = (
     ApiService,
     CertificateSigningRequest,
@@ -70,7 +72,7 @@ def disk_server(
 ) -> ApiServer:
     """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
     directory = cast("Path", environment.directory) / name
-    store = open_store(directory)
+    store = open_store(directory, RETENTION_ON_DISK)
     key = directory / "service-account.key"
     if not key.exists():
         write_secret(key, secrets.token_hex(32).encode())

@@ -108,8 +108,7 @@ class ResourceStore:
         """Create an object; a name in `where` is one that the object must have (when an update creates)."""
         served, obj = where.served, desired.obj
         metadata = metadata_with_path(where, obj)
-        if metadata.get("resourceVersion"):
-            raise api_errors.unclassified_error("resourceVersion should not be set on objects to be created")
+        has_version = bool(metadata.get("resourceVersion"))
         generate_name = metadata.get("generateName") if not metadata.get("name") else ""
         for _ in range(_NAME_ATTEMPTS if generate_name else 1):
             if generate_name:
@@ -117,6 +116,8 @@ class ResourceStore:
             attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
             self.admission.check_namespace(attributes)
             new = await self._preparation.new_object(desired, options, attributes, self._timestamp())
+            if has_version:  # admission comes first, and says more about what is refused
+                raise api_errors.unclassified_error("resourceVersion should not be set on objects to be created")
             key = served.key(where.namespace, metadata["name"])
             put = await large_objects.run(caller.sends_large_object, put_new, served, key, new)
             stored = await put_in_storage_version(served, put)

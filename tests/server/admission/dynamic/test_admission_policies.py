@@ -4,7 +4,7 @@ import pytest
 
 from simulate.fixtures import DEPLOYMENTS, deployment, run_in_whole_cluster
 from trimtab.client.client import Resource
-from trimtab.errors import Forbidden, Invalid
+from trimtab.errors import ApiError, Forbidden, Invalid
 from trimtab.simulate.member import SimulatedMember
 
 POLICIES = Resource(
@@ -47,6 +47,20 @@ def test_a_write_that_violates_a_policy_is_refused_with_its_message() -> None:
         denied = "ValidatingAdmissionPolicy 'rule' with binding 'bound' denied request: at most 2"
         with pytest.raises(Invalid, match=denied):
             await member.client.create(DEPLOYMENTS, deployment("large", 3))
+
+    run_in_whole_cluster(scenario)
+
+
+def test_a_policy_refuses_before_the_version_of_a_new_object_is_checked() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await bind(member, "object.spec.replicas <= 2")
+        small, large = deployment("small", 2), deployment("large", 3)
+        for body in (small, large):
+            body["metadata"]["resourceVersion"] = "7"
+        with pytest.raises(Invalid, match="failed expression"):
+            await member.client.create(DEPLOYMENTS, large)
+        with pytest.raises(ApiError, match="resourceVersion should not be set on objects to be created"):
+            await member.client.create(DEPLOYMENTS, small)
 
     run_in_whole_cluster(scenario)
 
