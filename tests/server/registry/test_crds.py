@@ -241,12 +241,14 @@ def test_rules_are_checked_against_the_schema_and_its_sizes() -> None:
     pytest.importorskip("cel_expr_python")
     unknown = {"type": "object", "properties": {"x": {"type": "integer"}}}
     unknown["x-kubernetes-validations"] = [{"rule": "self.z == 100"}]
+    mixed = {**unknown, "x-kubernetes-validations": [{"rule": "self.x + 'text'"}]}
     inner = {"type": "array", "items": {"type": "string"}}
     inner["x-kubernetes-validations"] = [{"rule": "self.all(s, s == 'text')"}]
 
     async def scenario(wire: AsgiClient) -> None:
         for part, reason in (
             (unknown, "undefined field 'z'"),
+            (mixed, "found no matching overload for '_+_' applied to '(int, string)'"),
             ({"type": "array", "items": inner}, "estimated rule cost exceeds budget by factor of more than 100x"),
         ):
             definition = gizmo_definition()

@@ -120,12 +120,12 @@ class CelRuleEvaluator(CelExpressions):
 
     def check(self, expression: str, is_condition: bool, place: RulePlace) -> str:
         """Why a rule cannot be used in its place: it does not compile, does not fit the schema, or costs too much."""
-        if fault := self.compile_error(expression, is_condition):
-            return fault
         self_type = type_of_schema(with_object_fields(place.schema) if place.is_root else place.schema)
         variables = {"self": self_type, "oldSelf": self_type}
         if fault := check_types(expression, variables):
             return f"compilation failed: {fault}"
+        if fault := self.compile_error(expression, is_condition):
+            return fault
         places = math.prod(max_size(type_of_schema(schema)) for schema in place.enclosing)
         return _excess_message(estimate_static_cost(expression, variables) * places)
 
