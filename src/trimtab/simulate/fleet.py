@@ -14,6 +14,8 @@ from trimtab.simulate.components.system_workloads import control_plane_node
 
 MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
+MAX_NODES_WITH_KUBELET_EVENTS = 500
+"""The kubelets of a fleet with more nodes record no events."""
 
 SCHEDULERS = ("pods", "first-fit", "none")
 DISABLEABLE_PLUGINS = ("DefaultStorageClass", "DefaultTolerationSeconds", "ServiceAccount")
@@ -157,6 +159,11 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     @property
     def heartbeat_seconds(self) -> float:
         return max(10.0, self.node_count / MAX_LEASE_RENEWALS_PER_SECOND) if self.heartbeat is None else self.heartbeat
+
+    @property
+    def records_kubelet_events(self) -> bool:
+        """Not in large fleets, where the events of every pod would cost more than the pods."""
+        return self.node_count <= MAX_NODES_WITH_KUBELET_EVENTS
 
     def is_lean(self, member: MemberPlan) -> bool:
         return self.lean if member.lean is None else member.lean

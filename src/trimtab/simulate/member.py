@@ -117,6 +117,7 @@ class SimulatedMember(MemberApi):
         self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values(), *further])
         if environment.whole_clusters:
             await self._create_cluster_objects()
+        recorder = state.recorder if environment.whole_clusters else None
         shape = KubeletSettings(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,
@@ -126,13 +127,14 @@ class SimulatedMember(MemberApi):
             rng=environment.rng,
             client=self._kubelet_client,
             containers=self._containers,
+            recorder=recorder if fleet.records_kubelet_events else None,
         )
         self.pod_scheduler = PodScheduler(
             self.cache,
             clock=environment.clock,
             profile=environment.profile,
             first_fit=fleet.scheduler == "first-fit",
-            recorder=state.recorder if environment.whole_clusters else None,
+            recorder=recorder,
         )
         self.placeholders = Placeholders(self._internal, self.pod_scheduler)
         self.rescheduler = Rescheduler(

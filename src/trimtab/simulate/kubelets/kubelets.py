@@ -10,6 +10,7 @@ from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.errors import ApiError, StorageFailed
 from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.simulate.fleet import NodePlan, Pace
 from trimtab.simulate.kubelets.behaviour import BehaviourOverride, PodBehaviours
 from trimtab.simulate.kubelets.container_access import ContainerAccess
@@ -17,6 +18,7 @@ from trimtab.simulate.kubelets.heartbeats import Heartbeats, NodeLeases
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.machine import SimulatedMachine
 from trimtab.simulate.kubelets.node_status import NODES, NodeStatusWriter, extended_resource_changes
+from trimtab.simulate.kubelets.pod_events import PodEvents
 from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
 from trimtab.simulate.kubelets.pod_workers import PodWorkers
 
@@ -45,8 +47,9 @@ class Kubelets:
         rng: random.Random,
         client: Client | None = None,
         containers: ContainerAccess | None = None,
+        recorder: EventRecorder | None = None,
     ) -> None:
-        """`containers` gives clients of the API access to what runs here."""
+        """`containers` gives clients of the API access to what runs here; `recorder` writes events about pods."""
         client = client or cache.client
         self._cache = cache
         self._settings = settings
@@ -60,6 +63,7 @@ class Kubelets:
             cache,
             self.machines,
             PodReports(cache, client),
+            PodEvents(recorder, clock),
             self._times,
             cluster=settings.cluster,
             behaviour_of=self.behaviours.of,

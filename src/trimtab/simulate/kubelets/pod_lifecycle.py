@@ -205,6 +205,11 @@ class PodLifecycle:
         """How long its programs run on after SIGTERM."""
         return max((one.termination_seconds() for one in self.containers), default=0.0)
 
+    def running_containers(self) -> list[str]:
+        """The names of the containers that run now."""
+        every = (*self.inits, *self.containers, *self.ephemerals)
+        return [one.name for one in every if one.running_since is not None]
+
     def container(self, name: str) -> ContainerLifecycle | None:
         return next((one for one in (*self.containers, *self.inits, *self.ephemerals) if one.name == name), None)
 

@@ -20,6 +20,7 @@ from trimtab.simulate.kubelets.behaviour import Behaviour, BehaviourOverride
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.machine import SimulatedMachine
 from trimtab.simulate.kubelets.pod_admission import PodAdmission
+from trimtab.simulate.kubelets.pod_events import PodEvents
 from trimtab.simulate.kubelets.pod_lifecycle import PodLifecycle
 from trimtab.simulate.kubelets.pod_reports import PODS, PodReports
 from trimtab.simulate.kubelets.pod_sandbox import NO_CONFIG, PodSandbox
@@ -50,6 +51,7 @@ class PodWorkers:
         cache: Cache,
         machines: Mapping[str, SimulatedMachine],
         reports: PodReports,
+        events: PodEvents,
         times: LoopTimes,
         *,
         cluster: str,
@@ -59,6 +61,7 @@ class PodWorkers:
         self._cache = cache
         self._machines = machines
         self._reports = reports
+        self._events = events
         self._times = times
         self._cluster = cluster
         self._behaviour_of = behaviour_of
@@ -176,6 +179,7 @@ class PodWorkers:
             self._begin(key, new)
         elif metadata.get("deletionTimestamp") and lifecycle.stop_at is None:
             lifecycle.stop_at = self._stop_time(lifecycle, metadata)
+            self._events.record_killing(new.raw, lifecycle.running_containers())
             self._queue.add(key)
         elif self._has_changed(key, lifecycle, new.raw):
             self._queue.add(key)
@@ -300,6 +304,7 @@ class PodWorkers:
         status = lifecycle.status(entry.raw, now, self._machines[lifecycle.node].address)
         lifecycle.note_report(status)
         await self._reports.report(entry, status)
+        self._events.record_report(entry.raw, status)
 
     async def _admit_or_reject(self, key: Key, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Reject a pod that exceeds the actual capacity, which may be less than the scheduler sees."""
