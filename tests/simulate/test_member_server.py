@@ -59,8 +59,6 @@ def test_a_version_expires_in_a_member_on_disk_after_five_minutes(tmp_path: Path
         await store.close()
         return first.mod_revision, store.compacted_revision
 
-    early, late = (
-        run_virtually(write_again_after(seconds, name)) for seconds, name in ((299, "early"), (301, "late"))
-    )
+    early, late = (run_virtually(write_again_after(seconds, name)) for seconds, name in ((299, "early"), (301, "late")))
     assert early[1] < early[0]
     assert late[1] == late[0]
