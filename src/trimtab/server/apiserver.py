@@ -173,9 +173,9 @@ class ApiServer:
         self.authorizer = Authorizer(store)
         self.service_calls = ServiceCalls(store, settings.runtime)
         self.webhooks = WebhookAdmission(
-            store, WebhookChanges(self.object_schema).accept, conditions, self.service_calls
+            store, self.authorizer, WebhookChanges(self.object_schema).accept, conditions, self.service_calls
         )
-        self.policies = AdmissionPolicies(store, self.catalogue)
+        self.policies = AdmissionPolicies(store, self.authorizer, self.catalogue)
         self.admission = AdmissionChain(store.get, self._admission_plugins(settings))
         self.resource_store = self._resource_store(settings)
         self.aggregator = Aggregator(self.resource_store, self.service_calls, settings.front_proxy)

@@ -26,7 +26,10 @@ except ImportError:  # the extra is not installed
 ScoreLookup: TypeAlias = Callable[[str], Mapping[str, int] | None]
 SelectorProgram: TypeAlias = Callable[[Raw, ScoreLookup], bool]
 
-OPAQUE_TYPES = ("Quantity", "IP", "CIDR", "URL", "Semver", "Format")
+OPAQUE_TYPES = (
+    *("Quantity", "IP", "CIDR", "URL", "Semver", "Format"),
+    *("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"),
+)
 """Types that CEL does not have."""
 _ALL_TYPES = ("string", "int", "uint", "double", "bool", "null", "bytes", "timestamp", "duration", "list", "Map")
 COST_LIMIT = 1_000_000

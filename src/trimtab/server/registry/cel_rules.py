@@ -12,9 +12,11 @@ from trimtab.api.schema.structural import CelError
 from trimtab.api.schema.structural_check import RulePlace
 from trimtab.api.value import Raw
 from trimtab.interpret.cel.cost import count_iterations, estimate_cost
+from trimtab.interpret.cel.library import Overload
 from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
 from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema
 from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
+from trimtab.server.auth.access_checks import VARIABLE, VARIABLE_TYPES, authorizer_overloads, evaluate_program
 
 _NOT_INSTALLED = 'CEL expressions are not supported by this installation: install Trimtab with the extra "cel"'
 _CACHE_SIZE = 2048
@@ -57,6 +59,10 @@ class CelExpressions:
 
     def __init__(self, variables: Iterable[str]) -> None:
         self._variables = dict.fromkeys(variables, "dyn")
+        self._overloads: list[Overload] = []
+        if VARIABLE in self._variables:
+            self._variables |= VARIABLE_TYPES
+            self._overloads = authorizer_overloads()
         self._environment: Any = None
         self._compile_error: type[Exception] = RuntimeError
         self._compiled: dict[str, Any] = {}
@@ -67,7 +73,7 @@ class CelExpressions:
         if estimate_cost(expression, variables) > _COST_LIMIT:
             raise CelError(_TOO_EXPENSIVE)
         try:
-            result = program.eval(data=dict(variables))
+            result = evaluate_program(program, variables)
         except RuntimeError as error:
             raise CelError(_kubernetes_message(str(error))) from error
         if str(result.type()) == "ERROR":
@@ -92,7 +98,7 @@ class CelExpressions:
             if self._environment is None:
                 # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
-                self._environment = evaluator.ExpressionEnvironment([], self._variables)
+                self._environment = evaluator.ExpressionEnvironment(self._overloads, self._variables)
                 self._compile_error = evaluator.ExpressionError
             try:
                 program = self._compiled[expression] = self._environment.compile(expression)

@@ -17,6 +17,9 @@ BINDINGS = Resource(
     "ValidatingAdmissionPolicyBinding",
     namespaced=False,
 )
+ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 RULE = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}
 
@@ -61,6 +64,22 @@ def test_a_policy_refuses_before_the_version_of_a_new_object_is_checked() -> Non
             await member.client.create(DEPLOYMENTS, large)
         with pytest.raises(ApiError, match="resourceVersion should not be set on objects to be created"):
             await member.client.create(DEPLOYMENTS, small)
+
+    run_in_whole_cluster(scenario)
+
+
+def test_a_policy_asks_what_the_user_may_do() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        may_read = "authorizer.serviceAccount('default', '{}').group('').resource('nodes').check('list').allowed()"
+        await bind(member, f"{may_read.format('nobody')} || object.spec.replicas <= 2")
+        await member.client.create(DEPLOYMENTS, deployment("small", 2))
+        with pytest.raises(Invalid, match="failed expression"):
+            await member.client.create(DEPLOYMENTS, deployment("large", 3))
+        subject = {"kind": "ServiceAccount", "namespace": "default", "name": "nobody"}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        body = {"metadata": {"name": "more"}, "roleRef": role, "subjects": [subject]}
+        await member.client.create(ROLE_BINDINGS, body)
+        await member.client.create(DEPLOYMENTS, deployment("large", 3))
 
     run_in_whole_cluster(scenario)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.registry import cel_rules
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -74,7 +75,7 @@ def test_conditions_of_a_deletion_see_the_old_object() -> None:
         ("object.", "compilation failed"),
         ("'text'", "must evaluate to a bool"),
         ("unknown == 1", "undeclared reference to 'unknown'"),
-        ("authorizer.path('/x').check('get').allowed()", "undeclared reference to 'authorizer'"),
+        ("authorizer.group('').check('get').allowed()", "found no matching overload for 'check'"),
         ("", "Required value"),
     ],
 )
@@ -85,6 +86,55 @@ def test_condition_that_cannot_be_evaluated_is_refused(expression: str, message:
         (cause,) = refused.json()["details"]["causes"]
         assert cause["field"] == "webhooks[0].matchConditions[0].expression"
         assert message in cause["message"]
+
+    with_asgi_client(scenario)
+
+
+READ = "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"
+ACCOUNT = "system:serviceaccount:default:reader"
+
+
+@pytest.mark.parametrize(
+    ("expression", "user", "status"),
+    [
+        (READ, "admin", CALLED),
+        (READ, "nobody", SKIPPED),
+        (READ, ACCOUNT, CALLED),
+        (READ.replace("default", "other"), ACCOUNT, SKIPPED),
+        (READ.replace("'get'", "'update'"), ACCOUNT, SKIPPED),
+        (READ.replace("authorizer.", "authorizer.serviceAccount('default', 'reader')."), "nobody", CALLED),
+        (READ.replace("authorizer.", "authorizer.serviceAccount('other', 'reader')."), "admin", SKIPPED),
+        ("authorizer.requestResource.check('create').allowed()", "nobody", CALLED),
+        ("authorizer.requestResource.check('delete').allowed()", "nobody", SKIPPED),
+        ("authorizer.requestResource.name('named').check('delete').allowed()", "nobody", CALLED),
+        ("authorizer.requestResource.subresource('status').check('create').allowed()", "nobody", SKIPPED),
+        ("authorizer.path('/version').check('get').allowed()", "nobody", CALLED),
+        ("authorizer.path('/metrics').check('get').allowed()", "nobody", SKIPPED),
+        (" || ".join([READ.replace("'get'", "'update'")] * 2), "nobody", SKIPPED),
+        (" || ".join([READ.replace("'get'", "'update'")] * 3), "nobody", REFUSED),
+        ("authorizer.requestResource.check('delete').reason() == ''", "nobody", CALLED),
+    ],
+)
+def test_conditions_ask_what_a_user_may_do(expression: str, user: str, status: int) -> None:
+    account = {"kind": "ServiceAccount", "namespace": "default", "name": "reader"}
+    everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
+    writes = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}
+    deletes_one = {**writes, "verbs": ["delete"], "resourceNames": ["named"]}
+    reads = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+
+    async def scenario(client: AsgiClient) -> None:
+        base = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+        for name, subject, rules in (("read", account, [reads]), ("write", everybody, [writes, deletes_one])):
+            assert (await client("POST", f"{base}/roles", {"metadata": {"name": name}, "rules": rules})).status == 201
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+            binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+            assert (await client("POST", f"{base}/rolebindings", binding)).status == 201
+        assert (await client("POST", HOOKS.format("validating"), configuration(expression))).status == 201
+        groups = (MASTERS, AUTHENTICATED) if user == "admin" else (AUTHENTICATED,)
+        response = await client("POST", CONFIG_MAPS, {"metadata": {"name": "x"}}, user=User(user, groups))
+        assert response.status == status
+        if status == REFUSED:
+            assert "actual cost limit exceeded" in response.json()["message"]
 
     with_asgi_client(scenario)
 

@@ -11,8 +11,10 @@ from trimtab.errors import ApiError, Invalid
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.dynamic.admission_reviews import admission_review
+from trimtab.server.admission.dynamic.match_conditions import checks_for
 from trimtab.server.admission.dynamic.policy_expressions import PolicyError, PolicyExpressions, variable_values
 from trimtab.server.admission.dynamic.webhooks import GROUP, rule_matches, selector_matches
+from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.request import large_objects
 from trimtab.server.resources import ResourceCatalogue
 from trimtab.server.storage.object_codec import labels_of
@@ -36,8 +38,9 @@ class Violation(NamedTuple):
 class AdmissionPolicies:
     """A validating plugin; audit annotations are evaluated but kept nowhere, because there is no audit log."""
 
-    def __init__(self, store: Store, catalogue: ResourceCatalogue) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, catalogue: ResourceCatalogue) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._catalogue = catalogue
         self._expressions = PolicyExpressions()
         self._decoded = DecodedEntries()
@@ -114,6 +117,7 @@ class AdmissionPolicies:
             "oldObject": old,
             "request": admission_review(attributes, obj, old, "v1")["request"],
             "namespaceObject": orjson.loads(namespace) if namespace else None,
+            "authorizer": checks_for(self._authorizer, attributes),
         }
         # An expression takes as long as its author likes, up to the limit of its cost. Writes of this process may run on
         # a virtual clock, which does not wait for a thread.

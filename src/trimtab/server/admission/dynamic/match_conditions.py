@@ -1,8 +1,8 @@
 """`matchConditions` of webhooks: CEL expressions that say for which requests a webhook is called.
 
 As in Kubernetes: a webhook is skipped when one of its conditions is false. When none is false and one cannot be evaluated, its
-failurePolicy decides: `Fail` refuses the request without a call, `Ignore` skips the webhook. The variables are `object`, `oldObject`
-and `request`; `authorizer` is not supported, and an expression with it is refused.
+failurePolicy decides: `Fail` refuses the request without a call, `Ignore` skips the webhook. The variables are `object`, `oldObject`,
+`request` and `authorizer`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +15,12 @@ from trimtab.errors import Cause
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.dynamic.admission_reviews import VERSIONS, admission_review
+from trimtab.server.auth.access_checks import AccessChecks
+from trimtab.server.auth.authorize import Action, Authorizer
 
 MAX_CONDITIONS = 64
 """Conditions of one webhook, as in Kubernetes."""
-VARIABLES = ("object", "oldObject", "request")
+VARIABLES = ("object", "oldObject", "request", "authorizer")
 
 
 class ConditionEvaluator(Protocol):
@@ -67,15 +69,28 @@ def _hook_causes(hook: Raw, field: str, compile_error: Callable[[str, bool], str
             yield invalid(f"{field}[{index}].expression", expression, why)
 
 
+def checks_for(authorizer: Authorizer, attributes: Attributes) -> AccessChecks:
+    """What expressions may ask about the user of a request."""
+    where = attributes.where
+    served = where.served
+    request = Action("", served.group, served.resource, where.subresource, where.namespace, where.name)
+    return AccessChecks(authorizer, attributes.caller.user, request)
+
+
 def should_call(
-    evaluator: ConditionEvaluator, spec: Raw, attributes: Attributes, obj: Raw | None, old: Raw | None
+    evaluator: ConditionEvaluator,
+    spec: Raw,
+    attributes: Attributes,
+    checks: AccessChecks,
+    obj: Raw | None,
+    old: Raw | None,
 ) -> bool:
     """Whether the conditions of a webhook hold for a request; raises Forbidden when that cannot be told."""
     conditions = spec.get("matchConditions")
     if not conditions:
         return True
     request = admission_review(attributes, None, None, VERSIONS[0])["request"]
-    variables = {"object": obj, "oldObject": old, "request": request}
+    variables = {"object": obj, "oldObject": old, "request": request, "authorizer": checks}
     errors: list[str] = []
     for condition in conditions:
         try:

@@ -7,8 +7,9 @@ from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.interpret.cel.cost import estimate_cost
+from trimtab.server.auth.access_checks import VARIABLE_TYPES, authorizer_overloads, evaluate_program
 
-VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer")
 _CACHE_SIZE = 1024
 _COST_LIMIT = 1_000_000
 _COST_BUDGET = 10_000_000
@@ -39,7 +40,9 @@ class PolicyExpressions:
                 raise PolicyError("admission policies need the extra cel: pip install trimtab[cel]")
             if self._environment is None:  # loaded late: most servers never evaluate a policy
                 self._module = importlib.import_module("trimtab.interpret.cel.expressions")
-                self._environment = self._module.ExpressionEnvironment([], dict.fromkeys(VARIABLES, "dyn"))
+                self._environment = self._module.ExpressionEnvironment(
+                    authorizer_overloads(), dict.fromkeys(VARIABLES, "dyn") | VARIABLE_TYPES
+                )
             if len(self._programs) >= _CACHE_SIZE:
                 self._programs.clear()
             try:
@@ -63,7 +66,7 @@ class PolicyExpressions:
                 "validation failed due to running out of cost budget, no further validation rules will be run"
             )
         try:
-            result = program.eval(data={name: values.get(name) for name in VARIABLES})
+            result = evaluate_program(program, {name: values.get(name) for name in VARIABLES})
         except (RuntimeError, TypeError) as error:
             raise PolicyError(str(error)) from error
         if str(result.type()) == "ERROR":

@@ -20,9 +20,10 @@ from trimtab.server.admission.dynamic.admission_reviews import (
     read_answer,
     review_version,
 )
-from trimtab.server.admission.dynamic.match_conditions import ConditionEvaluator, should_call
+from trimtab.server.admission.dynamic.match_conditions import ConditionEvaluator, checks_for, should_call
 from trimtab.server.admission.dynamic.service_calls import ServiceCalls
 from trimtab.server.admission.dynamic.webhook_calls import CallFailed
+from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.request import large_objects
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.decoded_entries import DecodedEntries
@@ -85,10 +86,16 @@ class WebhookAdmission:
     """An admission plugin that calls every matching webhook."""
 
     def __init__(
-        self, store: Store, accept_changes: AcceptChanges, conditions: ConditionEvaluator, calls: ServiceCalls
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        accept_changes: AcceptChanges,
+        conditions: ConditionEvaluator,
+        calls: ServiceCalls,
     ) -> None:
         self._store = store
         self._calls = calls
+        self._authorizer = authorizer
         self._accept_changes = accept_changes
         self._conditions = conditions
         self._decoded = DecodedEntries()
@@ -116,8 +123,10 @@ class WebhookAdmission:
         if not self._is_in_scope(hook, attributes, obj or old or {}):
             return False
         # an expression takes as long as its author likes, up to the limit of its cost
-        has_conditions = bool(hook.spec.get("matchConditions"))
-        return await large_objects.run(has_conditions, should_call, self._conditions, hook.spec, attributes, obj, old)
+        if not hook.spec.get("matchConditions"):
+            return True
+        checks = checks_for(self._authorizer, attributes)
+        return await large_objects.run(True, should_call, self._conditions, hook.spec, attributes, checks, obj, old)
 
     def _is_in_scope(self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw) -> bool:
         labels = (obj.get("metadata") or {}).get("labels") or {}
