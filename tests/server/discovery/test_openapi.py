@@ -1,6 +1,13 @@
 """OpenAPI documents."""
 
+from collections.abc import Sequence
+
+import pytest
+
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.api.value import Raw
+from trimtab.server.discovery import openapi
+from trimtab.server.resources import ServedResource
 
 
 def test_index_links_to_documents_by_their_hash() -> None:
@@ -53,5 +60,22 @@ def test_version_2_document_has_paths_and_every_kind_in_json_and_protobuf() -> N
         response = await client("GET", "/openapi/v2", **accept)
         assert response.headers["content-type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
         assert b"io.k8s.api.apps.v1.DeploymentSpec" in response.body
+
+    with_asgi_client(scenario)
+
+
+def test_index_that_was_built_while_a_kind_was_removed_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = openapi._build_document
+
+    async def scenario(client: AsgiClient) -> None:
+        def build_during_a_change(resources: Sequence[ServedResource]) -> Raw:
+            if resources[0].group == "storage.k8s.io":  # built after batch
+                for resource in ("jobs", "cronjobs"):
+                    client.server.catalogue.remove("batch", resource)
+            return build(resources)
+
+        monkeypatch.setattr(openapi, "_build_document", build_during_a_change)
+        assert "apis/batch/v1" in (await client("GET", "/openapi/v3")).json()["paths"]
+        assert "apis/batch/v1" not in (await client("GET", "/openapi/v3")).json()["paths"]
 
     with_asgi_client(scenario)

@@ -199,12 +199,13 @@ class OpenApi:
         return document.hash if document is not None else ""
 
     def _index_response(self, request: Request) -> Response:
-        if self._index[0] != self._catalogue.changes:
+        changes = self._catalogue.changes  # read first: the catalogue may change while a thread builds the documents
+        if self._index[0] != changes:
             paths: Raw = {}
             for name in self._document_names():
                 if wanted := self._hash_of(name):
                     paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={wanted}"}
-            self._index = (self._catalogue.changes, orjson.dumps({"paths": paths}))
+            self._index = (changes, orjson.dumps({"paths": paths}))
         body = self._index[1]
         etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
         if request.headers.get("if-none-match") == etag:
