@@ -25,8 +25,8 @@ def test_images_of_broken_sources_cannot_be_pulled(reference: str, fails: bool) 
     assert bool(pull_error(reference)) is fails
 
 
-@pytest.mark.parametrize("image", ["nginx:1.19.0", "httpd:2.4"])
-def test_web_server_logs_its_start_and_runs_for_ever(image: str) -> None:
+@pytest.mark.parametrize("image", ["nginx:1.19.0", "httpd:2.4", "registry.k8s.io/e2e-test-images/agnhost:2.53"])
+def test_server_logs_its_start_and_runs_for_ever(image: str) -> None:
     launch = find_launch({"image": image}, ContainerContext({}, Files(), random.Random(0)))
     assert launch is not None
     lines: list[str] = []

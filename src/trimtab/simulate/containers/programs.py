@@ -160,6 +160,12 @@ def _run_forever(write: Callable[[str], None]) -> Run:
         yield FOREVER_SECONDS
 
 
+def _pause(write: Callable[[str], None]) -> Run:
+    """The command of agnhost, which says that it has started."""
+    write("Paused\n")
+    return (yield from _run_forever(write))
+
+
 _WEB_ROOTS = {"httpd": "/usr/local/apache2/htdocs", "nginx": "/usr/share/nginx/html"}
 _STARTUP_LINES = {
     "httpd": "AH00094: Command line: 'httpd -D FOREGROUND'\n",
@@ -201,7 +207,7 @@ LOGGED_NAMESPACES = ("kube-system", "default", "ns")
 def _agnhost_launch(arguments: Sequence[str], context: ContainerContext) -> Launch | None:
     name, flags = (arguments[0], arguments[1:]) if arguments else ("pause", ())
     if name == "pause":
-        return Launch(_run_forever)
+        return Launch(_pause)
     if name in _SERVERS:
         port = _flag(flags, "http-port", "port")
         listens_on = int(port[:5]) if port.isdecimal() else _PORTS.get(name, 0)
