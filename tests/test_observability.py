@@ -68,8 +68,15 @@ def test_metrics_under_the_names_of_karmada_are_served_on_request() -> None:
     assert f"karmada_scheduler_e2e_scheduling_duration_seconds_count{labels}" in served
     assert 'binding_sync_work_duration_seconds_count{result="success"}' in served
     assert 'result="scheduled"' not in served, "no cluster fits"
+    filtered = 'extension_point="Filter",result="Unschedulable"'
+    assert f"karmada_scheduler_framework_extension_point_duration_seconds_count{{{filtered}}}" in served
+    assert f'duration_seconds_count{{plugin="TaintToleration",{filtered}}}' in served
+    assert 'karmada_scheduler_scheduling_algorithm_duration_seconds_count{schedule_step="Filter"}' in served
+    assert 'eviction_queue_depth{name="binding-eviction"} 0' in served
     without = run_virtually(decide_about_a_tainted_cluster())
-    assert not any(name in without for name in ("karmada_scheduler_", "binding_sync_work_", "cluster_ready_state"))
+    assert not any(
+        name in without for name in ("karmada_scheduler_", "binding_sync_work_", "cluster_ready_state", "eviction_")
+    )
 
 
 def test_traces_and_notifications_are_counted_only_where_they_are_sent() -> None:

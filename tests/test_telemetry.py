@@ -46,6 +46,11 @@ def test_samples_are_grouped_by_name_under_their_type() -> None:
     )
 
 
+def test_a_gauge_whose_name_ends_like_that_of_a_counter_is_declared() -> None:
+    assert "# TYPE eviction_kind_total gauge\n" in format_metrics([Sample("eviction_kind_total", 1)])
+    assert "# TYPE eviction_processing_total counter\n" in format_metrics([Sample("eviction_processing_total", 1)])
+
+
 def test_label_values_are_escaped() -> None:
     assert format_metrics([Sample("a", 1, {"x": 'say "\\"\n'})]) == '# TYPE a gauge\na{x="say \\"\\\\\\"\\n"} 1\n'
 

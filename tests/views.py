@@ -12,6 +12,7 @@ from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, Reconci
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.step_observer import StepObserver
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 
@@ -60,6 +61,7 @@ class FakeView:
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
+        self.step_observer: StepObserver | None = None
         self.interpreter = interpreter or Interpreter.of()
         self.fleet_source = fleet
         self.cel = cel

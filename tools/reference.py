@@ -158,7 +158,7 @@ def default_text(default: Any) -> str:
 def metric_type(metric: Metric) -> str:
     if "le" in metric.labels:
         return "histogram"
-    return "counter" if metric.name.endswith("_total") else "gauge"
+    return "counter" if metric.name.endswith("_total") and not metric.is_gauge else "gauge"
 
 
 def metrics_page() -> str:

@@ -8,6 +8,7 @@ from trimtab.client.webhook import Webhook, WebhookTarget
 from trimtab.runtime.observers.fleet_metrics import FleetMetrics
 from trimtab.runtime.observers.karmada_metrics import KarmadaMetrics
 from trimtab.runtime.observers.notifications import Notifier
+from trimtab.runtime.observers.step_times import StepTimes
 from trimtab.runtime.observers.tracing import Tracer
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.telemetry import HistogramSeries, Sample
@@ -29,7 +30,7 @@ class Observability:
 
     def __init__(self, state: ControlPlaneState, settings: ObservabilitySettings) -> None:
         self._fleet_metrics = FleetMetrics(state.cache, state.clock)
-        self._karmada_metrics = KarmadaMetrics(state.cache) if settings.karmada_metrics else None
+        self._karmada_metrics = KarmadaMetrics(state.cache, state.memory) if settings.karmada_metrics else None
         self._exporter, self._tracer = None, None
         if (trace := settings.trace) is not None:
             self._exporter = SpanExporter(trace.url)
@@ -43,6 +44,7 @@ class Observability:
                 state.reconcile_observers.append(observer.observe)
         if self._karmada_metrics is not None:
             state.member_write_observers.append(self._karmada_metrics.count_write)
+            state.step_observer = StepTimes(self._karmada_metrics.observe_step)
 
     def start(self) -> None:
         """Observe what changes from now on."""

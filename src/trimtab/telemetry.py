@@ -68,7 +68,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Sample(NamedTuple):
-    """One metric value; a name that ends in `_total` is a counter."""
+    """One metric value; a name that ends in `_total` is a counter, unless it is declared as a gauge."""
 
     name: str
     value: float
@@ -107,6 +107,8 @@ class Metric(NamedTuple):
     name: str
     text: str
     labels: tuple[str, ...] = ()
+    is_gauge: bool = False
+    """A gauge in spite of its name, which Karmada gave it."""
 
 
 _TABLE = (
@@ -198,6 +200,11 @@ _TABLE = (
         for side in ("allocatable", "allocated")
     ),
     Metric(
+        "resource_match_policy_duration_seconds",
+        "Histogram of the time to find the policy of a template that no policy has claimed (Karmada's name).",
+        ("le",),
+    ),
+    Metric(
         "resource_apply_policy_duration_seconds",
         "Histogram of the time to apply a policy to a template (Karmada's name).",
         ("result", "le"),
@@ -207,6 +214,21 @@ _TABLE = (
         "karmada_scheduler_e2e_scheduling_duration_seconds",
         "Histogram of the time to decide about a binding and to write the decision (Karmada's name).",
         ("result", "schedule_type", "le"),
+    ),
+    Metric(
+        "karmada_scheduler_scheduling_algorithm_duration_seconds",
+        "Histogram of the time of a step of a decision: Filter, Score, Select, AssignReplicas (Karmada's name).",
+        ("schedule_step", "le"),
+    ),
+    Metric(
+        "karmada_scheduler_framework_extension_point_duration_seconds",
+        "Histogram of the time that all filters or all scores of a decision took (Karmada's name).",
+        ("extension_point", "result", "le"),
+    ),
+    Metric(
+        "karmada_scheduler_plugin_execution_duration_seconds",
+        "Histogram of the time that a plugin took for all clusters, where its result was not cached (Karmada's name).",
+        ("plugin", "extension_point", "result", "le"),
     ),
     Metric(
         "karmada_scheduler_schedule_attempts_total",
@@ -242,6 +264,17 @@ _TABLE = (
             ("update_resource_to_cluster", "Updates of objects in a cluster", ("operationResult",)),
             ("delete_resource_from_cluster", "Deletions of objects in a cluster", ()),
         )
+    ),
+    Metric(
+        "eviction_queue_depth",
+        "Evictions from tainted clusters that wait until the eviction rate allows them (Karmada's name).",
+        ("name",),
+    ),
+    Metric(
+        "eviction_kind_total",
+        "Evictions that wait, by cluster and kind of the workload (Karmada's name).",
+        ("member_cluster", "resource_kind"),
+        is_gauge=True,
     ),
     Metric(
         "eviction_processing_latency_seconds",
@@ -292,7 +325,8 @@ def format_metrics(samples: Iterable[Sample]) -> str:
     for name, group in by_name.items():
         if name in METRICS:
             lines.append(f"# HELP {name} {METRICS[name].text}")
-        lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
+        is_gauge = not name.endswith("_total") or (name in METRICS and METRICS[name].is_gauge)
+        lines.append(f"# TYPE {name} {'gauge' if is_gauge else 'counter'}")
         lines += [f"{name}{_format_labels(sample.labels)} {sample.value:.15g}" for sample in group]
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ from trimtab.api.value import Key, Object, Raw
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.step_observer import StepObserver
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.questions import Question
@@ -332,6 +333,11 @@ class View(Protocol):
     @property
     def cel(self) -> Evaluator | None:
         """The evaluator of CEL expressions; None where it is not installed."""
+        ...
+
+    @property
+    def step_observer(self) -> StepObserver | None:
+        """Measures steps of a reconcile; None where nobody asked for it."""
         ...
 
     @property

@@ -340,14 +340,20 @@ class CachedFilters(Generic[A, T]):
         for column in placed:
             mask[column] = spared_pass[column]
         if others:
-            mask &= feasible_mask(others, request, fleet, placed)
+            mask &= self.evaluate(others, request, fleet, placed)
         return FeasibleSet(mask, np.flatnonzero(mask))
 
     def _evaluate(self, request: A, fleet: Fleet[T]) -> tuple[FeasibleSet, Mask]:
         """The targets that all filters accept, and those accepted where the workload already is."""
-        strict = feasible_mask([plugin for plugin in self._cacheable if not plugin.skips_placed], request, fleet)
-        mask = strict & feasible_mask([plugin for plugin in self._cacheable if plugin.skips_placed], request, fleet)
+        strict = self.evaluate([plugin for plugin in self._cacheable if not plugin.skips_placed], request, fleet)
+        mask = strict & self.evaluate([plugin for plugin in self._cacheable if plugin.skips_placed], request, fleet)
         return FeasibleSet(mask, np.flatnonzero(mask), object()), strict
+
+    def evaluate(
+        self, plugins: Iterable[FilterPlugin[A, T]], request: A, fleet: Fleet[T], placed: Sequence[int] = ()
+    ) -> Mask:
+        """The targets that none of these plugins rejects."""
+        return feasible_mask(plugins, request, fleet, placed)
 
 
 def _is_cacheable(plugin: FilterPlugin[A, T]) -> bool:

@@ -18,8 +18,10 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import TargetCluster, TargetComponent
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.fleet import Fleet
+from trimtab.decide.observed_attempt import ObservedAttempt
 from trimtab.decide.pipeline import NO_FIT, QUOTA_EXCEEDED, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.step_observer import StepObserver
 
 ResourceRequest: TypeAlias = tuple[tuple[str, int], ...]
 """What one replica needs of each resource."""
@@ -97,13 +99,18 @@ class BindingDecision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.failure is not None and not self.should_clear
 
 
-def decide(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> BindingDecision:
+def decide(
+    request: PlacementRequest,
+    fleet: Fleet[Cluster],
+    profile: Profile = TRIMTAB,
+    observer: StepObserver | None = None,
+) -> BindingDecision:
     """Decide where this request goes in this fleet. Pure: equal inputs give equal results."""
     if request.fresh and profile.fresh_ignores_current_clusters:
         request = msgspec.structs.replace(request, prefers_placed=False)
     if request.placement.groups:
-        return _decide_by_groups(request, fleet, profile)
-    result = PlacementAttempt(request, fleet, profile).result
+        return _decide_by_groups(request, fleet, profile, observer)
+    result = _attempt(request, fleet, profile, observer).result
     placed, failure = (None, result) if isinstance(result, Failure) else (result, None)
     return BindingDecision(
         request=request,
@@ -115,13 +122,23 @@ def decide(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile = 
     )
 
 
-def _decide_by_groups(request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile) -> BindingDecision:
+def _attempt(
+    request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile, observer: StepObserver | None
+) -> PlacementAttempt:
+    if observer is None:
+        return PlacementAttempt(request, fleet, profile)
+    return ObservedAttempt(request, fleet, profile, observer)
+
+
+def _decide_by_groups(
+    request: PlacementRequest, fleet: Fleet[Cluster], profile: Profile, observer: StepObserver | None
+) -> BindingDecision:
     """The first group that fits; if none does, the failure of the first one tried, which the policy prefers most."""
     tried: list[TriedGroup] = []
     placed: ReplicaShares | None = None
     position = -1
     for position in group_order(request, wrap=profile.wrap_affinity_groups):
-        result = PlacementAttempt(msgspec.structs.replace(request, group=position), fleet, profile).result
+        result = _attempt(msgspec.structs.replace(request, group=position), fleet, profile, observer).result
         name = request.placement.groups[position].affinity_name
         if isinstance(result, ReplicaShares):
             tried.append(TriedGroup(name, None))
@@ -148,7 +165,10 @@ def group_order(request: PlacementRequest, *, wrap: bool) -> list[int]:
 
 
 def decide_all(
-    requests: Sequence[PlacementRequest], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
+    requests: Sequence[PlacementRequest],
+    fleet: Fleet[Cluster],
+    profile: Profile = TRIMTAB,
+    observer: StepObserver | None = None,
 ) -> tuple[list[BindingDecision], Fleet[Cluster]]:
     """Decide a batch; returns the decisions and the fleet with their reservations, if the profile reserves capacity.
 
@@ -158,10 +178,10 @@ def decide_all(
     decisions: dict[int, BindingDecision] = {}
     if not profile.reserve_capacity:
         for position in sorted(range(len(requests)), key=lambda position: id(requests[position].placement)):
-            decisions[position] = decide(requests[position], fleet, profile)
+            decisions[position] = decide(requests[position], fleet, profile, observer)
     else:
         for position in sorted(range(len(requests)), key=lambda position: -requests[position].priority):
-            decision = decisions[position] = decide(requests[position], fleet, profile)
+            decision = decisions[position] = decide(requests[position], fleet, profile, observer)
             fleet = reserve_decision(decision, fleet)
     return [decisions[position] for position in range(len(requests))], fleet
 

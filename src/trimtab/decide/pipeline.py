@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import compress, repeat
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -143,8 +143,12 @@ class PlacementAttempt:
             if plugin is None:
                 continue
             query = self.score_query(ranked)
-            total += weighted_total([(plugin, ranked.weight)], query, self.fleet, self.feasible.mask)
+            total += self.weigh([(plugin, ranked.weight)], query)
         return total
+
+    def weigh(self, plugins: Sequence[tuple[ScorePlugin[Any, Cluster], int]], query: Any) -> Array:
+        """The weighted sum of the scores of these plugins."""
+        return weighted_total(plugins, query, self.fleet, self.feasible.mask)
 
     def score_query(self, ranked: Prioritizer) -> ScoreQuery:
         placed = self.ask.placed_clusters
@@ -166,7 +170,7 @@ class PlacementAttempt:
     def ranking(self) -> ClusterRanking:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.targets is None or plugin.targets(self.ask)]
         weighted = [(plugin, 1) for plugin in plugins]
-        score = weighted_total(weighted, self.ask, self.fleet, self.feasible.mask) if plugins else None
+        score = self.weigh(weighted, self.ask) if plugins else None
         return ClusterRanking(self.available, score=score, total=self.total, overflow=self.overflow)
 
     @lazily

@@ -32,6 +32,7 @@ class StaticView:
     """
 
     fault = None
+    step_observer = None
     next_lapse = None
 
     def __init__(

@@ -16,6 +16,7 @@ from trimtab.controllers.well_known import PROFILE, annotations_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.step_observer import StepObserver
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
@@ -118,6 +119,8 @@ class ControlPlaneState:
         """Called after every reconcile; whoever observes is added before the reconcilers are built."""
         self.member_write_observers: list[MemberWriteObserver] = []
         """Called after every write in a member."""
+        self.step_observer: StepObserver | None = None
+        """Measures steps of reconciles, for metrics."""
         self.clock_listeners: list[Callable[[timedelta], None]] = []
         """Called when the wall clock was set, before anybody uses the new time."""
         self._clock_offset: timedelta | None = None
@@ -244,6 +247,10 @@ class LiveView:
     @property
     def cel(self) -> Evaluator | None:
         return self._state.sources.cel
+
+    @property
+    def step_observer(self) -> StepObserver | None:
+        return self._state.step_observer
 
     @property
     def fleet(self) -> Fleet[Cluster]:

@@ -24,6 +24,7 @@ from trimtab.controllers.propagation.detect import (
 from trimtab.controllers.selection import RUNNING
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import MATCH_ANY, MATCH_BY_NAME, NO_MATCH
+from trimtab.runtime.observers.step_times import StepTimes
 
 
 def view(*things, raws=(), **more) -> FakeView:
@@ -38,6 +39,16 @@ def test_template_is_claimed_first() -> None:
     (claim,) = effects_of_type(detect(deployment(), view(policy())), Ensure)
     assert claim.wanted["metadata"]["labels"] == {well_known.PP_ID: "id-pp"}
     assert claim.wanted["metadata"]["annotations"] == {well_known.PP_NAMESPACE: "demo", well_known.PP_NAME: "pp"}
+
+
+def test_search_for_a_policy_is_reported_only_where_there_is_no_claim() -> None:
+    steps = []
+    observed = view(policy())
+    observed.step_observer = StepTimes(steps.append)
+    list(detect(claimed_template(deployment(), policy()), observed))
+    assert steps == []
+    list(detect(deployment(), observed))
+    assert [done.step for done in steps] == [detection.MATCH_POLICY]
 
 
 def test_claimed_template_gets_binding() -> None:

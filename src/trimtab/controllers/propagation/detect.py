@@ -47,6 +47,8 @@ from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "resource-detector"
+MATCH_POLICY = "MatchPolicy"
+"""The step in which the best policy of a template is searched."""
 QUOTA_RETRY_SECONDS = 30
 RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
 SERVER_FIELDS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
@@ -146,7 +148,7 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
         yield from release_claim(template, view)
         return
     if policy is None:
-        policy = best_policy(template, view)
+        policy = look_for_policy(template, view)
     if policy is None or policy.metadata.deletion_timestamp is not None:
         yield from update_attached_binding(template, view)
         yield RememberInProcess(TEMPLATE, key, template_state(template, None))
@@ -224,6 +226,14 @@ def claiming_policy(template: Raw, view: View) -> tuple[Policy | None, bool]:
         found = view.get(ClusterPropagationPolicy, "", annotations[well_known.CPP_NAME])
         return found, found is None
     return None, False
+
+
+def look_for_policy(template: Raw, view: View) -> Policy | None:
+    """The best matching policy; the search is reported to an observer, if there is one."""
+    if (observer := view.step_observer) is None:
+        return best_policy(template, view)
+    with observer.measure(MATCH_POLICY):
+        return best_policy(template, view)
 
 
 def best_policy(template: Raw, view: View) -> Policy | None:

@@ -1,25 +1,36 @@
 """Durations and counts of reconciles under the names that Karmada uses, for its dashboards and alerts.
 
 Only names are served whose meaning is the same: the time from the start of a reconcile until its writes have ended, writes in
-members, probes of members, and bindings that wait for a decision. What Karmada measures inside of a reconcile, such as the search
-for a policy or single plugins, has no figure here and is not served.
+members, probes of members, bindings that wait for a decision or for their eviction, the search for a policy, and the steps and
+plugins of a decision. Filters and scores are arrays over all clusters, most of them cached: a step is measured once for a binding and
+not for every cluster, and a plugin only when it runs.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate, repeat
+from operator import mul
 from typing import NamedTuple, cast
 
-from trimtab.api.kind import kind_of
+from trimtab.api.kind import find_kind, kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers.conditions import find_condition
+from trimtab.controllers.movement.taint_eviction import EVICTION_SLOT, no_execute_taints
+from trimtab.controllers.propagation.detect import MATCH_POLICY
+from trimtab.decide.observed_attempt import FILTER, SCORE
 from trimtab.decide.reschedule_trigger import has_placement_changed, have_replicas_changed
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.observers.reconcile_observers import FinishedReconcile, MemberWrite
+from trimtab.runtime.observers.step_times import FinishedStep
+from trimtab.runtime.process_memory import ProcessMemory
 from trimtab.telemetry import Histogram, HistogramSeries, Sample
 
 BOUNDS = tuple(0.001 * 2**power for power in range(12))
 SCHEDULING_BOUNDS = tuple(0.001 * 2**power for power in range(15))
+EXTENSION_POINT_BOUNDS = tuple(0.0001 * 2**power for power in range(12))
+PLUGIN_BOUNDS = tuple(accumulate(repeat(1.5, 19), mul, initial=0.00001))
 AUTOSCALING_BOUNDS = tuple(0.01 * 2**power for power in range(12))
 """Karmada's own bounds: its objectives are on these."""
 SYNC_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -28,6 +39,11 @@ WRITES = {
     "update": "update_resource_to_cluster",
     "delete": "delete_resource_from_cluster",
 }
+MATCH_DURATION = "resource_match_policy_duration_seconds"
+ALGORITHM_DURATION = "karmada_scheduler_scheduling_algorithm_duration_seconds"
+EXTENSION_POINT_DURATION = "karmada_scheduler_framework_extension_point_duration_seconds"
+PLUGIN_DURATION = "karmada_scheduler_plugin_execution_duration_seconds"
+EXTENSION_POINTS = (FILTER, SCORE)
 INCOMING = "karmada_scheduler_queue_incoming_bindings_total"
 EVICTION_QUEUES = {
     kind_of(ResourceBinding).id: "binding-eviction",
@@ -65,10 +81,11 @@ MEASURED = {
 
 
 class KarmadaMetrics:
-    """Observes reconciles."""
+    """Observes reconciles, their steps, and what waits for its eviction."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, memory: ProcessMemory) -> None:
         self._cache = cache
+        self._memory = memory
         self._histograms: dict[tuple[str, Labels], Histogram] = {}
         self._attempts: Counter[tuple[str, Labels]] = Counter()
 
@@ -87,6 +104,20 @@ class KarmadaMetrics:
         self._observe(measured.duration, timed, measured.bounds, done.seconds)
         if measured.attempts:
             self._attempts[measured.attempts, labels] += 1
+
+    def observe_step(self, done: FinishedStep) -> None:
+        """Observe a step of a reconcile, or a plugin within it."""
+        if done.step == MATCH_POLICY:
+            self._observe(MATCH_DURATION, (), BOUNDS, done.seconds)
+            return
+        result = ("result", "Success" if done.succeeded else "Unschedulable")
+        point = ("extension_point", done.step)
+        if done.plugin:
+            self._observe(PLUGIN_DURATION, (("plugin", done.plugin), point, result), PLUGIN_BOUNDS, done.seconds)
+            return
+        self._observe(ALGORITHM_DURATION, (("schedule_step", done.step),), SCHEDULING_BOUNDS, done.seconds)
+        if done.step in EXTENSION_POINTS:
+            self._observe(EXTENSION_POINT_DURATION, (point, result), EXTENSION_POINT_BOUNDS, done.seconds)
 
     def _observe(self, name: str, labels: Labels, bounds: tuple[float, ...], seconds: float) -> None:
         histogram = self._histograms.get((name, labels))
@@ -145,6 +176,32 @@ class KarmadaMetrics:
     def samples(self) -> Iterator[Sample]:
         for (name, labels), count in sorted(self._attempts.items()):
             yield Sample(name, count, dict(labels))
+        yield from self._eviction_samples()
+
+    def _eviction_samples(self) -> Iterator[Sample]:
+        """What waits until the eviction rate allows it: by queue, and by cluster and kind of the workload."""
+        depths = dict.fromkeys(EVICTION_QUEUES.values(), 0)
+        kinds: Counter[tuple[str, str]] = Counter()
+        for ref in self._memory.keys(EVICTION_SLOT):
+            kind = find_kind(ref.api_version, ref.kind)
+            if kind is None or self._memory.recall(EVICTION_SLOT, ref) is None:
+                continue
+            binding = self._find_binding(Key(kind.id, ref.namespace, ref.name))
+            for cluster in self._tainted_clusters(binding) if binding is not None else ():
+                depths[EVICTION_QUEUES[kind.id]] += 1
+                kinds[cluster, cast("Binding", binding).spec.resource.kind] += 1
+        for queue, depth in depths.items():
+            yield Sample("eviction_queue_depth", depth, {"name": queue})
+        for (cluster, kind_name), count in sorted(kinds.items()):
+            labels = {"member_cluster": cluster, "resource_kind": kind_name}
+            yield Sample("eviction_kind_total", count, labels)
+
+    def _tainted_clusters(self, binding: Binding) -> Iterator[str]:
+        table = self._cache.find_table(kind_of(Cluster).id)
+        for target in binding.spec.clusters:
+            entry = table.entries.get(("", target.name)) if table is not None else None
+            if entry is not None and no_execute_taints(cast("Cluster", entry.typed)):
+                yield target.name
 
     def histograms(self) -> Iterator[HistogramSeries]:
         for name, labels in sorted(self._histograms):

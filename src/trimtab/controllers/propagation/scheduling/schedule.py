@@ -130,7 +130,7 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
     if not waiting:
         return
     requests = {key_of(binding): intent.request for binding, intent in waiting}
-    decisions, _ = decide_all(list(requests.values()), view.fleet_for(requests), view.profile)
+    decisions, _ = decide_all(list(requests.values()), view.fleet_for(requests), view.profile, view.step_observer)
     quotas = QuotaLedger(view)
     allowed = [
         quotas.check(binding, adjust_to_intent(binding, decision, intent))
