@@ -20,7 +20,7 @@ from bench.processes import machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.support.processes import GC_THRESHOLDS
+from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 MEMBERS = 10

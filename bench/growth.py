@@ -29,7 +29,7 @@ from bench.processes import machine
 from bench.recorded import print_changes
 
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.support.processes import GC_THRESHOLDS
+from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 LINEAR, INDEPENDENT = 1.15, 0.2

@@ -20,7 +20,7 @@ from typing import Any
 from bench.embedded_fleet import MeasuredFleet, WorkloadShape, fleet_plan, resident_mebibytes
 from bench.processes import machine
 
-from trimtab.cli.support.processes import GC_THRESHOLDS
+from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 SHAPE = WorkloadShape(replicas=10, clusters=3, group_size=40)

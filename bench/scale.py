@@ -25,7 +25,7 @@ from bench.processes import machine
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.support.processes import GC_THRESHOLDS
+from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.client.client import Resource
 from trimtab.clock import run_virtually
 from trimtab.simulate.lean.member import LeanMember

@@ -17,7 +17,7 @@ import yaml
 from bench.embedded_fleet import resident_mebibytes
 from bench.processes import machine
 
-from trimtab.cli.support.processes import GC_THRESHOLDS
+from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import parse_story

@@ -1,12 +1,14 @@
 """The command line: commands are found by name, and errors are printed in one line."""
 
+import gc
+import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
 from trimtab import __version__
-from trimtab.cli.main import main, trimtab
+from trimtab.cli.main import GC_THRESHOLDS, main, trimtab
 
 
 def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -42,3 +44,25 @@ def test_version_command_and_option_print_the_version(monkeypatch, capsys) -> No
     assert exit_code(monkeypatch, "--version") == 0
     assert exit_code(monkeypatch, "version") == 0
     assert capsys.readouterr().out.count(__version__) == 2
+
+
+def test_garbage_collection_is_rare_in_commands(monkeypatch, capsys) -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        assert exit_code(monkeypatch, "version") == 0
+        assert gc.get_threshold() == GC_THRESHOLDS
+    finally:
+        gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize(
+    "modules",
+    ["trimtab.cli.commands.plan", "trimtab.cli.commands.explain, trimtab.cli.support.server_state"],
+    ids=["plan", "explain"],
+)
+def test_reading_commands_import_neither_a_server_nor_a_second_http_client(modules: str) -> None:
+    """Their imports are most of the CPU time that a person waits for."""
+    code = f"import sys, {modules}; print([m for m in sys.modules if m.startswith(('aiohttp', 'trimtab.server'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.dryrun.manifests import Manifests, read_manifests
+from trimtab.dryrun.manifest import Manifests
+from trimtab.dryrun.manifests import read_manifests
 from trimtab.errors import InputError
 
 

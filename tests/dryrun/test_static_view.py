@@ -7,7 +7,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.dryrun.documents import Document
-from trimtab.dryrun.manifests import Manifest
+from trimtab.dryrun.manifest import Manifest
 from trimtab.dryrun.static_view import StaticView
 
 

@@ -1,6 +1,7 @@
 """The command line `trimtab`, also `kubectl trimtab`: each module in `commands` is one command."""
 
 import difflib
+import gc
 import importlib
 import pkgutil
 import sys
@@ -11,6 +12,10 @@ import click
 from trimtab import __version__
 from trimtab.cli import commands
 from trimtab.errors import ApiError, InputError, StoreError
+
+GC_THRESHOLDS = (50_000, 10, 10)
+"""Garbage collection thresholds: with the defaults, it took a third of the CPU time of short commands and a quarter of that of a
+busy control plane."""
 
 
 class LazyCommandGroup(click.Group):
@@ -41,6 +46,7 @@ def trimtab() -> None:
 
 def main() -> None:
     """Run the command; print errors as one message on standard error, without a traceback."""
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         outcome = trimtab.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)

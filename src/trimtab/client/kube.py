@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
@@ -15,6 +13,9 @@ from trimtab.client.responses import decode_event, decode_list, decode_object, t
 from trimtab.client.transport import STREAM_SECONDS, HTTPTransport
 from trimtab.clock import Clock
 from trimtab.errors import ApiError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 PATCH_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
@@ -171,7 +172,7 @@ class KubeClient:
 
     async def forward(
         self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
-    ) -> aiohttp.ClientResponse:
+    ) -> "aiohttp.ClientResponse":
         return await self._transport.forward(method, path, query, headers, body)
 
     def download(self, path: str) -> AsyncIterator[bytes]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-import aiohttp
 import orjson
 
 from trimtab import errors
@@ -12,6 +11,9 @@ from trimtab.api.value import Raw
 from trimtab.client.client import EventType, WatchEvent
 from trimtab.client.connection_pool import MAX_RESPONSE_BYTES, Reply
 from trimtab.errors import ApiError, Cause
+
+if TYPE_CHECKING:
+    import aiohttp
 
 MAX_RETRY_SECONDS = 30
 
@@ -54,6 +56,8 @@ def text_in(obj: Raw, key: str) -> str:
 @contextmanager
 def as_connection_errors() -> Iterator[None]:
     """Raise every connection failure as OSError, whichever library reports it."""
+    import aiohttp  # noqa: PLC0415 - short commands need none of it
+
     try:
         yield
     except aiohttp.ClientError as error:
@@ -62,11 +66,11 @@ def as_connection_errors() -> Iterator[None]:
         raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-async def read_reply(response: aiohttp.ClientResponse) -> Reply:
+async def read_reply(response: "aiohttp.ClientResponse") -> Reply:
     return Reply(response.status, await read_body(response), response.headers.get("Retry-After", ""))
 
 
-async def read_body(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(response: "aiohttp.ClientResponse") -> bytes:
     """The whole body; ConnectionError when it is too large or ends early."""
     parts: list[bytes] = []
     size = 0

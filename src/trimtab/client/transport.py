@@ -6,10 +6,9 @@ Redirects are not followed: they would send our credentials and objects to anoth
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-import aiohttp
 import orjson
 from yarl import URL
 
@@ -19,6 +18,9 @@ from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_cert
 from trimtab.client.responses import as_connection_errors, fault_from_reply, read_reply, retry_seconds
 from trimtab.clock import Clock, WallClock
 from trimtab.errors import InputError, Unauthorized
+
+if TYPE_CHECKING:
+    import aiohttp
 
 STREAM_SECONDS = 300
 """How long a server may keep a response open, such as that of a watch."""
@@ -121,7 +123,7 @@ class HTTPTransport:
 
     async def forward(
         self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
-    ) -> aiohttp.ClientResponse:
+    ) -> "aiohttp.ClientResponse":
         """Forward a request unchanged except for our credentials; the caller reads and closes the response."""
         self.requests += 1
         return await self._session_for_requests.request(
@@ -152,19 +154,21 @@ class HTTPTransport:
         self._retired_sessions = []
 
     @property
-    def _session_for_requests(self) -> aiohttp.ClientSession:
+    def _session_for_requests(self) -> "aiohttp.ClientSession":
         if self._request_session is None:
             self._request_session = self._new_session(MAX_SESSION_CONNECTIONS)
         return self._request_session
 
     @property
-    def _session_for_streams(self) -> aiohttp.ClientSession:
+    def _session_for_streams(self) -> "aiohttp.ClientSession":
         """A session without a limit: every stream occupies a connection, and must not block requests."""
         if self._stream_session is None:
             self._stream_session = self._new_session(0)
         return self._stream_session
 
-    def _new_session(self, limit: int) -> aiohttp.ClientSession:
+    def _new_session(self, limit: int) -> "aiohttp.ClientSession":
+        import aiohttp  # noqa: PLC0415 - requests without a proxy, as those of short commands, need none of it
+
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._ssl if self._ssl is not None else True),
             timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
@@ -222,7 +226,9 @@ class HTTPTransport:
         return self._credentials.server + path + _query_string(query)
 
 
-def _stream_timeout() -> aiohttp.ClientTimeout:
+def _stream_timeout() -> "aiohttp.ClientTimeout":
+    import aiohttp  # noqa: PLC0415
+
     return aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=STREAM_SECONDS + 60)
 
 

@@ -22,7 +22,6 @@ from trimtab.decide.ocm.groups import decision_pages
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
 from trimtab.dryrun.documents import Document
 from trimtab.dryrun.fleet_state import FleetState, name_of
-from trimtab.dryrun.manifests import complete_documents
 from trimtab.errors import InputError
 from trimtab.runtime.propagatable import is_propagatable
 
@@ -129,6 +128,8 @@ def planned_rebalancer(spec: Raw) -> WorkloadRebalancer:
 
 def apply_objects(state: FleetState, raws: Sequence[Raw]) -> FleetState:
     """The state with these objects applied: what only the server sets stays as it is."""
+    from trimtab.dryrun.manifests import complete_documents  # noqa: PLC0415 - it imports the API server
+
     objects, templates = [], []
     documents = [Document(raw, "the change", position) for position, raw in enumerate(raws, 1)]
     for raw in (item.raw for item in complete_documents(documents).items):

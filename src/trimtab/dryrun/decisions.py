@@ -62,7 +62,7 @@ from trimtab.decide.pods.preemption.recent_disruptions import (
 )
 from trimtab.decide.pods.schedule import apply_decision, schedule, unschedulable_message
 from trimtab.decide.pods.schedule import explain as node_opinions
-from trimtab.dryrun.manifests import Manifest, Manifests, display_name
+from trimtab.dryrun.manifest import Manifest, Manifests, display_name
 from trimtab.dryrun.static_view import StaticView
 from trimtab.errors import InputError
 from trimtab.interpret.interpreter import Interpreter

@@ -21,7 +21,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.client.lookups import list_typed
 from trimtab.dryrun.documents import Document
-from trimtab.dryrun.manifests import Manifest
+from trimtab.dryrun.manifest import Manifest
 from trimtab.dryrun.static_view import StaticView
 from trimtab.interpret.interpreter import Interpreter
 

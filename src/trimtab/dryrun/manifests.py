@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, find_kind
 from trimtab.api.kinds.native import codec
-from trimtab.api.kinds.policy import Policy
-from trimtab.api.value import Object, Raw
+from trimtab.api.value import Raw
 from trimtab.dryrun.documents import Document, read_documents
+from trimtab.dryrun.manifest import Manifest, Manifests, display_name
 from trimtab.errors import Cause, InputError
 from trimtab.registry import discover
 from trimtab.server.apiserver import served_resources_of
@@ -19,52 +18,7 @@ from trimtab.server.registry.cel_rules import rule_evaluator
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.resources import ServedResource
 
-T = TypeVar("T", bound=Object)
 KNOWN_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
-
-
-class Manifest(NamedTuple):
-    """One object of a file with all defaults set."""
-
-    raw: Raw
-    document: Document
-    typed: Object | None
-    """None for unknown kinds; they can be propagated too."""
-
-    @property
-    def name(self) -> str:
-        return display_name(self.raw)
-
-    @property
-    def as_written(self) -> Raw:
-        """The object as it was written, without defaults, in the namespace that it is applied to."""
-        namespace = self.raw["metadata"].get("namespace", "")
-        obj = self.document.obj
-        return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}} if namespace else obj
-
-
-def display_name(raw: Raw) -> str:
-    """`Deployment demo/web`."""
-    metadata = raw["metadata"]
-    namespace = metadata.get("namespace", "")
-    return f"{raw['kind']} {namespace}/{metadata['name']}" if namespace else f"{raw['kind']} {metadata['name']}"
-
-
-class Manifests(NamedTuple):
-    """All objects of the files, and the warnings about them."""
-
-    items: tuple[Manifest, ...]
-    warnings: tuple[str, ...]
-
-    def all(self, type_: type[T]) -> list[T]:
-        return [item.typed for item in self.items if isinstance(item.typed, type_)]
-
-    @property
-    def policies(self) -> list[Policy]:
-        return [item.typed for item in self.items if isinstance(item.typed, Policy)]
-
-    def location_of(self, obj: Object) -> str:
-        return next((item.document.location for item in self.items if item.typed is obj), "")
 
 
 def read_manifests(files: Iterable[str]) -> Manifests:

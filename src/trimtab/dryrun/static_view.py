@@ -14,7 +14,7 @@ from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, Ref, To
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
 from trimtab.decide.request import PlacementRequest
-from trimtab.dryrun.manifests import Manifest
+from trimtab.dryrun.manifest import Manifest
 from trimtab.interpret.cel.expressions import Evaluator, compiler
 from trimtab.interpret.interpreter import Interpreter
 

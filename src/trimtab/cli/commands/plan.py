@@ -23,7 +23,7 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import reference_to
 from trimtab.dryrun.change import Change, parse_taint
 from trimtab.dryrun.fleet_state import FleetState
-from trimtab.dryrun.manifests import read_manifests
+from trimtab.dryrun.manifest import Manifests
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_report import report_lines
 from trimtab.dryrun.plan_result import Plan
@@ -109,7 +109,7 @@ def command(
     """
     if not (files or lose_clusters or lose_regions or drains or taints or rebalances):
         raise click.UsageError("give files (-f), or what happens: --lose-cluster, --drain, --taint or --rebalance")
-    manifests = read_manifests(files)
+    manifests = manifests_in(files)
     for warning in manifests.warnings:
         click.echo(f"Warning: {warning}", err=True)
     change = Change(
@@ -139,6 +139,14 @@ def command(
         write_plan(plan, out)
     print_plan(plan, output)
     return plan.exit_code
+
+
+def manifests_in(files: Sequence[str]) -> Manifests:
+    if not files:
+        return Manifests((), ())
+    from trimtab.dryrun.manifests import read_manifests  # noqa: PLC0415 - it imports the API server
+
+    return read_manifests(files)
 
 
 async def plan_on_server(

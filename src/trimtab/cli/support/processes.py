@@ -13,9 +13,6 @@ from trimtab.clock import WallClock
 from trimtab.runtime.leader_election import LeaderElector
 from trimtab.runtime.member_claims import ClaimTimes, MemberClaims
 
-GC_THRESHOLDS = (50_000, 10, 10)
-"""Garbage collection thresholds: with the defaults it took a quarter of the CPU time of a busy control plane."""
-
 
 def run_process(work: Coroutine[Any, Any, None]) -> None:
     """Run a long-running process on uvloop; objects that exist at the start are exempt from garbage collection."""
@@ -23,7 +20,6 @@ def run_process(work: Coroutine[Any, Any, None]) -> None:
 
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(work)
 
 
