@@ -4,6 +4,9 @@
     ```yaml title="a.yaml"  a file that later commands of the page use
     <!-- run: command -->   a command that the page describes in words, such as an edit of a file
     <!-- checkout: path -->  what the page adds files to: it is copied, and the commands run with the copy
+    <!-- port: 9080 -->     this port stands for a free one, in files and commands
+    $ command &             a command that runs until the end of the page
+    $ trimtab up OPTIONS    starts the fleet of the page with these options
     <!-- no-test: why -->   directly before a block: its commands cannot run here, for this reason
 
 In expected output, a line `...` stands for any number of lines, and `...` within a line for any text.
