@@ -10,12 +10,27 @@ CERTIFICATE_TESTS = ("server/admission/test_certificate_requests.py",)
 REFERENCES = "server/admission/reference_authorization.py"
 REFERENCE_TESTS = ("server/admission/test_reference_authorization.py",)
 
+CHECKS, CHECK_TESTS = "server/auth/access_checks.py", ("server/admission/dynamic/test_match_conditions.py",)
 NODE, NODE_TESTS = "server/auth/node_authorizer.py", ("server/auth/test_node_authorizer.py",)
 OCM, OCM_TESTS = "api/admission/ocm.py", ("api/admission/test_ocm.py", "server/admission/test_peer_webhooks.py")
 
 AGENTS, AGENT_TESTS = "members/agent_approval.py", ("members/test_agent_approval.py",)
 
 MUTANTS = (
+    Mutant(
+        "An expression that asks about a service account gets the rights of that account, not of the user.",
+        CHECKS,
+        "_account_user(account) if account else self._user",
+        "self._user",
+        CHECK_TESTS,
+    ),
+    Mutant(
+        "An expression asks the authorizer a limited number of times.",
+        CHECKS,
+        "if self._remaining == 0:",
+        "if False:",
+        CHECK_TESTS,
+    ),
     Mutant(
         "Only the agent of a cluster, or the account that bootstraps it, gets the certificate of its agent.",
         AGENTS,
