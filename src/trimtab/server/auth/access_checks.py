@@ -7,7 +7,6 @@ and label selectors do not change an answer of RBAC. `reason` and `error` are em
 import asyncio
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any
 
@@ -55,16 +54,11 @@ class AccessChecks:
         user = _account_user(account) if account else self._user
         if threading.get_ident() == self._thread:
             return self._authorizer.allows(user, action)
-        answer: Future[bool] = Future()  # the caches of the authorizer belong to the event loop
+        # The caches of the authorizer belong to the event loop.
+        return asyncio.run_coroutine_threadsafe(self._decide(user, action), self._loop).result()
 
-        def decide() -> None:
-            try:
-                answer.set_result(self._authorizer.allows(user, action))
-            except Exception as error:  # noqa: BLE001 - raised again in the thread that waits
-                answer.set_exception(error)
-
-        self._loop.call_soon_threadsafe(decide)
-        return answer.result()
+    async def _decide(self, user: User, action: Action) -> bool:
+        return self._authorizer.allows(user, action)
 
 
 _active: ContextVar[AccessChecks] = ContextVar("access checks")
