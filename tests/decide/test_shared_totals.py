@@ -71,3 +71,41 @@ def test_the_best_of_requests_that_share_a_ranking_are_those_of_sorting_all(
         assert totals.by_column()[columns].tolist() == [
             weights[0] * sizes[column] + weights[1] * (bonus if column in query.liked else 0) for column in columns
         ]
+
+
+def test_scores_by_the_feasible_targets_are_computed_once_while_other_scores_change() -> None:
+    computed = []
+
+    def by_feasible(query: Query, fleet: Fleet[Thing], feasible: np.ndarray) -> np.ndarray:
+        computed.append(feasible.tolist())
+        return np.array([thing.size for thing in fleet.targets]) * feasible
+
+    relative: ScorePlugin[Query, Thing] = ScorePlugin(
+        "Relative", size_score, reads=lambda _: None, array=by_feasible, depends_on_feasible=True
+    )
+    counted: ScorePlugin[Query, Thing] = ScorePlugin(
+        "Counted",
+        bonus_score,
+        sparse=lambda query, fleet: SparseScores(
+            ("Counted", query.bonus), lambda: np.full(len(fleet), query.bonus, dtype=np.int64)
+        ),
+    )
+    fleet = Fleet.of([Thing(f"t{size}", size) for size in (3, 4, 5)])
+    some, all_ = np.array([True, True, False]), np.array([True, True, True])
+    shared, other, own = (
+        FeasibleSet(some, np.flatnonzero(some), object()),
+        FeasibleSet(all_, np.flatnonzero(all_), object()),
+        FeasibleSet(some, np.flatnonzero(some)),
+    )
+
+    def totals(bonus: int, feasible: FeasibleSet) -> list[int]:
+        query = Query(bonus=bonus)
+        found = weighted_totals([(relative, 1, query), (counted, 1, query)], fleet, feasible).by_column()
+        return [int(total) for total in found]
+
+    assert [totals(bonus, shared) for bonus in (1, 2)] == [[4, 5, 1], [5, 6, 2]]
+    assert len(computed) == 1
+    assert totals(1, other) == [4, 5, 6]
+    assert len(computed) == 2
+    assert [totals(bonus, own) for bonus in (1, 2)] == [[4, 5, 1], [5, 6, 2]]
+    assert len(computed) == 4, "a set of one request is not cached"

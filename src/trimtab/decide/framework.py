@@ -235,6 +235,7 @@ node_score = _score_decorator(node_scores)
 
 
 _MAX_HASHABLE_KEYS = 8192
+_MAX_SCORE_ARRAYS = 128
 _hashable_keys: dict[int, tuple[Any, Hashable]] = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -441,7 +442,13 @@ def sparse_scores_of(
     key = None
     if plugin.reads is not None and plugin.normalize is None:
         key = (plugin, plugin.reads(request), feasible.cache_key if plugin.depends_on_feasible else None)
-    return SparseScores(key, lambda: _scores_or_zero(plugin, request, fleet, feasible.mask))
+
+    def compute() -> Array:
+        return _scores_or_zero(plugin, request, fleet, feasible.mask)
+
+    if key is None or not plugin.depends_on_feasible or feasible.cache_key is None:
+        return SparseScores(key, compute)
+    return SparseScores(key, lambda: fleet.compute_once(key, compute, max_entries=_MAX_SCORE_ARRAYS))
 
 
 def _scores_or_zero(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: Mask) -> Array:
