@@ -307,7 +307,7 @@ async def test_failed_commit_leaves_nothing_behind_and_the_next_one_works(on_dis
     await store.create(PODS + "b", b"")
     await store.close()
     reopened = on_disk()
-    assert (values(reopened), reopened.compacted) == ({"a": b"4", "b": b""}, 4)
+    assert (values(reopened), reopened.compacted_revision) == ({"a": b"4", "b": b""}, 4)
     assert [event.revision for event in await reopened.watch(PODS, 4).next()] == [5, 6, 7]
 
 

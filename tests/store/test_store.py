@@ -188,7 +188,7 @@ async def test_revision_is_never_reused_even_if_the_last_one_is_compacted(on_dis
     store.compact(store.revision)
     await store.close()
     reopened = on_disk()
-    assert (reopened.revision, reopened.compacted) == (3, 3)
+    assert (reopened.revision, reopened.compacted_revision) == (3, 3)
     assert (await reopened.create(pod("a"), b"")).mod_revision == 4
 
 
