@@ -74,10 +74,10 @@ def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, flo
 @contextmanager
 def kube_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, float]]:
     sys.path.insert(0, str(ROOT / "tests"))
-    from kube.rig import ControlPlane  # type: ignore[import-not-found]  # noqa: PLC0415 - the rig of the tests
+    from kube.rig import RealControlPlane  # type: ignore[import-not-found]  # noqa: PLC0415 - the rig of the tests
 
     start = time.perf_counter()
-    with ControlPlane("bench", folder) as plane:
+    with RealControlPlane("bench", folder) as plane:
         seconds = time.perf_counter() - start
         pids = [program.running.pid for program in (plane.apiserver, plane.etcd)]
         yield load(plane.kubeconfig), ServerCosts(partial(cpu_seconds, *pids), partial(mebibytes, *pids)), seconds

@@ -190,7 +190,7 @@ def test_preemption_frees_capacity_within_budgets(
             assert DisruptionLimits(tuple(covers)).allow_all(candidate.victims)
             free = [one for one in candidate.victims if one.labels["app"] not in allowed]
             losses = Counter(one.traits.controller_uid for one in free)
-            assert all(lost <= RecentDisruptions(owner, *disruptions).allowed for owner, lost in losses.items())
+            assert all(lost <= RecentDisruptions(owner, *disruptions).remaining for owner, lost in losses.items())
             after = fleet.without_pods(candidate.victims, candidate.node)
             opinions = {opinion.node: opinion for opinion in explain(pending_pod, after)}
             assert opinions[candidate.node].rejection is None
