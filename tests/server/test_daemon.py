@@ -12,6 +12,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.server import daemon as daemon_module
+from trimtab.server.auth.certificates import renew_certificates
 from trimtab.server.daemon import KEY_RING, Daemon, ServedApplications
 
 
@@ -87,15 +88,16 @@ def test_running_server_renews_its_certificates_and_its_clients_follow(tmp_path:
         try:
             before = await _server_certificate(daemon)
             assert (await client.fetch("/version")).code == 200
-            soon = datetime.now(UTC) + timedelta(days=300)
-            await daemon.renew_certificates(soon)
+            now = datetime.now(UTC)
+            _replace_certificates(daemon, now - timedelta(days=300))
+            await daemon.renew_certificates(now)
             after = await _server_certificate(daemon)
             assert after != before
             assert load(daemon.kubeconfig).cert != credentials.cert
             clock.ahead = timedelta(minutes=5)
             assert (await client.fetch("/version")).code == 200
             assert client._transport._tokens._credentials.cert == load(daemon.kubeconfig).cert
-            await daemon.renew_certificates(soon)
+            await daemon.renew_certificates(now)
             assert await _server_certificate(daemon) == after
         finally:
             await client.close()
@@ -120,6 +122,14 @@ def test_certificates_are_checked_regularly(tmp_path: Path, monkeypatch: pytest.
             await daemon.stop()
 
     asyncio.run(scenario())
+
+
+def _replace_certificates(daemon: Daemon, issued: datetime) -> None:
+    """Write certificates that were issued at another time."""
+    for path in (daemon.directory / "pki").glob("*.crt"):
+        if path != daemon.authority.certificate:
+            path.unlink()
+    renew_certificates(daemon.authority, daemon._addresses, issued)
 
 
 class _MovableClock(WallClock):
