@@ -118,7 +118,7 @@ def explain(decision: BindingDecision) -> Explanation:
             )
             for tried in decision.tried_groups
         ),
-        clusters=_cluster_explanations(attempt),
+        clusters=_cluster_explanations(attempt, decision.ok),
         filters=tuple(plugin.name for plugin in all_filters(request)),
         rule=_rule(request),
         tie_break=_tie_break(request),
@@ -190,8 +190,9 @@ def _tie_break(request: PlacementRequest) -> str:
     return f"the {end} name wins, by the hash of the workload's uid"
 
 
-def _cluster_explanations(attempt: PlacementAttempt) -> tuple[ClusterExplanation, ...]:
-    shares = {} if isinstance(attempt.result, Failure) else attempt.result.by_column()
+def _cluster_explanations(attempt: PlacementAttempt, is_placed: bool) -> tuple[ClusterExplanation, ...]:
+    """A decision that was refused, also by a quota after the attempt, gives no cluster a share."""
+    shares = attempt.result.by_column() if is_placed and not isinstance(attempt.result, Failure) else {}
     feasible = attempt.feasible.mask
     selected: set[int] = set()
     if feasible.any() and not isinstance(attempt.selected_columns, SpreadFailure):
