@@ -71,8 +71,10 @@ class AsgiClient:
         return ReceivedResponse(received["status"], received["headers"], received["body"])
 
 
-def with_asgi_client(scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False, plugins=()):
-    """Run `story(client)` against a new server in virtual time."""
+def with_asgi_client(
+    scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False, plugins=(), runner=run_virtually
+):
+    """Run `scenario(client)` against a new server; in virtual time, which does not wait for threads, or by `asyncio.run`."""
 
     async def run():
         settings = ApiServerSettings(
@@ -88,4 +90,4 @@ def with_asgi_client(scenario, *, garbage_collection: bool = True, check_all_bud
         finally:
             await server.stop()
 
-    return run_virtually(run())
+    return runner(run())
