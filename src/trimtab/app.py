@@ -128,7 +128,7 @@ class ControlPlane:
         """What all reconcilers share; `shares_members` means that other processes may write the same objects."""
         sources = ViewSources(
             interpreter=self._customized.interpreter,
-            fleet=fleet_from(self.cache),
+            fleet=fleet_from(self.cache, follows_health=bool(settings.get("overcommit-protection"))),
             placement_snapshots=placement_snapshots_from(self.cache),
             cel=compiler(),
             scripts=self._customized.scripts,

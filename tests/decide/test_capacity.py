@@ -1,3 +1,4 @@
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 from plugins.clusters import cluster, fleet, placement_request
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.capacity import UNLIMITED, estimate_free_replicas
-from trimtab.decide.request import FeatureGates
+from trimtab.decide.request import ClassSelector, FeatureGates, QuotaRoom, QuotaUse
 
 MODELS = [
     {"grade": 0, "ranges": [{"name": "cpu", "min": "1", "max": "2"}, {"name": "memory", "min": "4Gi", "max": "8Gi"}]},
@@ -35,10 +36,46 @@ def test_the_scarcest_resource_counts() -> None:
 def test_quotas_inside_a_cluster_limit_its_further_replicas() -> None:
     roomy = cluster_with_summary(pods="100", cpu="4")
     asked = placement_request(replicas=9, replicaRequirements={"resourceRequest": {"cpu": "500m"}})
-    limited = msgspec.structs.replace(asked, most_further_replicas=((roomy.name, 3), ("elsewhere", 0)))
-    assert int(estimate_free_replicas(limited, fleet(roomy))[0]) == 3
-    generous = msgspec.structs.replace(asked, most_further_replicas=((roomy.name, 30),))
-    assert int(estimate_free_replicas(generous, fleet(roomy))[0]) == 8
+
+    def free(*quotas: QuotaRoom, taken: int = 0) -> int:
+        limited = msgspec.structs.replace(asked, quota_room=quotas, namespace="demo")
+        targets = fleet(roomy)
+        if taken:
+            use = {
+                QuotaUse("demo", "", "cpu"): taken,
+                QuotaUse("other", "", "cpu"): 1000,
+                QuotaUse("demo", "low", "cpu"): 500,
+            }
+            targets = targets.reserve(np.array([0]), use)
+        return int(estimate_free_replicas(limited, targets)[0])
+
+    room = QuotaRoom(roomy.name, (("cpu", Fraction(1700)),))
+    assert free(room, QuotaRoom("elsewhere", (("cpu", Fraction(0)),))) == 3
+    assert free(room, room._replace(free=(("pods", Fraction(2)), ("memory", Fraction(0))))) == 2
+    assert free(room._replace(free=(("cpu", Fraction(15000)),))) == 8
+    assert free(room, taken=100) == 2, "of the 1,700 milli-CPUs 600 are reserved in the namespace"
+    assert free(room, taken=1200) == 0
+    assert free(room._replace(selectors=(ClassSelector("DoesNotExist"),)), taken=100) == 3
+    assert free(room._replace(selectors=(ClassSelector("In", ("low",)),))) == 8, "it limits other pods"
+
+
+def test_sets_of_components_are_limited_by_quotas_and_reservations() -> None:
+    parts = [
+        {"name": name, "replicas": count, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}}
+        for name, count, cpu in (("manager", 1, "50m"), ("worker", 2, "100m"))
+    ]
+    placement = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
+    asked = placement_request(placement=placement, components=parts)
+    asked = msgspec.structs.replace(asked, feature_gates=FeatureGates(components=True), namespace="demo")
+    roomy = cluster_with_summary(pods="100", cpu="2")
+    assert asked.footprint() == {"pods": 3, "cpu": 250}
+    assert int(estimate_free_replicas(asked, fleet(roomy))[0]) == 8
+    reserved = fleet(roomy).reserve(np.array([0]), {"cpu": 300})
+    assert int(estimate_free_replicas(asked, reserved)[0]) == 6
+    limited = msgspec.structs.replace(asked, quota_room=(QuotaRoom(roomy.name, (("cpu", Fraction(1000)),)),))
+    assert int(estimate_free_replicas(limited, fleet(roomy))[0]) == 4
+    taken = fleet(roomy).reserve(np.array([0]), {QuotaUse("demo", "", "cpu"): 250})
+    assert int(estimate_free_replicas(limited, taken)[0]) == 3
 
 
 def test_allocated_resources_are_not_free() -> None:

@@ -2,10 +2,12 @@ from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from plugins.clusters import member, placement_request
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
+from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Key
 from trimtab.clock import EPOCH
 from trimtab.controllers.contract import CapacityReservation, ReserveCapacity
@@ -23,7 +25,7 @@ REQUEST = placement_request(replicas=4, replicaRequirements={"resourceRequest": 
 class FakeEntry:
     """The part of a cache entry that listeners read."""
 
-    def __init__(self, typed: Cluster | AddOnPlacementScore) -> None:
+    def __init__(self, typed: Cluster | AddOnPlacementScore | ResourceBinding) -> None:
         self.typed = typed
         self.name = (typed.metadata.namespace, typed.metadata.name)
 
@@ -139,6 +141,63 @@ def test_written_decision_stays_reserved_when_decided_again() -> None:
     reserve(fleet_cache, REQUEST, (("m1", 4),))
     placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
     assert free_replicas(fleet_cache.fleet_for({WEB: placed}, EPOCH)) == [6]
+
+
+def in_flight(health: str = "Unhealthy", *clusters: str) -> ResourceBinding:
+    body = {
+        "metadata": {"namespace": WEB.namespace, "name": WEB.name},
+        "spec": {"clusters": [{"name": name, "replicas": 4} for name in clusters or ("m1",)]},
+        "status": {"aggregatedStatus": [{"clusterName": "m1", "health": health}]},
+    }
+    return msgspec.convert(body, ResourceBinding, strict=False)
+
+
+def reserved_until_healthy() -> tuple[FakeCache, FleetCache]:
+    tables = FakeCache()
+    fleet_cache = fleet_from(cast("Cache", tables), follows_health=True)
+    tables.notify(None, member("m1", 10))
+    fleet_cache.fleet_for({WEB: REQUEST}, EPOCH)
+    arriving = CapacityReservation(WEB, REQUEST, (("m1", 4),))
+    fleet_cache.reserve(ReserveCapacity(EPOCH, (arriving,), until_healthy=True))
+    return tables, fleet_cache
+
+
+def test_reservation_lasts_until_the_workload_becomes_healthy() -> None:
+    tables, fleet_cache = reserved_until_healthy()
+    tables.notify(in_flight(), in_flight())
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL)) == [6]
+    tables.notify(in_flight(), in_flight("Healthy"))
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL)) == [10]
+    assert fleet_cache.next_lapse is None
+
+
+def test_reservation_of_a_healthy_workload_that_grows_lasts_until_it_is_healthy_again() -> None:
+    tables, fleet_cache = reserved_until_healthy()
+    tables.notify(in_flight("Healthy"), in_flight("Healthy"))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [6]
+
+
+@pytest.mark.parametrize("after", [None, in_flight("Unhealthy", "m2")])
+def test_reservation_ends_when_the_workload_is_deleted_or_moved(after: ResourceBinding | None) -> None:
+    tables, fleet_cache = reserved_until_healthy()
+    tables.notify(in_flight(), after)
+    assert free_replicas(fleet_cache.at(EPOCH)) == [10]
+
+
+def test_reservation_of_a_workload_that_never_becomes_healthy_lapses() -> None:
+    _, fleet_cache = reserved_until_healthy()
+    assert free_replicas(fleet_cache.at(EPOCH + timedelta(minutes=5, seconds=-1))) == [6]
+    assert free_replicas(fleet_cache.at(EPOCH + timedelta(minutes=5))) == [10]
+
+
+def test_reservations_until_healthy_of_one_workload_add_up() -> None:
+    tables, fleet_cache = reserved_until_healthy()
+    placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
+    more = CapacityReservation(WEB, placed, (("m1", 2),))
+    fleet_cache.reserve(ReserveCapacity(EPOCH, (more,), until_healthy=True))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [4]
+    tables.notify(in_flight(), in_flight("Healthy"))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [10]
 
 
 def test_reservation_expires_in_time_after_the_clock_was_set_back() -> None:

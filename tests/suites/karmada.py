@@ -77,11 +77,13 @@ class KarmadaSuite:
 def write_fleet(directory: Path) -> Path:
     """One node per cluster, as with kind, of the size of real machines: by resource models it counts as the least of its grade.
 
+    A spec fills a cluster with at most fifty workloads of 200 milli-CPUs, which need less than the ten CPUs of a node.
+
     The scheduler of Karmada compares a request of memory without a binary suffix in thousandths of a byte with capacity in bytes. The
     components of Flink, whose requests become such numbers, therefore fit only into a thousand times of what they need.
     """
     path = directory / "fleet.json"
-    members = [{"name": name, "nodes": 1, "cpu": "16", "memory": "512Gi"} for name in MEMBERS]
+    members = [{"name": name, "nodes": 1, "cpu": "10", "memory": "512Gi"} for name in MEMBERS]
     path.write_text(json.dumps({"members": members}))
     return path
 

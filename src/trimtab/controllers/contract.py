@@ -204,7 +204,7 @@ class CapacityReservation(NamedTuple):
     binding: Key
     request: PlacementRequest
     arriving: tuple[tuple[str, int], ...]
-    """Replicas by cluster; empty when the decision adds none."""
+    """Replicas, or sets of components, by cluster; empty when the decision adds none."""
 
 
 class ReserveCapacity(NamedTuple):
@@ -215,6 +215,8 @@ class ReserveCapacity(NamedTuple):
 
     since: datetime
     reservations: tuple[CapacityReservation, ...]
+    until_healthy: bool = False
+    """They last until the workload is healthy in the cluster, and lapse later than others."""
 
 
 class RunScript(NamedTuple):

@@ -7,5 +7,7 @@ from trimtab.decide.request import FeatureGates
 
 def feature_gates(view: View) -> FeatureGates:
     return FeatureGates(
-        components=bool(setting(view, "components")), workload_affinity=bool(setting(view, "workload-affinity"))
+        components=bool(setting(view, "components")),
+        workload_affinity=bool(setting(view, "workload-affinity")),
+        overcommit_protection=bool(setting(view, "overcommit-protection")),
     )

@@ -7,7 +7,7 @@ import msgspec
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.controllers.contract import Index, View
 from trimtab.controllers.feature_gates import feature_gates
-from trimtab.controllers.quota.member_quotas import further_replicas
+from trimtab.controllers.quota.member_quotas import quota_room
 from trimtab.decide.request import PlacementRequest, placement_request_of
 
 
@@ -36,5 +36,5 @@ def request_for(binding: Binding, view: View, candidates: Iterable[str] | None =
     """The request of a binding that has a placement; `candidates` are those of its Placement."""
     others = neighbours_of(binding, view) if binding.spec.workload_affinity_groups is not None else ()
     request = placement_request_of(binding, feature_gates=feature_gates(view), others=others, candidates=candidates)
-    limits = further_replicas(binding, view)
-    return msgspec.structs.replace(request, most_further_replicas=limits) if limits else request
+    room = quota_room(binding, view)
+    return msgspec.structs.replace(request, quota_room=room) if room else request

@@ -33,6 +33,12 @@ _TABLE = (
     Setting("components", bool, False, "Schedule the components of a workload with several pod templates separately."),
     Setting("quota-enforcement", bool, _off_upstream, "Refuse placements beyond a FederatedResourceQuota."),
     Setting("quota-estimate", bool, False, "Place no more replicas than ResourceQuotas in clusters allow."),
+    Setting(
+        "overcommit-protection",
+        bool,
+        False,
+        "Count what was placed in the last five minutes as used until it is healthy.",
+    ),
     Setting("workload-affinity", bool, _off_upstream, "Place workloads of a group together or apart, as policies say."),
     Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
     Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),

@@ -1,6 +1,6 @@
 """Estimates how many more replicas each cluster can take: from its nodes, its summary or its resource models."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from trimtab.api.value import QuantityText
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask, hashable_key
 from trimtab.decide.node_capacity import CountedPods, PodSize, component_sets_on_nodes, pods_that_fit_nodes
-from trimtab.decide.request import PlacementRequest
+from trimtab.decide.request import PlacementRequest, QuotaRoom, QuotaUse
 
 UNLIMITED = (1 << 31) - 1
 """The value that Karmada uses for "no limit"."""
@@ -32,20 +32,39 @@ def estimate_free_replicas(request: PlacementRequest, fleet: Fleet[Cluster], *, 
     `from_nodes`: clusters that report their nodes are estimated node by node, instead of by sums or resource models.
     """
     capacity = _estimate_by_capacity(request, fleet, from_nodes=from_nodes)
-    limits = [(fleet.index[name], most) for name, most in request.most_further_replicas if name in fleet.index]
-    if not limits:
+    if not request.quota_room:
         return capacity
+    needs = [(key, amount) for key, amount in request.footprint().items() if isinstance(key, QuotaUse) and amount > 0]
     limited = capacity.copy()
-    for column, most in limits:
-        limited[column] = min(limited[column], most)
+    for room in request.quota_room:
+        if (column := fleet.index.get(room.cluster)) is not None:
+            limited[column] = min([limited[column], *_fits_into_quota(room, needs, fleet, column)])
     return limited
+
+
+def _fits_into_quota(
+    room: QuotaRoom, needs: Sequence[tuple[QuotaUse, int]], fleet: Fleet[Cluster], column: int
+) -> Iterator[int]:
+    """How many further replicas, or component sets, fit by each resource that the quota limits, next to the reservations."""
+    for resource, free in room.free:
+        per_unit = sum(amount for use, amount in needs if use.resource == resource and room.limits(use.priority_class))
+        if per_unit:
+            namespace = next(use.namespace for use, _ in needs)
+            reserved = sum(
+                int(amounts[column])
+                for use, amounts in fleet.reserved.items()
+                if isinstance(use, QuotaUse)
+                and (use.namespace, use.resource) == (namespace, resource)
+                and room.limits(use.priority_class)
+            )
+            yield max(0, (free - reserved) // per_unit)
 
 
 def _estimate_by_capacity(request: PlacementRequest, fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
     if request.replicas == 0 and not request.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
     if request.in_component_sets:
-        return _estimate_component_sets(request.components, fleet, from_nodes=from_nodes)
+        return _estimate_component_sets(request, fleet, from_nodes=from_nodes)
     counted = _pods_on_nodes(request, fleet) if from_nodes else None
     if counted is not None and counted.is_known.all():
         return counted.pods
@@ -57,13 +76,18 @@ def _estimate_by_capacity(request: PlacementRequest, fleet: Fleet[Cluster], *, f
     return capacity
 
 
-def _estimate_component_sets(components: tuple[Component, ...], fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
+def _estimate_component_sets(request: PlacementRequest, fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
+    components = request.components
     parts = tuple([_component_key(component, with_claim=from_nodes) for component in components])
     sets = fleet.column(
         ("component sets", from_nodes, parts),
         lambda: partial(count_component_sets, components, from_nodes=from_nodes),
     )
-    return np.minimum(sets, UNLIMITED)
+    sets = np.minimum(sets, UNLIMITED)
+    # It is not known which nodes reservations will take: they are counted in sets, by their scarcest resource.
+    needs = [(key, amount) for key, amount in request.footprint().items() if isinstance(key, str)]
+    taken = [-(fleet.reserved[key] // -amount) for key, amount in needs if key in fleet.reserved and amount > 0]
+    return np.maximum(sets - np.maximum.reduce(taken), 0) if taken else sets
 
 
 def _pods_on_nodes(request: PlacementRequest, fleet: Fleet[Cluster]) -> CountedPods | None:

@@ -169,7 +169,7 @@ class Fleet(Generic[T]):
         *,
         now: datetime,
         external_values: Mapping[str, Mapping[str, ExternalValue]],
-        reserved: Mapping[str, Array],
+        reserved: Mapping[Hashable, Array],
         revision: int,
         layout: int,
         cache: ArrayCache,
@@ -183,7 +183,7 @@ class Fleet(Generic[T]):
         self.external_values = external_values
         """Data outside the targets: kind -> name of the target -> value."""
         self.reserved = reserved
-        """Amounts that are assigned but not yet visible in the targets: resource -> amount per column."""
+        """Amounts that are assigned but not yet visible in the targets: resource, or part of a quota -> amount per column."""
         self.revision = revision
         self.layout = layout
         """The revision at which targets were last added or removed: equal layouts have equal columns."""
@@ -397,12 +397,12 @@ class Fleet(Generic[T]):
         columns = tuple(self.index[name] for name in changed if name in self.index)
         return self._next(_Change(columns), external_values={**self.external_values, kind: notes})
 
-    def reserve(self, columns: Array, amounts: Mapping[str, Array | int]) -> "Fleet[T]":
+    def reserve(self, columns: Array, amounts: Mapping[Any, Array | int]) -> "Fleet[T]":
         """The same fleet, in which these amounts of each resource are reserved in these columns.
 
         Targets, external values and arrays stay the same: code that computes free capacity must subtract `reserved`.
         """
-        reserved = dict(self.reserved)
+        reserved: dict[Hashable, Array] = dict(self.reserved)
         for resource, amount in amounts.items():
             before = reserved.get(resource)
             given = np.zeros(len(self.targets), dtype=np.int64) if before is None else before.copy()
@@ -414,7 +414,7 @@ class Fleet(Generic[T]):
         """The same fleet without reservations: a new reconcile reads the real usage."""
         return self._with(reserved={}) if self.reserved else self
 
-    def _with(self, *, now: datetime | None = None, reserved: Mapping[str, Array] | None = None) -> "Fleet[T]":
+    def _with(self, *, now: datetime | None = None, reserved: Mapping[Hashable, Array] | None = None) -> "Fleet[T]":
         """The same revision with another time or other reservations, on which no array depends."""
         return Fleet(
             self.targets,

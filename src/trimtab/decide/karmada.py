@@ -9,7 +9,7 @@ decisions[0].targets, decisions[0].condition, explain(decisions[0])
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,16 +20,16 @@ from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.observed_attempt import ObservedAttempt
 from trimtab.decide.pipeline import NO_FIT, QUOTA_EXCEEDED, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
-from trimtab.decide.request import PlacementRequest
+from trimtab.decide.request import PlacementRequest, QuotaUse
 from trimtab.decide.step_observer import StepObserver
 
-ResourceRequest: TypeAlias = tuple[tuple[str, int], ...]
-"""What one replica needs of each resource."""
-
+T = TypeVar("T")
 REASONS = {NO_FIT: "NoClusterFit", UNSCHEDULABLE: "Unschedulable", QUOTA_EXCEEDED: "QuotaExceeded"}
 SUCCESS = "Binding has been scheduled successfully."
 RESERVATION_TTL = timedelta(seconds=30)
 """Longer than a cluster takes to report new replicas: status is collected every 10 seconds."""
+UNHEALTHY_RESERVATION_TTL = timedelta(minutes=5)
+"""The same for reservations that last until the workload is healthy, as in Karmada."""
 
 
 class TriedGroup(NamedTuple):
@@ -176,7 +176,7 @@ def decide_all(
     order. Without reservations the order does not matter, and requests of one policy are decided together.
     """
     decisions: dict[int, BindingDecision] = {}
-    if not profile.reserve_capacity:
+    if not profile.reserve_capacity and not any(request.feature_gates.overcommit_protection for request in requests):
         for position in sorted(range(len(requests)), key=lambda position: id(requests[position].placement)):
             decisions[position] = decide(requests[position], fleet, profile, observer)
     else:
@@ -189,30 +189,42 @@ def decide_all(
 def reserve_decision(decision: BindingDecision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     """The fleet in which the new capacity of this decision is reserved; existing replicas are already in use."""
     request, shares = decision.request, decision.shares
-    if request.replicas == 0 or shares is None:
+    if shares is None or not (request.replicas or request.components):
         return fleet
     had = {fleet.index[name]: replicas for name, replicas in request.placed if name in fleet.index}
-    gains = {column: n - had.get(column, 0) for column, n in shares.by_column().items() if n > had.get(column, 0)}
-    return _reserve(request.resource_request or (), gains, fleet)
+    return _reserve(request.footprint(), _gains(request, shares.by_column(), had), fleet)
 
 
-def _reserve(request: ResourceRequest, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+def added_replicas(decision: BindingDecision) -> tuple[tuple[str, int], ...]:
+    """The replicas that the decision adds, by cluster; of a workload with components, the sets of them."""
+    return tuple(_gains(decision.request, dict(decision.clusters), dict(decision.request.placed)).items())
+
+
+def _gains(request: PlacementRequest, after: Mapping[T, int], before: Mapping[T, int]) -> dict[T, int]:
+    if request.components:
+        return {cluster: 1 for cluster in after if cluster not in before}
+    return {cluster: n - before.get(cluster, 0) for cluster, n in after.items() if n > before.get(cluster, 0)}
+
+
+def _reserve(
+    footprint: Mapping[str | QuotaUse, int], gains: Mapping[int, int], fleet: Fleet[Cluster]
+) -> Fleet[Cluster]:
     if not gains:
         return fleet
     columns, replicas = np.array(list(gains)), np.array(list(gains.values()))
-    return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *request)})
+    return fleet.reserve(columns, {key: amount * replicas for key, amount in footprint.items()})
 
 
 def reserve_moves(
     moves: Iterable[tuple[PlacementRequest, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]
 ) -> Fleet[Cluster]:
     """The fleet with reservations for moves in flight: each request, and its replicas still to arrive per cluster."""
-    gains: dict[ResourceRequest, dict[int, int]] = {}
+    gains: dict[tuple[tuple[str | QuotaUse, int], ...], dict[int, int]] = {}
     for request, arriving in moves:  # workloads of equal size are summed into one array
-        gained = gains.setdefault(request.resource_request or (), {})
+        gained = gains.setdefault(tuple(request.footprint().items()), {})
         for name, n in arriving:
             if (column := fleet.index.get(name)) is not None:
                 gained[column] = gained.get(column, 0) + n
-    for resource_request, gained in gains.items():
-        fleet = _reserve(resource_request, gained, fleet)
+    for footprint, gained in gains.items():
+        fleet = _reserve(dict(footprint), gained, fleet)
     return fleet

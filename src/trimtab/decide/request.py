@@ -1,7 +1,8 @@
 """The placement request of one binding: everything a decision about clusters depends on."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import NamedTuple
 
 import msgspec
@@ -33,6 +34,8 @@ class FeatureGates(NamedTuple):
     components: bool = False
     """MultiplePodTemplatesScheduling."""
     workload_affinity: bool = False
+    overcommit_protection: bool = False
+    """SchedulingOvercommitProtection."""
     empty_workloads: bool = False
     """Clusters that were selected but get no replicas still get the object."""
     disabled_plugins: frozenset[str] = frozenset()
@@ -192,6 +195,42 @@ def parse_placement(placement: Placement) -> ParsedPlacement:
     return plan
 
 
+class ClassSelector(NamedTuple):
+    """A requirement of a ResourceQuota on the priority class of pods."""
+
+    operator: str
+    classes: tuple[str, ...] = ()
+
+    def matches(self, priority_class: str) -> bool:
+        return {
+            "In": priority_class in self.classes,
+            "NotIn": priority_class not in self.classes,
+            "Exists": bool(priority_class),
+            "DoesNotExist": not priority_class,
+        }.get(self.operator, False)
+
+
+class QuotaRoom(NamedTuple):
+    """What a ResourceQuota in a cluster leaves free of the pods and requests that it limits."""
+
+    cluster: str
+    free: tuple[tuple[str, Fraction], ...]
+    """Amounts by resource: cpu in milli-units, the rest in whole units."""
+    selectors: tuple[ClassSelector, ...] = ()
+    """It limits only pods whose priority class matches all of these."""
+
+    def limits(self, priority_class: str) -> bool:
+        return all(one.matches(priority_class) for one in self.selectors)
+
+
+class QuotaUse(NamedTuple):
+    """What a pod uses of the ResourceQuotas of its namespace; a key of reservations beside the names of resources."""
+
+    namespace: str
+    priority_class: str
+    resource: str
+
+
 class BlockedCluster(NamedTuple):
     """A cluster that was left recently, and until when it is blocked; None means for ever."""
 
@@ -226,8 +265,12 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The clusters where a member of its anti-affinity group is."""
     candidates: frozenset[str] | None = None
     """The decisions of the Placement that it references; None when it references none."""
-    most_further_replicas: tuple[tuple[str, int], ...] = ()
-    """How many further replicas quotas in clusters allow, for the clusters that have one."""
+    quota_room: tuple[QuotaRoom, ...] = ()
+    """What quotas of its namespace in clusters leave free; a cluster may have several, or none."""
+    namespace: str = ""
+    """The namespace of the workload, whose quotas apply to it."""
+    priority_class: str = ""
+    """The priority class of one replica; components have their own."""
     group: int = -1
     """The affinity group that is tried."""
     priority: int = 0
@@ -245,6 +288,30 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     def in_component_sets(self) -> bool:
         """Counted in whole sets of components, all in one cluster."""
         return bool(self.components) and self.feature_gates.components and self.placement.single_cluster
+
+    def footprint(self) -> dict[str | QuotaUse, int]:
+        """What one replica needs, or one set of all components: pods, resources, and parts of the quotas that limit it."""
+        if not self.components and not self.quota_room:
+            return {"pods": 1, **dict(self.resource_request or ())}
+        uses = (
+            self._uses_of_components() if self.components else ((self.priority_class, 1, self.resource_request or ()),)
+        )
+        amounts: dict[str | QuotaUse, int] = {}
+        for priority_class, pods, request in uses:
+            for resource, amount in (("pods", 1), *request):
+                amounts[resource] = amounts.get(resource, 0) + pods * amount
+                if self.quota_room:
+                    key = QuotaUse(self.namespace, priority_class, resource)
+                    amounts[key] = amounts.get(key, 0) + pods * amount
+        return amounts
+
+    def _uses_of_components(self) -> Iterator[tuple[str, int, tuple[tuple[str, int], ...]]]:
+        for component in self.components:
+            needs = component.replica_requirements
+            if needs is None:
+                yield "", component.replicas, ()
+            else:
+                yield needs.priority_class_name, component.replicas, resource_request_of(needs.resource_request)
 
     @property
     def placed_clusters(self) -> tuple[str, ...]:
@@ -276,7 +343,7 @@ def placement_request_of(
     `candidates` are the clusters decided for the Placement that its `placementRef` names.
     """
     spec, status = binding.spec, binding.status
-    resource = spec.resource
+    resource, needs = spec.resource, spec.replica_requirements
     triggered, scheduled = spec.reschedule_triggered_at, status.last_scheduled_time
     groups = spec.workload_affinity_groups
     companions, rivals = None, frozenset[str]()
@@ -290,10 +357,8 @@ def placement_request_of(
         kind=resource.kind,
         uid=resource.uid,
         replicas=spec.replicas,
-        resource_request=None
-        if spec.replica_requirements is None
-        else resource_request_of(spec.replica_requirements.resource_request),
-        node_claim=None if spec.replica_requirements is None else spec.replica_requirements.node_claim,
+        resource_request=None if needs is None else resource_request_of(needs.resource_request),
+        node_claim=None if needs is None else needs.node_claim,
         components=spec.components,
         placed=tuple([(target.name, target.replicas) for target in spec.clusters]),
         evicting=tuple([task.from_cluster for task in spec.graceful_eviction_tasks]),
@@ -303,6 +368,8 @@ def placement_request_of(
         affinity_clusters=companions,
         anti_affinity_clusters=rivals,
         candidates=None if candidates is None else frozenset(candidates),
+        namespace=(needs.namespace if needs is not None else "") or resource.namespace,
+        priority_class=needs.priority_class_name if needs is not None else "",
         priority=spec.schedule_priority.priority if spec.schedule_priority is not None else 0,
         feature_gates=feature_gates,
     )

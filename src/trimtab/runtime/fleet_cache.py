@@ -1,7 +1,8 @@
 """The Fleet that decisions read, updated cluster by cluster instead of rebuilt.
 
 A decision takes capacity before the members report it. The scheduler reserves it with the effect `ReserveCapacity`: for
-`RESERVATION_TTL`, or until the same binding is decided again without having written the earlier decision.
+`RESERVATION_TTL`, or until the same binding is decided again without having written the earlier decision. With the setting
+`overcommit-protection` a reservation ends when the workload becomes healthy in the cluster, or is deleted, and lapses later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,12 +10,14 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import NamedTuple, cast
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
+from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers.contract import ReserveCapacity
 from trimtab.decide.fleet import ExternalValue, Fleet
-from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
+from trimtab.decide.karmada import RESERVATION_TTL, UNHEALTHY_RESERVATION_TTL, reserve_moves
 from trimtab.decide.ocm.snapshot import external_value_of, score_key
 from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache, CacheEntry
@@ -26,10 +29,13 @@ class _Reservation(NamedTuple):
     until: datetime
     request: PlacementRequest
     arriving: tuple[tuple[str, int], ...]
+    until_healthy: bool
 
     def is_written(self, request: PlacementRequest) -> bool:
         """Whether the decision was written; if not, the request is being decided again and its capacity is free."""
         placed = dict(request.placed)
+        if self.request.components:  # placed as sets, with no number of replicas
+            return all(name in placed for name, _ in self.arriving)
         return all(placed.get(name, 0) >= n for name, n in self.arriving)
 
 
@@ -38,8 +44,8 @@ def ceil_to_second(at: datetime) -> datetime:
     return at if not at.microsecond else at.replace(microsecond=0) + timedelta(seconds=1)
 
 
-def fleet_from(cache: Cache) -> "FleetCache":
-    """A fleet that applies every change of the cache."""
+def fleet_from(cache: Cache, *, follows_health: bool = False) -> "FleetCache":
+    """A fleet that applies every change of the cache; `follows_health`: reservations may last until a workload is healthy."""
     fleet_cache = FleetCache()
 
     def cluster_changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
@@ -50,9 +56,21 @@ def fleet_from(cache: Cache) -> "FleetCache":
         cluster, name = (new or cast("CacheEntry", old)).name
         fleet_cache.set_score(cluster, name, cast("AddOnPlacementScore", new.typed) if new is not None else None)
 
+    def binding_changed(old: CacheEntry | None, new: CacheEntry | None) -> None:
+        fleet_cache.binding_changed(
+            cast("ResourceBinding", old.typed) if old is not None else None,
+            cast("ResourceBinding", new.typed) if new is not None else None,
+        )
+
     cache.table_of(Cluster).add_listener(cluster_changed)
     cache.table_of(AddOnPlacementScore).add_listener(score_changed)
+    if follows_health:
+        cache.table_of(ResourceBinding).add_listener(binding_changed)
     return fleet_cache
+
+
+def healthy_clusters(binding: ResourceBinding) -> set[str]:
+    return {one.cluster_name for one in binding.status.aggregated_status if one.health == "Healthy"}
 
 
 class FleetCache:
@@ -74,6 +92,26 @@ class FleetCache:
         scores = external_value_of(score) if score is not None and score.status is not None else None
         self._scores.setdefault(score_key(name), {})[cluster] = scores
 
+    def binding_changed(self, old: ResourceBinding | None, new: ResourceBinding | None) -> None:
+        """End reservations of a binding that is gone, and in clusters where its workload became healthy or is no more."""
+        binding = new or old
+        kept = self._reservations.get(key_of(binding)) if binding is not None else None
+        if binding is None or kept is None or not kept.until_healthy:
+            return
+        if new is None:
+            ended = {name for name, _ in kept.arriving}
+        else:
+            left = {one.name for one in old.spec.clusters} - {one.name for one in new.spec.clusters} if old else set()
+            ended = left | (healthy_clusters(new) - (healthy_clusters(old) if old else set()))
+        remaining = tuple((name, n) for name, n in kept.arriving if name not in ended)
+        if remaining == kept.arriving:
+            return
+        key = key_of(binding)
+        self._reservations[key] = kept._replace(arriving=remaining)
+        self._fleet = self._without((), self._fleet, anew=True)
+        if not remaining:
+            self._drop([key])
+
     def at(self, now: datetime) -> Fleet[Cluster]:
         """The current fleet: with all changes so far, without reservations that have lapsed."""
         fleet = self._fleet
@@ -85,7 +123,7 @@ class FleetCache:
             fleet = fleet.with_external_value_changes(kind, changed)
         self._scores = {}
         if now < fleet.now:
-            self._cap_reservations(ceil_to_second(now + RESERVATION_TTL))
+            self._cap_reservations(now)
         lapsed = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
         if lapsed:
             fleet = self._without(lapsed, fleet)
@@ -103,11 +141,16 @@ class FleetCache:
         fleet = self._without(unwritten, self._fleet)
         self._drop(unwritten)
         self._fleet = reserve_moves(((one.request, one.arriving) for one in effect.reservations), fleet)
-        until = ceil_to_second(effect.since + RESERVATION_TTL)
+        ttl = UNHEALTHY_RESERVATION_TTL if effect.until_healthy else RESERVATION_TTL
+        until = ceil_to_second(effect.since + ttl)
         for one in effect.reservations:
             if one.arriving:
-                self._reservations.pop(one.binding, None)
-                self._reservations[one.binding] = _Reservation(until, one.request, one.arriving)
+                before = self._reservations.pop(one.binding, None)
+                arriving = dict(before.arriving) if before is not None and effect.until_healthy else {}
+                arriving |= {name: arriving.get(name, 0) + n for name, n in one.arriving}
+                self._reservations[one.binding] = _Reservation(
+                    until, one.request, tuple(arriving.items()), effect.until_healthy
+                )
 
     @property
     def next_lapse(self) -> datetime | None:
@@ -122,10 +165,10 @@ class FleetCache:
             if key in self._reservations and not self._reservations[key].is_written(request)
         ]
 
-    def _without(self, dropped: Iterable[Key], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
-        """The fleet without these reservations; the others are added up again."""
+    def _without(self, dropped: Iterable[Key], fleet: Fleet[Cluster], *, anew: bool = False) -> Fleet[Cluster]:
+        """The fleet without these reservations; the others are added up again, if any was dropped or `anew`."""
         dropped = set(dropped)
-        if not dropped:
+        if not dropped and not anew:
             return fleet
         kept = [one for key, one in self._reservations.items() if key not in dropped]
         return reserve_moves(((one.request, one.arriving) for one in kept), fleet.without_reservations())
@@ -134,9 +177,13 @@ class FleetCache:
         for key in keys:
             del self._reservations[key]
 
-    def _cap_reservations(self, latest: datetime) -> None:
+    def _cap_reservations(self, now: datetime) -> None:
         """The clock was set back: no reservation lasts longer than one that is made now."""
+        latest = {
+            until_healthy: ceil_to_second(now + ttl)
+            for until_healthy, ttl in ((False, RESERVATION_TTL), (True, UNHEALTHY_RESERVATION_TTL))
+        }
         self._reservations = {
-            key: reservation._replace(until=min(reservation.until, latest))
+            key: reservation._replace(until=min(reservation.until, latest[reservation.until_healthy]))
             for key, reservation in self._reservations.items()
         }

@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.quota import FederatedResourceQuota
 from trimtab.api.kinds.work import ReplicaRequirements, Work
 from trimtab.api.value import Object
-from trimtab.controllers.contract import Delete
+from trimtab.controllers.contract import Delete, RecordEvent
 from trimtab.controllers.quota.federated_quota import (
     delete_works,
     federated_quota,
@@ -56,6 +56,15 @@ def work_of(subject: FederatedResourceQuota, name: str) -> Work:
 def test_only_assigned_clusters_get_a_resource_quota() -> None:
     effects = reconcile(quota(m1={"cpu": "4"}, m3={"cpu": "1"}), *fleet("m1", "m2"))
     assert works_in(effects) == {"karmada-es-m1": {"hard": {"cpu": "4"}}}
+
+
+def test_events_have_the_reasons_of_karmada() -> None:
+    def reasons(*, enforced: bool) -> list[str]:
+        effects = reconcile(quota(m1={"cpu": "4"}), *fleet("m1"), enforced=enforced)
+        return [one.reason for one in effects if isinstance(one, RecordEvent)]
+
+    assert reasons(enforced=False) == ["SyncWorkSucceed", "AggregateStatusSucceed"]
+    assert reasons(enforced=True) == ["SyncWorkSucceed", "AggregateStatusSucceed", "CollectOverallStatusSucceed"]
 
 
 def test_a_cluster_that_lost_its_assignment_loses_its_quota() -> None:

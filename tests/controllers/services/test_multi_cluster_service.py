@@ -12,7 +12,7 @@ from trimtab.api.kinds.networking import MultiClusterService
 from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.value import Object, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Delete, Ensure
+from trimtab.controllers.contract import Delete, Ensure, RecordEvent
 from trimtab.controllers.services import slices
 from trimtab.controllers.services.multi_cluster_service import (
     FINALIZER,
@@ -71,6 +71,15 @@ def test_service_is_claimed_and_bound_to_all_its_clusters_and_providers_are_aske
     assert binding.spec.placement.cluster_affinity.cluster_names == ("m1", "m2")
     (after,) = (one for one in effects if isinstance(one, MultiClusterService))
     assert [(one.type, one.status) for one in after.status.conditions] == [("ServiceApplied", "True")]
+
+
+def test_named_clusters_that_do_not_exist_are_reported() -> None:
+    effects = reconcile(service("m1 m7", "m8 m2"), *fleet("m1", "m2"))
+    warnings = [(one.reason, one.message) for one in effects if isinstance(one, RecordEvent) and one.type == "Warning"]
+    assert warnings == [
+        ("ClusterNotFound", "Provider cluster m7 is not found"),
+        ("ClusterNotFound", "Consumer cluster m8 is not found"),
+    ]
 
 
 def test_missing_service_is_reported() -> None:

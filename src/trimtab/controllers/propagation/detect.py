@@ -362,7 +362,11 @@ def sync_binding(template: Raw, policy: Policy, view: View, *, is_changed: bool)
         yield RecordEvent(ref, "ApplyPolicyFailed", f"{describe_apply(policy)} failed: {why}", SOURCE, "Warning")
         yield RequeueAfter(QUOTA_RETRY_SECONDS)
         return
-    if wanted.spec.replica_requirements is not None or wanted.spec.replicas or interprets_replicas(template, view):
+    if wanted.spec.components:
+        yield RecordEvent(
+            ref, "GetComponentsSucceed", "Get components of resource template successfully.", SOURCE, routine=True
+        )
+    elif wanted.spec.replica_requirements is not None or wanted.spec.replicas or interprets_replicas(template, view):
         yield RecordEvent(
             ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE, routine=True
         )

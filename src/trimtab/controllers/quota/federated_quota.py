@@ -22,6 +22,7 @@ NAMESPACE_LABEL = "federatedresourcequota.karmada.io/namespace"
 NAME_LABEL = "federatedresourcequota.karmada.io/name"
 SYNC_SOURCE = "federated-resource-quota-sync-controller"
 STATUS_SOURCE = "federated-resource-quota-status-controller"
+ENFORCEMENT_SOURCE = "federated-resource-quota-enforcement-controller"
 
 
 def quota_of_work(work: Work) -> Iterable[str]:
@@ -89,9 +90,7 @@ def federated_quota(quota: FederatedResourceQuota, view: View) -> Iterator[Effec
     yield from changes
     if changes or view.profile.record_routine_events:
         text = f"Sync works for FederatedResourceQuota({quota.namespace}/{quota.name}) succeed."
-        yield RecordEvent(
-            well_known.ref_of(quota), "SyncFederatedResourceQuotaSucceed", text, SYNC_SOURCE, routine=True
-        )
+        yield RecordEvent(well_known.ref_of(quota), "SyncWorkSucceed", text, SYNC_SOURCE, routine=True)
     yield from report_use(quota, works, view)
 
 
@@ -126,7 +125,9 @@ def report_use(quota: FederatedResourceQuota, works: Sequence[Work], view: View)
         yield quota.but(status=status)
         text = f"Collect status of FederatedResourceQuota({quota.namespace}/{quota.name}) succeed."
         about = well_known.ref_of(quota)
-        yield RecordEvent(about, "CollectFederatedResourceQuotaStatusSucceed", text, STATUS_SOURCE, routine=True)
+        yield RecordEvent(about, "AggregateStatusSucceed", text, STATUS_SOURCE, routine=True)
+        if enforced:
+            yield RecordEvent(about, "CollectOverallStatusSucceed", text, ENFORCEMENT_SOURCE, routine=True)
 
 
 def reported_quotas(works: Sequence[Work]) -> Iterator[ClusterQuotaStatus]:

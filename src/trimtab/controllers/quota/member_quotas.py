@@ -1,10 +1,10 @@
-"""ResourceQuotas of members: they are watched where they limit placements, and say how many further replicas fit.
+"""ResourceQuotas of members: they are watched where they limit placements, and say what they leave free.
 
 A quota counts when it limits requests of cpu or memory, or pods, and has no scopes or selects the priority class of the
 replica. The quotas of a cluster that this process does not serve, or has not read yet, limit nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding
@@ -15,6 +15,7 @@ from trimtab.controllers.clusters.served import is_served
 from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Effect, FollowKind, NotFetched, View, controller
 from trimtab.controllers.settings import setting
+from trimtab.decide.request import ClassSelector, QuotaRoom
 
 API_VERSION, KIND = "v1", "ResourceQuota"
 REQUESTS = "requests."
@@ -37,55 +38,39 @@ def member_quotas(cluster: Cluster, view: View) -> Iterator[Effect]:
         yield FollowKind(cluster.name, API_VERSION, KIND)
 
 
-def further_replicas(binding: Binding, view: View) -> tuple[tuple[str, int], ...]:
-    """How many further replicas of a binding the quotas of its namespace allow, by cluster."""
+def quota_room(binding: Binding, view: View) -> tuple[QuotaRoom, ...]:
+    """What the quotas of the namespace of a binding leave free in clusters."""
+    if not setting(view, "quota-estimate"):
+        return ()
     needs = binding.spec.replica_requirements
-    if needs is None or not needs.namespace or not setting(view, "quota-estimate"):
+    namespace = binding.spec.resource.namespace if binding.spec.components else needs.namespace if needs else ""
+    if not namespace:
         return ()
     found = []
     for cluster in view.all(Cluster):
         listed = view.member_all(cluster.name, API_VERSION, KIND)
-        if isinstance(listed, NotFetched):
-            continue
-        quotas = [raw for raw in listed if raw["metadata"].get("namespace") == needs.namespace]
-        if (most := most_replicas(quotas, needs.resource_request, needs.priority_class_name)) is not None:
-            found.append((cluster.name, most))
+        if not isinstance(listed, NotFetched):
+            quotas = (raw for raw in listed if raw["metadata"].get("namespace") == namespace)
+            found += [room for raw in quotas if (room := room_of(raw, cluster.name)) is not None]
     return tuple(found)
 
 
-def most_replicas(quotas: Iterable[Raw], request: Mapping[str, object], priority_class: str) -> int | None:
-    """The replicas that fit into all of these quotas; None when none of them limits the replica."""
-    limits = []
-    for quota in quotas:
-        if not applies(quota, priority_class):
-            continue
-        hard = object_at(quota, "status", "hard") or object_at(quota, "spec", "hard")
-        used = object_at(quota, "status", "used")
-        for resource, limit in hard.items():
-            name = resource.removeprefix(REQUESTS)
-            amount = parse_quantity(str(request.get(name, 0))) if name != "pods" else parse_quantity(1)
-            if amount > 0 and (resource.startswith(REQUESTS) or name in ("cpu", "memory", "pods")):
-                free = parse_quantity(limit) - parse_quantity(used.get(resource, 0))
-                limits.append(max(0, int(free // amount)))
-    return min(limits) if limits else None
-
-
-def applies(quota: Raw, priority_class: str) -> bool:
-    """Whether a quota limits pods of this priority class; one with other scopes is not counted."""
-    scopes: Sequence[str] = strings_in(object_at(quota, "spec").get("scopes"))
+def room_of(quota: Raw, cluster: str) -> QuotaRoom | None:
+    """What a quota leaves free; None when it limits nothing that is known before a pod exists."""
+    if strings_in(object_at(quota, "spec").get("scopes")):
+        return None
     expressions = list(objects_at(quota, "spec", "scopeSelector", "matchExpressions"))
-    if not scopes and not expressions:
-        return True
-    if scopes or any(one.get("scopeName") != "PriorityClass" for one in expressions):
-        return False
-    return all(matches(one, priority_class) for one in expressions)
-
-
-def matches(expression: Raw, priority_class: str) -> bool:
-    values = strings_in(expression.get("values"))
-    return {
-        "In": priority_class in values,
-        "NotIn": priority_class not in values,
-        "Exists": bool(priority_class),
-        "DoesNotExist": not priority_class,
-    }.get(str(expression.get("operator")), False)
+    if any(one.get("scopeName") != "PriorityClass" for one in expressions):
+        return None
+    hard = object_at(quota, "status", "hard") or object_at(quota, "spec", "hard")
+    used = object_at(quota, "status", "used")
+    free = []
+    for resource, limit in hard.items():
+        name = resource.removeprefix(REQUESTS)
+        if resource.startswith(REQUESTS) or name in ("cpu", "memory", "pods"):
+            amount = parse_quantity(limit) - parse_quantity(used.get(resource, 0))
+            free.append((name, amount * 1000 if name == "cpu" else amount))
+    selectors = tuple(
+        ClassSelector(str(one.get("operator")), tuple(strings_in(one.get("values")))) for one in expressions
+    )
+    return QuotaRoom(cluster, tuple(free), selectors) if free else None

@@ -98,6 +98,7 @@ def multi_cluster_service(service: MultiClusterService, view: View) -> Iterator[
         finalizers = (*service.metadata.finalizers, FINALIZER)
         yield service.but(metadata=service.metadata.but(finalizers=finalizers))
         return
+    yield from report_missing_clusters(service, view)
     yield from request_slices(service, works, view)
     applied = yield from place_service(service, view)
     sources = [work for work in works if slices.is_collected_slice(work) and is_provider(service, work, view)]
@@ -134,6 +135,19 @@ def clusters_of(selected: Sequence[ClusterSelectorByName], view: View) -> list[s
     """The named clusters, or all."""
     names = {one.name for one in selected}
     return sorted(names or {cluster.name for cluster in view.all(Cluster)})
+
+
+def report_missing_clusters(service: MultiClusterService, view: View) -> Iterator[Effect]:
+    """Warn about named clusters that do not exist."""
+    roles = (
+        ("Provider", service.spec.provider_clusters, SOURCE),
+        ("Consumer", service.spec.consumer_clusters, DISPATCH_SOURCE),
+    )
+    for role, selected, source in roles:
+        for name in sorted(one.name for one in selected):
+            if view.get(Cluster, "", name) is None:
+                text = f"{role} cluster {name} is not found"
+                yield RecordEvent(well_known.ref_of(service), "ClusterNotFound", text, source, "Warning")
 
 
 def usable_clusters(selected: Sequence[ClusterSelectorByName], view: View) -> list[Cluster]:

@@ -13,12 +13,12 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Resou
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, HeldReplicas
+from trimtab.api.kinds.work import Binding, Component, HeldReplicas
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
+from trimtab.controllers.contract import RecordEvent, RequeueAfter, ReserveCapacity, WriteSequence
 from trimtab.controllers.movement import state
 from trimtab.controllers.propagation.scheduling.schedule import schedule
 from trimtab.controllers.propagation.scheduling.triggers import affected_bindings, needs_scheduling
@@ -220,6 +220,27 @@ def test_unschedulable_binding_is_retried_when_reservation_expires(picture: type
     view.next_lapse = NOON + 12 * SECOND if picture is ReservedFleet else None
     (again,) = [effect for _, effect in schedule([subject], view) if isinstance(effect, RequeueAfter)]
     assert seconds <= again.seconds < seconds + 1
+
+
+def test_what_is_placed_is_reserved_until_healthy_with_overcommit_protection() -> None:
+    dynamic = {**EVENLY, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
+    subject = requested_binding({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
+    subject = subject.but(spec=subject.spec.but(replicas=2))
+    parts = (Component(name="manager", replicas=1), Component(name="worker", replicas=3))
+    sets = subject.but(spec=subject.spec.but(replicas=0, replica_requirements=None, components=parts))
+
+    def reservations(placed: Binding, settings: dict[str, bool]) -> list[ReserveCapacity]:
+        clusters = [ready_cluster("m1")]
+        view = FakeView(
+            [placed, *clusters], profile=UPSTREAM, settings=settings, fleet=FixedFleet(clusters), raws=[deployment()]
+        )
+        return [effect for _, effect in schedule([placed], view) if isinstance(effect, ReserveCapacity)]
+
+    assert reservations(subject, {}) == []
+    for one, arriving in ((subject, (("m1", 2),)), (sets, (("m1", 1),))):
+        (made,) = reservations(one, {"overcommit-protection": True})
+        assert made.until_healthy
+        assert [reservation.arriving for reservation in made.reservations] == [arriving]
 
 
 def placement_decision(*names: str) -> PlacementDecision:

@@ -8,6 +8,7 @@ SETTING_OF_GATE = {
     "MultiplePodTemplatesScheduling": "components",
     "FederatedQuotaEnforcement": "quota-enforcement",
     "ResourceQuotaEstimate": "quota-estimate",
+    "SchedulingOvercommitProtection": "overcommit-protection",
     "WorkloadAffinity": "workload-affinity",
 }
 ALWAYS_ON = frozenset(

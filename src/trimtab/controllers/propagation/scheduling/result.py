@@ -94,4 +94,4 @@ def seconds_until_retry(decision: BindingDecision, view: View) -> float:
         return UNSCHEDULABLE_SECONDS
     # Capacity is reserved for other bindings; what they do not use is free again when the reservation expires.
     lapse = view.next_lapse or view.now + RESERVATION_TTL
-    return max(0.0, (lapse - view.now).total_seconds()) + 0.001
+    return min(UNSCHEDULABLE_SECONDS, max(0.0, (lapse - view.now).total_seconds()) + 0.001)

@@ -55,7 +55,7 @@ from trimtab.controllers.propagation.scheduling.triggers import (
     scheduling_priority,
 )
 from trimtab.controllers.quota.quota_usage import QuotaLedger
-from trimtab.decide.karmada import BindingDecision, decide_all
+from trimtab.decide.karmada import BindingDecision, added_replicas, decide_all
 
 BATCH_SIZE = 200
 DECISION: Topic[Ref, BindingDecision] = Topic("decision", limit=4_096)
@@ -136,22 +136,17 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
         quotas.check(binding, adjust_to_intent(binding, decision, intent))
         for (binding, intent), decision in zip(waiting, decisions, strict=True)
     ]
-    if view.profile.reserve_capacity:
+    if view.profile.reserve_capacity or gates.overcommit_protection:
         reservations = [
             CapacityReservation(key, d.request, added_replicas(d) if a.ok or not d.ok else ())
             for key, d, a in zip(requests, decisions, allowed, strict=True)
         ]
-        yield waiting[0][0], ReserveCapacity(view.now, tuple(reservations))  # first, so that the next batch sees it
+        reserved = ReserveCapacity(view.now, tuple(reservations), until_healthy=gates.overcommit_protection)
+        yield waiting[0][0], reserved  # first, so that the next batch sees it
     busy: set[Key] = set()
     for (binding, intent), decision in zip(waiting, allowed, strict=True):
         for effect in effects_of_decision(binding, decision, intent, view, busy):
             yield binding, effect
-
-
-def added_replicas(decision: BindingDecision) -> tuple[tuple[str, int], ...]:
-    """The replicas that the decision adds, by cluster."""
-    before = dict(decision.request.placed)
-    return tuple((name, n - before.get(name, 0)) for name, n in decision.clusters if n > before.get(name, 0))
 
 
 def effects_of_decision(
