@@ -192,6 +192,20 @@ MUTANTS = (
         (f"{SCHEDULING}/test_result.py",),
     ),
     Mutant(
+        "With overcommit protection, capacity stays reserved until the workload is healthy.",
+        "runtime/fleet_cache.py",
+        "ttl = UNHEALTHY_RESERVATION_TTL if effect.until_healthy else RESERVATION_TTL",
+        "ttl = RESERVATION_TTL",
+        ("runtime/test_fleet_cache.py",),
+    ),
+    Mutant(
+        "What is reserved in a namespace counts against its quotas.",
+        "decide/capacity.py",
+        "(free - reserved) // per_unit",
+        "free // per_unit",
+        ("decide/test_capacity.py",),
+    ),
+    Mutant(
         "A rebalance that preserves what is available keeps ready replicas only.",
         f"{SCHEDULING}/intent.py",
         "min(n, binding_moves.ready_replicas_in(binding, name, view))",

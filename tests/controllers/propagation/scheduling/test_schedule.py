@@ -238,7 +238,7 @@ def test_what_is_placed_is_reserved_until_healthy_with_overcommit_protection() -
 
     assert reservations(subject, {}) == []
     for one, arriving in ((subject, (("m1", 2),)), (sets, (("m1", 1),))):
-        (made,) = reservations(one, {"overcommit-protection": True})
+        (made,) = reservations(one, {"overcommit-protection": True, "components": True})
         assert made.until_healthy
         assert [reservation.arriving for reservation in made.reservations] == [arriving]
 
