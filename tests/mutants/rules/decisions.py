@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         "Quotas inside a cluster limit its further replicas.",
         "decide/capacity.py",
-        "limited[column] = min(limited[column], most)",
+        "limited[column] = min([limited[column], *_fits_into_quota(room, needs, fleet, column)])",
         "pass",
         ("decide/test_capacity.py",),
     ),
