@@ -72,7 +72,13 @@ class AsgiClient:
 
 
 def with_asgi_client(
-    scenario, *, garbage_collection: bool = True, check_all_budgets: bool = False, plugins=(), runner=run_virtually
+    scenario,
+    *,
+    garbage_collection: bool = True,
+    check_all_budgets: bool = False,
+    old_streamed_lists: bool = False,
+    plugins=(),
+    runner=run_virtually,
 ):
     """Run `scenario(client)` against a new server; in virtual time, which does not wait for threads, or by `asyncio.run`."""
 
@@ -81,6 +87,7 @@ def with_asgi_client(
             clock=LoopClock(),
             garbage_collection=garbage_collection,
             check_all_budgets=check_all_budgets,
+            old_streamed_lists=old_streamed_lists,
             plugins=plugins,
         )
         server = ApiServer(Store(), settings)

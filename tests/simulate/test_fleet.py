@@ -47,6 +47,7 @@ def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
         ({"members": [{"name": "a", "pace": "warp"}]}, "the pace of a is 'warp'"),
         ({"members": [{"name": "a", "cpu": "lots"}]}, "'lots' is not a quantity"),
         ({"members": [{"name": "a", "nodes": 1, "pools": [{"nodes": 1}]}]}, "both nodes and pools"),
+        ({"members": [{"name": "a"}], "emulatedVersion": "1.5"}, "emulatedVersion is '1.5'; it must be one of 1.32"),
         ({"members": [{"name": "a"}], "scheduler": "dice"}, "one of pods, first-fit, none"),
         ({"members": [{"name": "a"}], "disableAdmissionPlugins": ["Priority"]}, "'Priority' cannot be disabled"),
     ],

@@ -38,11 +38,17 @@ NODE_AGENTS = ("kube-proxy", "fluentd-elasticsearch", "node-problem-detector")
 """System pods for which many specs wait a minute on every node, and go on without them."""
 
 
+def emulated_version() -> str:
+    """The minor version of the suite."""
+    major, minor, _ = obtain_suites.SUITES["kubernetes"].release.removeprefix("v").split(".")
+    return f"{major}.{minor}"
+
+
 def write_fleet(directory: Path) -> Path:
     """Three nodes that report local storage, as real ones do."""
     pool = {"nodes": 3, "resources": {"ephemeral-storage": "100Gi"}}
     path = directory / "fleet.json"
-    path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": [pool]}]}))
+    path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": [pool]}], "emulatedVersion": emulated_version()}))
     return path
 
 

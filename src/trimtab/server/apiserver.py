@@ -144,6 +144,8 @@ class ApiServerSettings(NamedTuple):
     """Seconds from the deletion of a namespace to that of its objects; kube-controller-manager waits 5 seconds."""
     check_all_budgets: bool = False
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
+    old_streamed_lists: bool = False
+    """Stream lists as before Kubernetes 1.35: never as tables, and always with an empty list of their kind at the end."""
     progress_columns: bool = False
     """Print the columns of the profile `trimtab` for kinds of the peers."""
     runtime: PodRuntime | None = None
@@ -208,7 +210,7 @@ class ApiServer:
             calls=self.service_calls,
             connection_checks=(self.webhooks, self.policies),
         )
-        self.handler = self._request_handler()
+        self.handler = self._request_handler(old_streamed_lists=settings.old_streamed_lists)
         self.crds = CrdController(self.resource_store, self.object_schema, self.service_calls)
         self.flow_control_objects = FlowControlObjects(self.resource_store, self._invalidate_flows)
         self.flow_control = self._flow_controller(settings)
@@ -288,7 +290,7 @@ class ApiServer:
                 plugin.use_clock(settings.clock.now)
         return [*plugins, *further, self.webhooks, self.policies]
 
-    def _request_handler(self) -> RequestHandler:
+    def _request_handler(self, *, old_streamed_lists: bool) -> RequestHandler:
         return RequestHandler(
             self.resource_store,
             self.nonresource_paths,
@@ -298,6 +300,7 @@ class ApiServer:
             access_reviews=AccessReviews(self.resource_store, self.authenticator, self.authorizer),
             patcher=self.patcher,
             aggregator=self.aggregator,
+            old_streamed_lists=old_streamed_lists,
         )
 
     def _metrics(self) -> str:

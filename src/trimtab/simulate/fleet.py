@@ -18,6 +18,7 @@ MAX_NODES_WITH_KUBELET_EVENTS = 500
 """The kubelets of a fleet with more nodes record no events."""
 
 SCHEDULERS = ("pods", "first-fit", "none")
+EMULATED_VERSIONS = ("1.32", "1.33", "1.34", "1.35", "1.36")
 DISABLEABLE_PLUGINS = ("DefaultStorageClass", "DefaultTolerationSeconds", "ServiceAccount")
 
 
@@ -140,6 +141,13 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     anonymous_auth: Annotated[
         bool, Field("Whether the members' API servers authorise requests without credentials, or refuse them.")
     ] = True
+    emulated_version: Annotated[
+        str,
+        Field(
+            "The version of Kubernetes whose streamed lists (`sendInitialEvents`) the members serve: before `1.35` they are never tables, "
+            "and end with an empty list of their kind for older clients."
+        ),
+    ] = "1.35"
     heartbeat: Annotated[
         float | None,
         Field(
@@ -150,6 +158,10 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     lean: Annotated[
         bool, Field("Members count the replicas of workloads instead of running pods; for fleets of many clusters.")
     ] = False
+
+    @property
+    def has_old_streamed_lists(self) -> bool:
+        return EMULATED_VERSIONS.index(self.emulated_version) < EMULATED_VERSIONS.index("1.35")
 
     @property
     def node_count(self) -> int:
@@ -262,6 +274,8 @@ def _errors_in(plan: FleetPlan) -> Iterator[str]:
         yield "two members of the fleet have the same name"
     if plan.scheduler not in SCHEDULERS:
         yield f"scheduler is {plan.scheduler!r}; it must be one of {', '.join(SCHEDULERS)}"
+    if plan.emulated_version not in EMULATED_VERSIONS:
+        yield f"emulatedVersion is {plan.emulated_version!r}; it must be one of {', '.join(EMULATED_VERSIONS)}"
     for name in plan.disable_admission_plugins:
         if name not in DISABLEABLE_PLUGINS:
             yield f"the admission plugin {name!r} cannot be disabled; these can: {', '.join(DISABLEABLE_PLUGINS)}"

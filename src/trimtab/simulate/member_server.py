@@ -56,6 +56,7 @@ class MemberEnvironment(NamedTuple):
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plugins that the API servers leave out."""
     anonymous_auth: bool = True
+    old_streamed_lists: bool = False
 
 
 def memory_server(
@@ -95,6 +96,7 @@ def _settings(
         store_plugins=_store_plugins(environment),
         default_tolerations="DefaultTolerationSeconds" not in environment.disabled_plugins,
         anonymous_auth=environment.anonymous_auth,
+        old_streamed_lists=environment.old_streamed_lists,
         computed=computed,
         shared_flow_control=environment.flow_control,
     )

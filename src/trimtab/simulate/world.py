@@ -55,6 +55,7 @@ class World:
             self._flow_control,
             disabled,
             self.fleet.anonymous_auth,
+            self.fleet.has_old_streamed_lists,
         )
         lean = self.fleet.is_lean(plan)
         member: Member = (LeanMember if lean else SimulatedMember)(plan, self.fleet, environment)

@@ -1,6 +1,7 @@
 """Watch requests."""
 
 import asyncio
+import base64
 
 import orjson
 
@@ -54,12 +55,42 @@ def test_watch_from_a_compacted_version_is_gone() -> None:
     with_asgi_client(scenario)
 
 
+STREAMED = f"{CONFIG_MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
 def test_initial_events_end_with_a_bookmark() -> None:
     async def scenario(wire: AsgiClient) -> None:
         await create_config_maps(wire, 2)
-        query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-        events = lines((await wire("GET", f"{CONFIG_MAPS}?{query}&timeoutSeconds=1")).body)
+        events = lines((await wire("GET", STREAMED)).body)
         assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
         assert events[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
     with_asgi_client(scenario)
+
+
+def test_streamed_list_may_be_a_table() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        await create_config_maps(wire, 2)
+        *_, last = lines((await wire("GET", STREAMED, accept=f"{TABLE},application/json")).body)
+        assert last["object"]["kind"] == "Table"
+        (row,) = last["object"]["rows"]
+        assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+    with_asgi_client(scenario)
+
+
+def test_old_streamed_list_is_no_table_and_ends_with_an_empty_list() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        await create_config_maps(wire, 2)
+        *_, last = lines((await wire("GET", STREAMED, accept=f"{TABLE},application/json")).body)
+        blueprint = last["object"]["metadata"]["annotations"]["kubernetes.io/initial-events-list-blueprint"]
+        assert orjson.loads(base64.b64decode(blueprint)) == {
+            "kind": "ConfigMapList",
+            "apiVersion": "v1",
+            "metadata": {},
+            "items": [],
+        }
+        assert (await wire("GET", STREAMED, accept=TABLE)).status == 406
+
+    with_asgi_client(scenario, old_streamed_lists=True)

@@ -76,7 +76,7 @@ def test_accept_header_is_read_up_to_a_limit() -> None:
     assert accept_error("application/json,*/*;q=0.1") == ""
 
 
-def test_list_that_is_streamed_as_a_watch_is_not_served_as_table() -> None:
+def test_tables_can_be_refused() -> None:
     wanted = "application/json;as=Table;v=v1;g=meta.k8s.io"
     assert negotiate_format(wanted, single=False, watch=True).transform == "Table"
     assert negotiate_format(f"{wanted},{JSON}", single=False, watch=True, tables=False) == ResponseFormat()

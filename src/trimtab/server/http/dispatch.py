@@ -71,7 +71,9 @@ class RequestHandler:
         access_reviews: AccessReviews,
         patcher: Patcher,
         aggregator: Aggregator,
+        old_streamed_lists: bool = False,
     ) -> None:
+        self._old_streamed_lists = old_streamed_lists
         self._resource_store = resource_store
         self._nonresource_paths = nonresource_paths
         self._authenticator = authenticator
@@ -262,7 +264,9 @@ class RequestHandler:
             options = parse_list_options(request.query)
             if target.name:
                 options = options._replace(fields=f"metadata.name={target.name}")
-            return watch_response(request, resource_store.store, where, options, self._now)
+            return watch_response(
+                request, resource_store.store, where, options, self._now, old_streamed_lists=self._old_streamed_lists
+            )
         if verb == "delete":
             return await self._delete(request, where)
         if verb == "deletecollection":

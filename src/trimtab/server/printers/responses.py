@@ -22,7 +22,6 @@ from trimtab.server.request.protobuf_responses import (
     protobuf_list_parts,
     protobuf_response,
 )
-from trimtab.server.request.routes import is_true
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
 from trimtab.store.store import Store
@@ -41,10 +40,10 @@ def printer_for(served: ServedResource) -> TablePrinter:
     return TablePrinter(served)
 
 
-def response_format(request: Request, served: ServedResource, *, single: bool, watch: bool = False) -> ResponseFormat:
+def response_format(
+    request: Request, served: ServedResource, *, single: bool, watch: bool = False, tables: bool = True
+) -> ResponseFormat:
     accept = request.headers.get("accept", "")
-    # A list that is streamed as a watch ends with a bookmark, for which a table has no place.
-    tables = not (watch and is_true(request.query.get("sendInitialEvents", "")))
     return negotiate_format(accept, single=single, watch=watch, custom=served.json_only, tables=tables)
 
 
@@ -133,17 +132,25 @@ def _list_parts(batch: ObjectList, form: ResponseFormat, include: str, now: date
 
 
 def watch_response(
-    request: Request, store: Store, where: ObjectPath, options: ListOptions, now: Now
+    request: Request,
+    store: Store,
+    where: ObjectPath,
+    options: ListOptions,
+    now: Now,
+    *,
+    old_streamed_lists: bool = False,
 ) -> StreamingResponse:
+    """`old_streamed_lists`: as before Kubernetes 1.35 (`ApiServerSettings`)."""
     served = where.served
     if options.timeout is None:
         options = options._replace(timeout=float(_MAX_WATCH_SECONDS // 2 + secrets.randbelow(_MAX_WATCH_SECONDS // 2)))
-    form = response_format(request, served, single=False, watch=True)
+    tables = not (old_streamed_lists and options.initial_events)
+    form = response_format(request, served, single=False, watch=True, tables=tables)
     if form.transform == "Table":
         include = validate_include_object(request.query.get("includeObject", ""))
-        tables = _TableView(served, include, form.version, now)
-        view = tables.view(always_slow=_is_slow(served, form, ()))
-        watching = ResourceWatch(store, where, options, view, make_bookmark=tables.bookmark)
+        table_view = _TableView(served, include, form.version, now)
+        view = table_view.view(always_slow=_is_slow(served, form, ()))
+        watching = ResourceWatch(store, where, options, view, make_bookmark=table_view.bookmark)
         return StreamingResponse(watching.lines())
     if form.media_type == PROTOBUF:
         frames = _ProtobufEvents(served, form)
@@ -169,7 +176,8 @@ def watch_response(
         )
         return StreamingResponse(watching.lines())
     # Without a blueprint, as in the recorded exchanges of a real server: clients of plain JSON know the list.
-    watching = ResourceWatch(store, where, options, plain_format(served))
+    blueprint = orjson.dumps(_empty_list(served, form)) if old_streamed_lists else b""
+    watching = ResourceWatch(store, where, options, plain_format(served), list_blueprint=blueprint)
     return StreamingResponse(watching.lines())
 
 
