@@ -17,7 +17,11 @@ from trimtab.members.agent_credentials import certificate_request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VERSION = {"gitVersion": "v1.32.0", "minor": "32"}
-LEASE = {"spec": {"holderIdentity": "a", "renewTime": NOW.isoformat(), "leaseDurationSeconds": 15}}
+
+
+def lease(holder: str = "a", renewed: str = NOW.isoformat(), namespace: str = "trimtab-system") -> dict[str, Any]:
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}
+    return {"metadata": {"namespace": namespace, "name": "trimtab-controllers"}, "spec": spec}
 
 
 def token(expiry: datetime) -> str:
@@ -70,7 +74,7 @@ HEALTHY = Facts(
     now=NOW,
     version=VERSION,
     server_time=NOW - timedelta(seconds=1),
-    lease=LEASE,
+    leases=(lease(),),
     clusters=(cluster("True"),),
     bindings=(binding("True"),),
     moves=(move(NOW - timedelta(minutes=1)),),
@@ -95,7 +99,7 @@ PROBLEMS = {
     "certificate": HEALTHY._replace(client_certificate_expiry=NOW + timedelta(days=2)),
     "kinds": HEALTHY._replace(missing_kinds=("works.work.karmada.io",)),
     "rights": HEALTHY._replace(denied=(Right("create", "work.karmada.io", "works"),)),
-    "leader": HEALTHY._replace(lease={"spec": {**LEASE["spec"], "renewTime": "2025-12-31T23:00:00Z"}}),
+    "leader": HEALTHY._replace(leases=(lease(renewed="2025-12-31T23:00:00Z"),)),
     "cluster": HEALTHY._replace(clusters=(cluster("False"),)),
     "credentials": HEALTHY._replace(cluster_tokens={"member1": token(NOW - timedelta(days=1))}),
     "agent": HEALTHY._replace(certificate_requests=(request("10:00"),)),
@@ -112,8 +116,23 @@ def test_each_problem_is_found_once_with_a_remedy(check: str) -> None:
 
 
 def test_missing_leader_and_empty_fleet_are_warnings() -> None:
-    found = unhealthy(HEALTHY._replace(lease=None, clusters=(), cluster_tokens={}))
+    found = unhealthy(HEALTHY._replace(leases=(), clusters=(), cluster_tokens={}))
     assert [(finding.check, finding.level) for finding in found] == [("leader", "warning"), ("cluster", "warning")]
+
+
+def test_two_control_planes_on_one_api_server_are_a_problem() -> None:
+    old = lease("old", "2025-12-31T23:00:00Z", "earlier")
+    assert unhealthy(HEALTHY._replace(leases=(old, lease()))) == []
+    (finding,) = unhealthy(HEALTHY._replace(leases=(lease(), lease("b", namespace="other"), old)))
+    assert finding.message == "2 control planes work on this API server: a in trimtab-system, b in other"
+    assert finding.level == "problem"
+
+
+def test_definitions_that_lack_fields_are_a_problem() -> None:
+    lacking = {"resourcebindings.work.karmada.io": ["status.holds", "status.decision"]}
+    (finding,) = unhealthy(HEALTHY._replace(outdated_kinds=lacking))
+    assert "resourcebindings.work.karmada.io lacks status.holds and 1 more fields" in finding.message
+    assert "trimtab-crds" in finding.remedy
 
 
 def test_unreadable_secret_is_named() -> None:

@@ -183,4 +183,11 @@ MUTANTS = (
         "return await self._client.replace(resource, obj)",
         ("rehearsal/test_rehearsal.py",),
     ),
+    Mutant(
+        "Controllers do not start where definitions would drop what they write.",
+        "cli/support/definitions.py",
+        "        if outdated:\n            raise InputError(",
+        "        if False:\n            raise InputError(",
+        ("cli/support/test_definitions.py",),
+    ),
 )

@@ -12,7 +12,9 @@ import click
 
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
+from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.definitions import check_definitions
 from trimtab.cli.support.karmada_leases import KARMADA_NAMESPACE, check_all_held, karmada_elections
 from trimtab.cli.support.options.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.options.notifications import notification_options, webhook_target
@@ -192,6 +194,8 @@ class ControllersProcess(NamedTuple):
 
         try:
             async with serve_probes(probes, health_address):
+                if DECIDE in self.roles and self.profile.replacement_first:
+                    await check_definitions(lease_client, custom_kinds())
                 await run_as_leader(work, elections, probes)
         finally:
             scripts.close()

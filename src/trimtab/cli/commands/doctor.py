@@ -16,6 +16,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Object, Raw
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.definitions import outdated_kinds
 from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, Resource
@@ -29,13 +30,16 @@ from trimtab.server.auth.request_signing import REQUESTS
 from trimtab.tables import format_table
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
+LEASE_NAME = "trimtab-controllers"
 T = TypeVar("T", bound=Object)
 
 
 @click.command()
 @kubeconfig_options
 @click.option(
-    "--lease-namespace", default="", help="Namespace of the Lease; default: trimtab-system, then kube-system."
+    "--lease-namespace",
+    default="",
+    help="Namespace of the Lease, for users who may not list all; default: trimtab-system, then kube-system.",
 )
 @output_option("table", "name", "json", "yaml")
 def command(kubeconfig: str, context: str, lease_namespace: str, output: str) -> None:
@@ -94,7 +98,8 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         server_time=await server_time(client),
         missing_kinds=missing,
         denied=tuple([right for right in CONTROLLER_RIGHTS if not await is_allowed(client, right)]),
-        lease=await find_lease(client, [lease_namespace] if lease_namespace else ["trimtab-system", "kube-system"]),
+        outdated_kinds=await read_outdated(client),
+        leases=await find_leases(client, [lease_namespace] if lease_namespace else ["trimtab-system", "kube-system"]),
         clusters=tuple(clusters),
         bindings=tuple(bindings),
         moves=tuple(await _list(client, Move)),
@@ -147,13 +152,27 @@ async def is_allowed(client: Client, right: Right) -> bool:
         return False
 
 
-async def find_lease(client: Client, namespaces: list[str]) -> dict[str, object] | None:
-    for namespace in namespaces:
-        try:
-            return await client.get(LEASES, namespace, "trimtab-controllers")
-        except ApiError:
-            continue
-    return None
+async def read_outdated(client: Client) -> dict[str, list[str]]:
+    try:
+        return await outdated_kinds(client, custom_kinds())
+    except ApiError:
+        return {}
+
+
+async def find_leases(client: Client, namespaces: list[str]) -> tuple[Raw, ...]:
+    """The Leases of controllers in all namespaces, or in these ones if this user may not list all."""
+    try:
+        found = (await client.list(LEASES, fields=f"metadata.name={LEASE_NAME}")).items
+        return tuple(sorted(found, key=lambda lease: lease["metadata"]["namespace"] not in namespaces))
+    except ApiError:
+        return tuple([lease for namespace in namespaces if (lease := await find_lease(client, namespace))])
+
+
+async def find_lease(client: Client, namespace: str) -> Raw | None:
+    try:
+        return await client.get(LEASES, namespace, LEASE_NAME)
+    except ApiError:
+        return None
 
 
 async def read_tokens(client: Client, clusters: Iterable[Cluster]) -> dict[str, str]:

@@ -11,14 +11,14 @@ from trimtab.api.schema.from_types import crd
 from trimtab.api.value import Raw
 from trimtab.cli.commands.crds import custom_kinds, dump_crd
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.installation import MANAGER, NAMESPACE, installation_objects
+from trimtab.cli.support.installation import COMPONENT, MANAGER, NAMESPACE, PART_OF, installation_objects
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
+from trimtab.client.storage_migration import DEFINITIONS
 from trimtab.errors import ApiError, InputError, NotFound
 
-DEFINITIONS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
+BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 DEFINITION_MANAGERS = (MANAGER, "kubectl", "Helm", "helm")
 """Who installs Trimtab; a definition that another manager wrote belongs to Karmada or Open Cluster Management."""
 
@@ -54,6 +54,7 @@ def command(
 
     async def work(client: KubeClient) -> None:
         await check_owners(client, definitions)
+        await check_single(client, namespace)
         await apply_all(client, objects, dry_run=dry_run)
 
     with_client(kubeconfig, context, work)
@@ -82,6 +83,26 @@ async def check_owners(client: Client, definitions: Sequence[Raw]) -> None:
                 f"{name} was installed by {', '.join(sorted(writers))}: leave it with --skip-group {group}, "
                 "or remove it first"
             )
+
+
+async def check_single(client: Client, namespace: str) -> None:
+    """Refuse a second control plane on the API server, which would lead beside the first one; raises InputError."""
+    for binding in (await client.list(BINDINGS, labels=f"{PART_OF}=trimtab")).items:
+        for account in binding.get("subjects") or ():
+            other = account.get("namespace", namespace)
+            if other != namespace and await runs_controllers(client, other, binding["metadata"]["name"]):
+                raise InputError(
+                    f"Trimtab runs in this cluster already, in the namespace {other}. Two control planes on one API server "
+                    f"would both lead: install with -n {other}, or uninstall that one first"
+                )
+
+
+async def runs_controllers(client: Client, namespace: str, name: str) -> bool:
+    try:
+        spec = (await client.get(DEPLOYMENTS, namespace, name))["spec"]
+    except NotFound:
+        return False
+    return bool(spec["selector"]["matchLabels"].get(COMPONENT) == "controllers" and spec.get("replicas", 1))
 
 
 async def apply_all(client: KubeClient, objects: Sequence[Raw], *, dry_run: bool) -> None:

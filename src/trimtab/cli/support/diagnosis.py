@@ -8,6 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Raw
+from trimtab.cli.support.definitions import UPGRADE, describe_outdated
 from trimtab.client.service_account_tokens import read_claims
 from trimtab.controllers.clusters.ownership import OWNED
 from trimtab.controllers.conditions import find_condition
@@ -59,8 +60,11 @@ class Facts(NamedTuple):
     version: Raw
     server_time: datetime | None
     missing_kinds: tuple[str, ...] = ()
+    outdated_kinds: Mapping[str, list[str]] = {}
+    """The fields that definitions on the API server lack."""
     denied: tuple[Right, ...] = ()
-    lease: Raw | None = None
+    leases: tuple[Raw, ...] = ()
+    """The Leases of the controllers, of all namespaces; the expected one first."""
     clusters: tuple[Cluster, ...] = ()
     bindings: tuple[Binding, ...] = ()
     moves: tuple[Move, ...] = ()
@@ -146,6 +150,13 @@ def check_kinds(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "kinds", "the API server serves all kinds of Trimtab")
+    if facts.outdated_kinds:
+        yield Finding(
+            "problem",
+            "kinds",
+            f"the API server drops fields that its definitions lack: {describe_outdated(facts.outdated_kinds)}",
+            f"{UPGRADE}; with Karmada's own definitions run the controllers with --profile upstream",
+        )
 
 
 def check_rights(facts: Facts) -> Iterator[Finding]:
@@ -162,9 +173,8 @@ def check_rights(facts: Facts) -> Iterator[Finding]:
 
 
 def check_leader(facts: Facts) -> Iterator[Finding]:
-    spec = (facts.lease or {}).get("spec") or {}
-    holder, renewed = spec.get("holderIdentity"), _time(spec.get("renewTime"))
-    if not holder or renewed is None:
+    leaders = [lease for lease in facts.leases if _is_held(lease)]
+    if not leaders:
         yield Finding(
             "warning",
             "leader",
@@ -172,16 +182,37 @@ def check_leader(facts: Facts) -> Iterator[Finding]:
             "start `trimtab controllers --leader-elect`; without --leader-elect, or with `trimtab up`, this is no problem",
         )
         return
-    age = facts.now - renewed
-    if age > timedelta(seconds=float(spec.get("leaseDurationSeconds") or 15)) + CLOCK_TOLERANCE:
+    live = [lease for lease in leaders if not _is_expired(lease, facts.now)]
+    if len(live) > 1:
+        named = [f"{lease['spec']['holderIdentity']} in {lease['metadata']['namespace']}" for lease in live]
         yield Finding(
             "problem",
             "leader",
-            f"{holder} leads but renewed the Lease last {age.total_seconds():.0f} s ago",
+            f"{len(live)} control planes work on this API server: {_some(named)}",
+            "stop all but one (`helm uninstall`, or scale its Deployment to 0); objects and workloads stay",
+        )
+    elif live:
+        yield Finding("ok", "leader", f"{live[0]['spec']['holderIdentity']} leads")
+    else:
+        spec = leaders[0]["spec"]
+        age = facts.now - datetime.fromisoformat(spec["renewTime"])
+        yield Finding(
+            "problem",
+            "leader",
+            f"{spec['holderIdentity']} leads but renewed the Lease last {age.total_seconds():.0f} s ago",
             "look at the logs of the controllers; another replica takes over when one runs",
         )
-    else:
-        yield Finding("ok", "leader", f"{holder} leads")
+
+
+def _is_held(lease: Raw) -> bool:
+    spec = lease.get("spec") or {}
+    return bool(spec.get("holderIdentity")) and _time(spec.get("renewTime")) is not None
+
+
+def _is_expired(lease: Raw, now: datetime) -> bool:
+    spec = lease["spec"]
+    duration = timedelta(seconds=float(spec.get("leaseDurationSeconds") or 15))
+    return now - datetime.fromisoformat(spec["renewTime"]) > duration + CLOCK_TOLERANCE
 
 
 def check_clusters(facts: Facts) -> Iterator[Finding]:

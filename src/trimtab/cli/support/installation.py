@@ -16,6 +16,7 @@ NAMESPACE, IMAGE = "trimtab-system", "IMAGE"
 """The namespace and the image in the file."""
 HELM_LABELS = ("helm.sh/chart",)
 MANAGED_BY = "app.kubernetes.io/managed-by"
+PART_OF, COMPONENT = "app.kubernetes.io/part-of", "app.kubernetes.io/component"
 MANAGER = "trimtab-install"
 
 
