@@ -74,10 +74,16 @@ async def placements(client: Client) -> dict[str, Any]:
     return found
 
 
-TRIMTAB_FLOWS = ("configmap-duplicated", "deploy-static-scale", "job-duplicated", "propagate-deps", "sts-static-weight")
+TRIMTAB_FLOWS = (
+    "clusterrole-cpp",
+    "configmap-duplicated",
+    "deploy-static-scale",
+    "job-duplicated",
+    "policy-delete",
+    "propagate-deps",
+    "sts-static-weight",
+)
 """Flows that are also taken over in the profile `trimtab`: the kinds differ, and the profiles share the code."""
-LEFT_BY_KARMADA = ("clusterrole-cpp",)
-"""Karmada did not remove the labels of the deleted policy in the members; after a restart it does so itself."""
 
 
 @pytest.mark.parametrize("folder", FLOW_FOLDERS, ids=lambda folder: folder.name)
@@ -95,7 +101,4 @@ def check_takeover(folder: Path, profile: str) -> None:
     notes, before, after = run_virtually(take_over(flow, len(flow.expect["steps"]) - 1, profile))
     assert after == before
     writes = [json.loads(note) for note in notes]
-    if folder.name in LEFT_BY_KARMADA:
-        assert {write[1] for write in writes} == {"replace"}
-        return
     assert [write[:4] for write in writes] == []

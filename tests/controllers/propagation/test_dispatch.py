@@ -48,6 +48,21 @@ def test_correct_work_is_not_written() -> None:
     assert works_by_cluster(list(dispatch(placed, view(stored(work))))) == {}
 
 
+def claimed(template: dict) -> dict:
+    marks = {"labels": {well_known.CPP_ID: "1"}, "annotations": {well_known.CPP_NAME: "all"}}
+    return {**template, "metadata": {**template["metadata"], **marks}}
+
+
+def test_restart_does_not_write_works_that_only_have_the_marks_of_a_released_template() -> None:
+    """Karmada leaves the marks of a deleted policy in Works and members."""
+    placed = binding(clusters={"m1": 1})
+    (work,) = works_by_cluster(list(dispatch(placed, view(raws=[claimed(deployment())])))).values()
+    assert works_by_cluster(list(dispatch(placed, view(stored(work))))) == {}
+    edited = deployment(generation=2)
+    (rewritten,) = works_by_cluster(list(dispatch(placed, view(stored(work), raws=[edited])))).values()
+    assert well_known.CPP_ID not in rewritten.spec.workload.manifests[0]["metadata"]["labels"]
+
+
 def test_work_of_former_target_is_deleted() -> None:
     before = binding(clusters={"m1": 1, "m2": 1})
     made = works_by_cluster(list(dispatch(before, view())))

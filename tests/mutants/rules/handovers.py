@@ -187,4 +187,11 @@ MUTANTS = (
         "if holder:",
         ("cli/support/test_karmada_leases.py",),
     ),
+    Mutant(
+        "A takeover writes no member because a policy that was deleted has left its marks there.",
+        "controllers/propagation/dispatch.py",
+        "wanted = wanted.but(spec=before.spec)",
+        "pass",
+        ("controllers/propagation/test_dispatch.py",),
+    ),
 )

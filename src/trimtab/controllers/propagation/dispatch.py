@@ -30,6 +30,13 @@ from trimtab.interpret.prune import prune
 
 PURGE_RECHECK_SECONDS = 5.0
 RETRY_SECONDS = 10.0
+CLAIM_MARKS = (
+    well_known.PP_ID,
+    well_known.PP_NAMESPACE,
+    well_known.PP_NAME,
+    well_known.CPP_ID,
+    well_known.CPP_NAME,
+)
 DISPATCHED: Topic[Ref, tuple[int, ...]] = Topic("dispatched")
 
 
@@ -193,6 +200,8 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
             continue
         forget = view.profile.drop_stale_overrides
         wanted = work if before is None else merge_work(before, work, forget_overrides=forget)
+        if before is not None and last_cause is None and differs_in_former_claim(before, wanted):
+            wanted = wanted.but(spec=before.spec)  # a restart, or a takeover, writes nothing in members for it
         if wanted != before:
             changed = True
             yield wanted
@@ -232,6 +241,26 @@ def merge_work(before: Work, work: Work, *, forget_overrides: bool = True) -> Wo
         ),
         spec=work.spec,
     )
+
+
+def differs_in_former_claim(before: Work, wanted: Work) -> bool:
+    """Whether the manifest only has lost the marks of a policy that has released the template.
+
+    The release itself writes no Work. The marks leave with the next change.
+    """
+    manifests = tuple(map(without_claim, before.spec.workload.manifests))
+    return manifests == wanted.spec.workload.manifests and before.spec == wanted.spec.but(workload=before.spec.workload)
+
+
+def without_claim(manifest: Raw) -> Raw:
+    """The manifest without the labels and annotations with which a policy claims a template."""
+    labels, annotations = well_known.labels_of(manifest), well_known.annotations_of(manifest)
+    kept_labels = {key: value for key, value in labels.items() if key not in CLAIM_MARKS}
+    kept = {key: value for key, value in annotations.items() if key not in CLAIM_MARKS}
+    for listing in (well_known.MANAGED_LABELS, well_known.MANAGED_ANNOTATIONS):
+        if listing in kept:
+            kept[listing] = ",".join(key for key in kept[listing].split(",") if key not in CLAIM_MARKS)
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": kept_labels, "annotations": kept}}
 
 
 def sync_events(binding: Binding, failures: list[str], *, report_success: bool) -> Iterator[Effect]:
