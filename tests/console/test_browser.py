@@ -210,7 +210,7 @@ def test_two_users_with_different_rights(browser: Browser, console: RunningConso
 
 
 def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, console: RunningConsole) -> None:
-    page = new_tab(browser)
+    page = new_tab(browser, color_scheme="dark")
     sign_in(page, console, console.admin_token)
     page.goto(f"{console.url}/console/drill?fail=cluster:member2")
     expect(page.locator("main")).to_contain_text("start elsewhere", timeout=EVENTUALLY)
@@ -220,13 +220,17 @@ def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, conso
     page.wait_for_url(f"{console.url}/console/clusters/member2")
     expect(page.locator("#lead")).to_contain_text("dark", timeout=EVENTUALLY)
     expect(page.locator("#move-rows")).to_contain_text("failover", timeout=EVENTUALLY)
+    expect(page.get_by_text("Nothing has moved to or from here yet")).to_be_hidden()
     expect(page.locator("#lead")).to_contain_text("All workloads have left it", timeout=EVENTUALLY)
+    expect(page.get_by_text("No workload is placed here")).to_be_visible()
     expect(page.locator("#lead")).to_contain_text("may still run")
     page.goto(f"{console.url}/console/incident?cluster=member2")
     expect(page.locator("#report")).to_contain_text("failover", timeout=EVENTUALLY)
     page.emulate_media(media="print")
     expect(page.locator(".top")).to_be_hidden()
     expect(page.locator("#report h1")).to_be_visible()
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)", "a report is printed black on white, also where the system is dark"
     assert page.pdf().startswith(b"%PDF")
     page.emulate_media(media="screen")
     page.goto(f"{console.url}/console/clusters/member2")

@@ -75,7 +75,7 @@ def explanation_of(context: PageContext, binding: Binding) -> tuple[Explanation,
 
 def verdict_of(one: ClusterExplanation) -> str:
     if one.refused is not None:
-        return one.refused.message
+        return one.refused.message.removeprefix("cluster(s) ")
     if one.replicas is not None:
         return "selected" + (f", overflow {one.overflow}" if one.overflow else "")
     return "fits, but got no replicas" if one.selected else "fits, but not selected by the spread constraints"

@@ -17,6 +17,7 @@ from trimtab.dryrun.plan_result import (
     NEVER,
     NO_CHANGE,
     REFUSED,
+    STEPS,
     UNCHANGED,
     VIOLATIONS,
     WHEN_APPROVED,
@@ -175,7 +176,10 @@ def _sentences(plan: Plan, violations: int) -> Iterator[str]:
     if unapproved:
         who = "It waits" if len(rows) == 1 else f"{unapproved} of them {'waits' if unapproved == 1 else 'wait'}"
         yield f"{who} for an approval."
-    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in rows) - unapproved
+    stepwise = sum(row.start == STEPS for row in rows)
+    if stepwise:
+        yield f"{stepwise} of them {'moves' if stepwise == 1 else 'move'} in steps."
+    delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in rows) - unapproved - stepwise
     if delayed:
         yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."
     if violations:

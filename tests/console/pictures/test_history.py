@@ -1,7 +1,8 @@
 """The history of a placement: moves are taken back one decision at a time, and replicas are conserved."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,20 @@ def test_history_takes_moves_back_one_decision_at_a_time() -> None:
     ]
     drawn = draw_history(stages, {"iad-1": [("ready", 3)]})
     assert drawn.count('class="rb Drain"') == 2
+
+
+def test_failover_that_is_decided_in_two_steps_is_one_stage() -> None:
+    failover = msgspec.structs.replace(move(10, "nrt-1", "iad-1", 2), cause="ClusterFailover")
+    at = failover.started
+    assert at is not None
+    decisions = [
+        (at - timedelta(minutes=5), {"iad-1": 2, "nrt-1": 2}),
+        (at, {"iad-1": 2}),
+        (at + timedelta(milliseconds=80), {"iad-1": 4}),
+    ]
+    stages = stages_of({"iad-1": 4}, [failover], decisions=decisions)
+    assert [(stage.title, stage.placement) for stage in stages] == [
+        ("placed", {"iad-1": 2, "nrt-1": 2}),
+        ("failover", {"iad-1": 4}),
+    ]
+    assert ("nrt-1", "iad-1", 2, "ClusterFailover") in stages[1].links

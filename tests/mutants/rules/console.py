@@ -5,6 +5,8 @@ from mutants.mutant import Mutant
 SESSIONS, SESSION_TESTS = "console/sessions.py", ("console/test_sessions.py",)
 APPLICATION, APPLICATION_TESTS = "console/application.py", ("console/test_application.py",)
 APPLY, APPLY_TESTS = "cli/commands/apply_plan.py", ("cli/commands/test_apply_plan.py",)
+PLAN_OUTCOMES = "dryrun/plan_outcomes.py"
+PLAN_PROPERTY = ("properties/test_plans.py",)
 
 ID_TOKENS, ID_TOKEN_TESTS = "server/auth/id_tokens.py", ("server/auth/test_id_tokens.py",)
 CODE_FLOW, CODE_FLOW_TESTS = "console/code_flow.py", ("console/test_code_flow.py",)
@@ -137,6 +139,41 @@ MUTANTS = (
         APPLICATION_TESTS,
     ),
     Mutant(
+        "A plan says which moves its budgets delay.",
+        PLAN_OUTCOMES,
+        "    if refusal is None:\n        return row\n",
+        "    return row\n",
+        PLAN_PROPERTY,
+    ),
+    Mutant(
+        "A plan says when the window of a budget opens.",
+        PLAN_OUTCOMES,
+        "starts_at=None if started else refusal.until,",
+        "starts_at=None,",
+        PLAN_PROPERTY,
+    ),
+    Mutant(
+        "A workload of a plan sees what the workloads before it take from their budget.",
+        PLAN_OUTCOMES,
+        "        if outcome.charged:\n",
+        "        if False:\n",
+        PLAN_PROPERTY,
+    ),
+    Mutant(
+        "A plan says how long it takes until a lost cluster is evacuated.",
+        PLAN_OUTCOMES,
+        "seconds += evacuation_delay(situation.view) or 0.0",
+        "seconds += 0.0",
+        PLAN_PROPERTY,
+    ),
+    Mutant(
+        "A plan decides about a workload that moves as if its move were finished.",
+        "dryrun/plan_cases.py",
+        "return movement_state.finish(binding)",
+        "return binding",
+        PLAN_PROPERTY,
+    ),
+    Mutant(
         "A plan of a fleet that has changed since is not carried out.",
         APPLY,
         "if again.hash != plan.hash:",
@@ -195,7 +232,7 @@ MUTANTS = (
     Mutant(
         "A plan that has changed is not started.",
         "console/pages/rebalance.py",
-        'if plan.hash != value_of(form, "hash"):',
+        'if chosen.plan.hash != value_of(form, "hash"):',
         "if False:",
         ("console/test_application.py",),
     ),

@@ -221,7 +221,8 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
     if moving.moves:
         parts.append(f"{plural(moving.moves, 'move')} with {plural(moving.moving_replicas, 'replica')} in progress.")
     if not parts and not needs:
-        return f"All {len(model.clusters)} clusters are ready, all {sums.desired} replicas are up, nothing moves."
+        placed = f"all {sums.desired} replicas are up, nothing moves" if sums.desired else "nothing is placed yet"
+        return f"All {len(model.clusters)} clusters are ready, {placed}."
     return " ".join(parts) or "Something needs somebody."
 
 
@@ -260,6 +261,7 @@ def enumerate_names(names: list[str], most: int = 4) -> str:
         "lead": ("clusters", "workloads", "moves"),
         "needs": ("clusters", "workloads", "rebalances"),
         "map": ("clusters", "workloads", "moves"),
+        "start": ("workloads",),
     },
     rows={"cluster-rows": ("cluster_row", "rows", ("clusters", "workloads", "moves"))},
 )

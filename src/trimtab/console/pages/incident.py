@@ -12,6 +12,8 @@ from trimtab.console.text import cause_text, clock_time, one_decimal, parse_time
 
 DEFAULT_PERIOD = timedelta(hours=1)
 MAX_MOVES = 300
+TAINT_EVENT = "TaintClusterSucceed"
+"""The reason of events that repeat the taints of a cluster, which the report lists with their times."""
 FAILURES = ("ClusterFailover", "ApplicationFailover", "Eviction")
 
 
@@ -51,6 +53,7 @@ def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list
                 "text": event.message,
             }
             for event in context.model.events.get(("Cluster", "", name), {}).values()
+            if event.reason != TAINT_EVENT
         ]
         if cluster.since is not None:
             title = f"{name} does not answer" if not cluster.is_ready else f"{name} is ready"

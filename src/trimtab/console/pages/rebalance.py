@@ -1,7 +1,7 @@
 """Rebalance: plan it, see whether it is worth it, start it, and watch, pause or abort it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
@@ -25,6 +25,8 @@ from trimtab.server.auth.authorize import Action
 REBALANCERS = resource_of(kind_of(WorkloadRebalancer))
 KINDS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}
 OPTIONS = ("selector", "kind", "ns", "strategy", "mode", "max", "exclude", "workload")
+SELECTION = ("selector", "kind", "ns")
+"""An address with one of them selects workloads; an empty selector selects all."""
 KEEP_SECONDS = 86400
 MAX_JOBS = 50
 
@@ -44,17 +46,18 @@ def spec_of(query: Mapping[str, str], model: Any) -> Raw | None:
     if keys:
         spec["workloads"] = [reference(key, model) for key in keys]
         return spec
-    if "selector" not in query:
+    if query.keys().isdisjoint(SELECTION):
         return None
     kind = query.get("kind") or "Deployment"
     rule: Raw = {"apiVersion": KINDS.get(kind, "apps/v1"), "kind": kind}
     if query.get("ns"):
         rule["namespace"] = query["ns"]
+    selector = query.get("selector", "").strip()
     try:
-        rules = parse_selector(query["selector"]).rules if query["selector"].strip() else ()
+        rules = parse_selector(selector).rules if selector else ()
     except InvalidSelector as fault:
         raise InputError(
-            f"the selector {query['selector']!r} cannot be read: {fault}; examples: team=blue, env in (prod, test)"
+            f"the selector {selector!r} cannot be read: {fault}; examples: team=blue, env in (prod, test)"
         ) from fault
     if rules:
         rule["labelSelector"] = {
@@ -88,10 +91,31 @@ def key_of(planned: str) -> str:
     return f"{namespace}/{kind}/{name}" if slash else f"{CLUSTER_WIDE}/{kind}/{namespace}"
 
 
-def with_exclusions(spec: Raw, plan: Plan, excluded: list[str], model: Any) -> Raw:
-    """The spec that names the workloads of the plan without those that were left out."""
+class ChosenPlan(NamedTuple):
+    """The plan of what would be started."""
+
+    spec: Raw
+    plan: Plan
+    others: tuple[PlannedWorkload, ...] = ()
+    """Workloads of the selection that are not in the plan: they were left out, or would not move."""
+
+
+async def choose_plan(spec: Raw, excluded: list[str], context: PageContext) -> ChosenPlan:
+    """The plan of a selection; where workloads were left out, that of the others alone."""
+    make_plan = context.services.plan
+    if make_plan is None:
+        raise ActionError("this console cannot plan")
+    everything = await make_plan(Change(rebalance=spec), context.now)
     if not excluded:
-        return spec
+        return ChosenPlan(spec, everything)
+    reduced = without_workloads(spec, everything, excluded, context.model)
+    plan = await make_plan(Change(rebalance=reduced), context.now)
+    planned = {row.workload for row in plan.workloads}
+    return ChosenPlan(reduced, plan, tuple(row for row in everything.workloads if row.workload not in planned))
+
+
+def without_workloads(spec: Raw, plan: Plan, excluded: list[str], model: Any) -> Raw:
+    """The spec that names the workloads of the plan without those that were left out."""
     kept = [
         key_of(row.workload) for row in plan.workloads if key_of(row.workload) not in excluded and row.action == MOVE
     ]
@@ -105,11 +129,15 @@ def has_selection(context: PageContext) -> bool:
     return spec_of(context.query, context.model) is not None and context.services.plan is not None
 
 
-async def prepare_plan(context: PageContext) -> Plan | None:
+async def prepare_plan(context: PageContext) -> ChosenPlan | None:
     spec = spec_of(context.query, context.model)
     if spec is None or context.services.plan is None:
         return None
-    return await context.services.plan(Change(rebalance=spec), context.now)
+    return await choose_plan(spec, context.values("exclude"), context)
+
+
+OUTCOMES = ("go", "wait", "out", "none", "same", "anyway")
+"""What becomes of a row of a plan; `out` was left out by the user."""
 
 
 def row_kind(row: PlannedWorkload) -> str:
@@ -138,13 +166,12 @@ def plan_row(row: PlannedWorkload, excluded: list[str]) -> dict[str, Any]:
         "namespace": "" if namespace == CLUSTER_WIDE else namespace,
         "kind": kind,
         "name": name,
-        "what": row_kind(row),
+        "what": "out" if key in excluded else row_kind(row),
         "before": before,
         "after": after,
         "moved": sum(max(0, count - after.get(place, 0)) for place, count in before.items()),
         "note": note_of(row),
         "until": row.refusal.until if row.refusal is not None else row.starts_at,
-        "excluded": key in excluded,
     }
 
 
@@ -170,15 +197,16 @@ def is_visible(row: dict[str, Any], context: PageContext) -> bool:
     return sees(context.visibility.workloads, row["namespace"])
 
 
-def plan_view(plan: Plan, context: PageContext) -> dict[str, Any]:
-    rows = [row for one in plan.workloads if is_visible(row := plan_row(one, context.values("exclude")), context)]
-    counts = {what: sum(row["what"] == what for row in rows) for what in ("go", "wait", "none", "same", "anyway")}
+def plan_view(plan: Plan, context: PageContext, others: tuple[PlannedWorkload, ...] = ()) -> dict[str, Any]:
+    planned = (plan_row(one, context.values("exclude")) for one in (*plan.workloads, *others))
+    rows = [row for row in planned if is_visible(row, context)]
+    counts = {what: sum(row["what"] == what for row in rows) for what in OUTCOMES}
     verdict = plan.verdict
     return {
         "hash": plan.hash,
         "rows": rows,
         "counts": counts,
-        "moved": sum(row["moved"] for row in rows if row["what"] != "anyway"),
+        "moved": sum(row["moved"] for row in rows if row["what"] not in ("anyway", "out")),
         "workloads": counts["go"] + counts["wait"],
         "verdict": verdict.message,
         "is_worse": verdict.is_worse,
@@ -241,7 +269,8 @@ def sentence_of_jobs(active: list[RebalanceFacts], context: PageContext) -> str:
     is_slow=has_selection,
 )
 def rebalance_plan(context: PageContext) -> View:
-    plan: Plan | None = context.extra
+    chosen: ChosenPlan | None = context.extra
+    plan = chosen.plan if chosen is not None else None
     known = (
         context.services.known_plan(context.query.get("changed", ""))
         if context.services.known_plan is not None
@@ -249,7 +278,7 @@ def rebalance_plan(context: PageContext) -> View:
     )
     return {
         "is_pending": context.is_pending,
-        "plan": plan_view(plan, context) if plan is not None else None,
+        "plan": plan_view(chosen.plan, context, chosen.others) if chosen is not None else None,
         "changed": context.query.get("changed", ""),
         "differences": differences(known, plan)[:20] if known is not None and plan is not None else [],
         "options": {name: context.query.get(name, "") for name in OPTIONS},
@@ -261,7 +290,7 @@ def rebalance_plan(context: PageContext) -> View:
 
 def suggestions(context: PageContext) -> list[tuple[str, str]]:
     """Selections with one click: all, each namespace, and frequent labels."""
-    found: list[tuple[str, str]] = [("all Deployments", query_of([("kind", "Deployment")]) + "&selector=")]
+    found: list[tuple[str, str]] = [("all Deployments", query_of([("kind", "Deployment")]))]
     spaces: dict[str, int] = {}
     labels: dict[str, int] = {}
     for workload in context.model.workloads.values():
@@ -271,7 +300,7 @@ def suggestions(context: PageContext) -> list[tuple[str, str]]:
                 if "/" not in name:
                     labels[f"{name}={value}"] = labels.get(f"{name}={value}", 0) + 1
     found += [
-        (f"{name} ({count})", query_of([("kind", "Deployment"), ("ns", name)]) + "&selector=")
+        (f"{name} ({count})", query_of([("kind", "Deployment"), ("ns", name)]))
         for name, count in sorted(spaces.items())[:10]
     ]
     frequent = sorted(
@@ -355,32 +384,26 @@ def run(context: PageContext) -> View:
 @action("rebalance/start")
 async def start(context: PageContext, client: Client, form: Form) -> str:
     """Create the WorkloadRebalancer of a plan, if the plan is still what would happen."""
-    make_plan = context.services.plan
-    if make_plan is None:
-        raise ActionError("this console cannot plan")
     query = {name: value_of(form, name) for name in OPTIONS}
     if not query["workload"]:
         query.pop("workload")
     spec = spec_of(query, context.model)
     if spec is None:
         raise ActionError("choose workloads first")
-    plan = await make_plan(Change(rebalance=spec), context.now)
-    if plan.hash != value_of(form, "hash"):
+    excluded = [key for key in query["exclude"].split(",") if key]
+    chosen = await choose_plan(spec, excluded, context)
+    if chosen.plan.hash != value_of(form, "hash"):
         known = context.services.known_plan
         old = known(value_of(form, "hash")) if known is not None else None
         location = path_to("rebalance", "plan") + query_of([*query.items(), ("changed", value_of(form, "hash"))])
-        raise PlanChanged(
-            location + ("&selector=" if not query.get("selector") else ""),
-            differences(old, plan) if old is not None else [],
-        )
+        raise PlanChanged(location, differences(old, chosen.plan) if old is not None else [])
     name = value_of(form, "name") or f"rebalance-{context.now:%Y%m%d-%H%M%S}"
-    excluded = [key for key in query.get("exclude", "").split(",") if key]
     kind = kind_of(WorkloadRebalancer)
     job = {
         "apiVersion": kind.api_version,
         "kind": kind.name,
         "metadata": {"name": name, "annotations": {REQUESTER: context.user}},
-        "spec": with_exclusions(spec, plan, excluded, context.model),
+        "spec": chosen.spec,
     }
     made = await client.create(REBALANCERS, job, manager=FIELD_MANAGER)
     return path_to("rebalance", str(made["metadata"]["name"]))

@@ -1,7 +1,7 @@
 """Workload: where it is, how it came there, why there and not elsewhere, and what happens next."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -75,6 +75,7 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                 for event in context.model.events.get(subject, {}).values()
                 if event.warning or event.reason not in ROUTINE
             ]
+    entries = list(without_repeated_entries(entries))
     for move in context.model.moves_in(workload.key):
         where = ", ".join(f"{name} {count}" for name, count in move.targets) or "nowhere"
         if move.started is not None:
@@ -91,8 +92,18 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                     "text": move.message,
                 }
             )
-    distinct = {(entry["at"].replace(microsecond=0), entry["title"], entry["text"]): entry for entry in entries}
-    return sorted(distinct.values(), key=lambda entry: entry["at"], reverse=True)[:40]
+    return sorted(entries, key=lambda entry: entry["at"], reverse=True)[:40]
+
+
+def without_repeated_entries(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One entry for what is reported several times in a second, such as a failure in each of many clusters."""
+    groups: dict[tuple[datetime, str], list[dict[str, Any]]] = {}
+    for entry in entries:
+        groups.setdefault((entry["at"].replace(microsecond=0), entry["title"]), []).append(entry)
+    for group in groups.values():
+        texts = list(dict.fromkeys(entry["text"] for entry in group))
+        more = f" (and {len(texts) - 1} more like this)" if len(texts) > 1 else ""
+        yield {**group[0], "text": texts[0] + more}
 
 
 RESULT = re.compile(r"Result: \{(.*)\}")

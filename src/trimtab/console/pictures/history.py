@@ -1,6 +1,6 @@
 """How a workload came to where it is: one column per decision, with ribbons for the replicas that moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from trimtab.console.facts import Facts, MoveFacts
@@ -70,6 +70,7 @@ def stages_of_decisions(
     distinct = [one for number, one in enumerate(decisions) if not number or one[1] != decisions[number - 1][1]]
     if not distinct or dict(distinct[-1][1]) != dict(current):
         return []
+    distinct = distinct[:1] + list(results_of_moves(distinct[1:], moves))
     stages: list[Stage] = []
     for at, placement in distinct[-MAX_STAGES:]:
         before = stages[-1].placement if stages else {}
@@ -78,6 +79,21 @@ def stages_of_decisions(
         links = links_between(before, placement, cause) if stages else ()
         stages.append(Stage(title=title, at=at, placement=dict(placement), links=links))
     return stages
+
+
+def results_of_moves(decisions: Sequence[Decision], moves: Sequence[MoveFacts]) -> Iterator[Decision]:
+    """The decisions but the first step of a move that is decided in two: a failover takes the lost replicas away, then
+    divides all again."""
+    for number, one in enumerate(decisions):
+        following = decisions[number + 1 : number + 2]
+        if not following or not begin_one_move(one[0], following[0][0], moves):
+            yield one
+
+
+def begin_one_move(first: datetime, second: datetime, moves: Sequence[MoveFacts]) -> bool:
+    """Whether two decisions belong to the same move: they follow each other at once, for the same cause."""
+    cause = cause_at(first, moves)
+    return second - first <= SAME_DECISION and cause != "" and cause == cause_at(second, moves)
 
 
 def title_of(placement: Mapping[str, int], before: Mapping[str, int] | None, cause: str) -> str:

@@ -1,0 +1,59 @@
+"""Rebalance: what is started is what the plan of the page shows, also when workloads were left out of it."""
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from console.fake_console import call, fill, new_console, signed_in
+from trimtab.api.kinds.work import TargetCluster
+from trimtab.api.value import Raw
+from trimtab.console.application import Console
+from trimtab.dryrun.change import Change
+from trimtab.dryrun.plan_result import MOVE, Plan, PlannedWorkload
+
+EXCLUDED = "shop/Deployment/web"
+
+
+def planned(name: str) -> PlannedWorkload:
+    share = TargetCluster(name="web-c0", replicas=2), TargetCluster(name="web-c1", replicas=2)
+    return PlannedWorkload(workload=f"Deployment/shop/{name}", action=MOVE, before=share[:1], after=share[1:])
+
+
+async def plan(change: Change, now: Any) -> Plan:
+    """Everything that is selected moves; the hash says how it was selected."""
+    spec: Raw = change.rebalance or {}
+    names = [one["name"] for one in spec["workloads"]] if "workloads" in spec else ["web", "other"]
+    return Plan(hash="+".join(names), workloads=tuple(planned(name) for name in names))
+
+
+def console_with_plans() -> Console:
+    console = new_console(plan=plan)
+    fill(console)
+    return console
+
+
+def test_plan_without_a_workload_shows_it_as_left_out_and_is_that_of_the_others() -> None:
+    console = console_with_plans()
+    cookie, _ = signed_in(console)
+    path = f"/rebalance/plan?kind=Deployment&exclude={EXCLUDED}"
+    answer = asyncio.run(call(console, path, cookie=cookie, accept="application/json"))
+    shown = orjson.loads(answer.body)["plan"]
+    assert (shown["hash"], shown["workloads"], shown["moved"]) == ("other", 1, 2)
+    assert {row["name"]: row["what"] for row in shown["rows"]} == {"other": "go", "web": "out"}
+
+
+def test_workload_that_was_left_out_is_not_rebalanced() -> None:
+    console = console_with_plans()
+    cookie, session = signed_in(console)
+    form = {"csrf": session.csrf, "kind": "Deployment", "exclude": EXCLUDED, "name": "x"}
+
+    def start(digest: str) -> Any:
+        return asyncio.run(
+            call(console, "/rebalance/start", method="POST", form={**form, "hash": digest}, cookie=cookie)
+        )
+
+    assert "changed=" in start("web+other").headers["location"], "the plan of all is not the one that was shown"
+    assert start("other").headers["location"] == "/console/rebalance/x"
+    ((_, _, _, _, job, _),) = console._authority.clients
+    assert [one["name"] for one in job["spec"]["workloads"]] == ["other"]
