@@ -243,7 +243,7 @@ class LocalFleet:
     async def _identity_of(self, member: MemberApi) -> Raw:
         """What the Cluster of a member says besides: its id, and a new token for clients outside of this process."""
         await claim_member(member.client, member.name, await cluster_id(self.fleet.client), take_over=True)
-        token = await create_account(member.client, member.name)
+        token = await create_account(member.client, member.name, proxies=True)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
         reference = {"namespace": CLUSTER_NAMESPACE, "name": member.name}
         return {"id": await cluster_id(member.client), "secretRef": reference}

@@ -488,6 +488,8 @@ def check_minimal_rights(member: RealControlPlane) -> None:
         ("*", "*", False),
         ("deletecollection", "pods", False),
         ("approve", "signers.certificates.k8s.io", False),
+        ("impersonate", "users", False),
+        ("impersonate", "groups", False),
     ):
         done = subprocess.run(
             [*member.kubectl, "auth", "can-i", verb, resource, account], capture_output=True, text=True, check=False

@@ -1,18 +1,20 @@
 """Joining creates an account in the member, and a Cluster and a token Secret on the host."""
 
 import base64
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from trimtab.api.value import Raw
-from trimtab.client.client import Resource
+from trimtab.client.client import PlainResponse, Resource
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
     ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
     ClusterFacts,
@@ -68,6 +70,31 @@ def test_push_cluster_gets_an_account_and_a_token_secret() -> None:
         assert base64.b64decode(secret["data"]["caBundle"]) == b"certificate"
         (subject,) = (await member.get(ROLE_BINDINGS, "", "karmada-controller-manager:karmada-east"))["subjects"]
         assert (subject["namespace"], subject["name"]) == (CLUSTER_NAMESPACE, "karmada-east")
+
+    run_scenario(scenario)
+
+
+class KubernetesHost(LocalClient):
+    """An API server that has clusters as a CRD: they have a status, and no proxy."""
+
+    async def fetch(self, path: str) -> PlainResponse:
+        found = await super().fetch(path)
+        listed = json.loads(found.body)
+        listed["resources"] = [entry for entry in listed["resources"] if not entry["name"].endswith("/proxy")]
+        return found._replace(body=json.dumps(listed).encode())
+
+
+@pytest.mark.parametrize(("host_type", "impersonates"), [(LocalClient, True), (KubernetesHost, False)])
+def test_control_plane_acts_as_other_users_only_where_it_serves_the_proxy(
+    host_type: type[LocalClient], impersonates: bool
+) -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host_type(host._server), member, "east", CREDENTIALS, FACTS)
+        roles = [role for role in (await member.list(ROLES)).items if "karmada-east" in role["metadata"]["name"]]
+        verbs = {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]}
+        assert ("impersonate" in verbs) == impersonates
+        bound = {one["metadata"]["name"] for one in (await member.list(ROLE_BINDINGS)).items}
+        assert {role["metadata"]["name"] for role in roles} <= bound
 
     run_scenario(scenario)
 

@@ -1,6 +1,7 @@
 """Joins a real cluster to the fleet and removes it again: an account in the member, a Cluster on the host."""
 
 import base64
+import json
 from datetime import UTC, datetime
 
 from trimtab.api.kind import kind_of
@@ -9,7 +10,7 @@ from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
-from trimtab.errors import AlreadyExists, InputError, NotFound
+from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -37,12 +38,15 @@ MEMBER_RULES: tuple[Raw, ...] = (
         "resources": ["roles", "clusterroles"],
         "verbs": ["escalate", "bind"],
     },
-    # Requests through the cluster proxy are made as the user who sent them.
-    {"apiGroups": [""], "resources": ["users", "groups", "serviceaccounts"], "verbs": ["impersonate"]},
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["uids", "userextras/*"], "verbs": ["impersonate"]},
     {"nonResourceURLs": ["*"], "verbs": ["get"]},
 )
 """The rights of the control plane in a member."""
+PROXY_RULES: tuple[Raw, ...] = (
+    # Requests through the cluster proxy are made as the user who sent them.
+    {"apiGroups": [""], "resources": ["users", "groups", "serviceaccounts"], "verbs": ["impersonate"]},
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["uids", "userextras/*"], "verbs": ["impersonate"]},
+)
+"""Further rights of a control plane whose API server serves the cluster proxy; a kube-apiserver does not."""
 
 
 class ClusterFacts:
@@ -87,7 +91,7 @@ async def join(
         "proxyURL": credentials.proxy,
     }
     if mode == "Push":
-        token = await create_account(member, name)
+        token = await create_account(member, name, proxies=await serves_cluster_proxy(host))
         await store_token(host, name, token, credentials.ca)
         spec["secretRef"] = {"namespace": CLUSTER_NAMESPACE, "name": name}
     cluster = {
@@ -170,37 +174,52 @@ async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
         return
 
 
-async def create_account(member: Client, name: str) -> str:
-    """Create a service account with `MEMBER_RULES` in the member; returns its token."""
+async def create_account(member: Client, name: str, *, proxies: bool) -> str:
+    """Create a service account with its roles in the member; returns its token."""
     await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
     account = f"karmada-{name}"
-    role = member_role(name)
     await _ensure(
         member,
         SERVICE_ACCOUNTS,
         {"metadata": {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}},
     )
-    await _ensure(member, ROLES, role)
-    await _ensure(
-        member,
-        ROLE_BINDINGS,
-        {
-            "metadata": role["metadata"],
-            "roleRef": {"apiGroup": ROLES.group, "kind": ROLES.kind, "name": role["metadata"]["name"]},
-            "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
-        },
-    )
+    for role in (member_role(name), proxy_role(name)) if proxies else (member_role(name),):
+        await _ensure(member, ROLES, role)
+        await _ensure(
+            member,
+            ROLE_BINDINGS,
+            {
+                "metadata": role["metadata"],
+                "roleRef": {"apiGroup": ROLES.group, "kind": ROLES.kind, "name": role["metadata"]["name"]},
+                "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
+            },
+        )
     return await request_token(member, CLUSTER_NAMESPACE, account, TOKEN_SECONDS)
+
+
+async def serves_cluster_proxy(host: Client) -> bool:
+    """Whether users reach members through this API server; one that serves `clusters` as a CRD has no such subresource."""
+    resource = resource_of(kind_of(Cluster))
+    try:
+        listed = json.loads((await host.fetch(f"/apis/{resource.api_version}")).body)
+    except ApiError:
+        return False
+    return any(entry.get("name") == f"{resource.plural}/proxy" for entry in listed.get("resources") or ())
 
 
 def member_role(name: str) -> Raw:
     """The role of the control plane in the member."""
-    return {
-        "apiVersion": ROLES.api_version,
-        "kind": ROLES.kind,
-        "metadata": {"name": f"karmada-controller-manager:karmada-{name}", "labels": SYSTEM_LABELS},
-        "rules": list(MEMBER_RULES),
-    }
+    return _role(f"karmada-controller-manager:karmada-{name}", MEMBER_RULES)
+
+
+def proxy_role(name: str) -> Raw:
+    """A further role for a control plane that serves the cluster proxy."""
+    return _role(f"karmada-controller-manager:karmada-{name}:proxy", PROXY_RULES)
+
+
+def _role(name: str, rules: tuple[Raw, ...]) -> Raw:
+    metadata = {"name": name, "labels": SYSTEM_LABELS}
+    return {"apiVersion": ROLES.api_version, "kind": ROLES.kind, "metadata": metadata, "rules": list(rules)}
 
 
 async def request_token(member: Client, namespace: str, account: str, seconds: int) -> str:

@@ -8,7 +8,7 @@ from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputError
-from trimtab.members.join import ClusterFacts, join, member_role
+from trimtab.members.join import ClusterFacts, join, member_role, proxy_role
 
 
 @click.command()
@@ -17,7 +17,7 @@ from trimtab.members.join import ClusterFacts, join, member_role
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
 @click.option("--take-over", is_flag=True, help="Join the cluster although another control plane holds it.")
-@click.option("--print", "print_role", is_flag=True, help="Print the role that is created in the cluster, and stop.")
+@click.option("--print", "print_role", is_flag=True, help="Print the roles that are created in the cluster, and stop.")
 @click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
 @click.option("--provider", default="")
@@ -41,6 +41,10 @@ def command(
     """Join the cluster of a kubeconfig to the fleet as NAME."""
     if print_role:
         click.echo(yaml.safe_dump(member_role(name), sort_keys=False), nl=False)
+        click.echo(
+            "---\n# Only where the API server of the control plane serves the proxy of clusters, as `trimtab up` does:"
+        )
+        click.echo(yaml.safe_dump(proxy_role(name), sort_keys=False), nl=False)
         return
     if not member_config:
         raise click.UsageError("Missing option '--kubeconfig'.")
