@@ -1,6 +1,5 @@
 """A whole fleet in one process: the embedded API server, simulated members and a control plane."""
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,7 +23,8 @@ from trimtab.clock import Clock
 from trimtab.controllers.clusters.served import SIMULATED_SUFFIX
 from trimtab.controllers.selection import IsEnabled
 from trimtab.debug_pages import DebugPages, debug_action
-from trimtab.dryrun.cached_state import state_from_cache
+from trimtab.dryrun.cached_state import state_in_cache
+from trimtab.dryrun.plan_thread import PlanThread
 from trimtab.dryrun.rebalancer_preview import preview_status
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.members.agent import CONTROLLERS as AGENT_CONTROLLERS
@@ -73,6 +73,7 @@ class EmbeddedFleet:
         self._wrap_client = wrap_client
         self.profile = profile
         self.settings = dict(settings or {})
+        self._plans = PlanThread()
         self.host = host
         self.client = LocalClient(host)
         self.world = World(
@@ -145,8 +146,8 @@ class EmbeddedFleet:
         if self.plane is None:
             return raw
         plane = self.plane.state
-        state = state_from_cache(self.plane.cache, plane.clock.now(), self.profile, self.settings)
-        status = await asyncio.to_thread(preview_status, raw["spec"], state)
+        state = state_in_cache(self.plane.cache, plane.clock.now(), self.profile, self.settings)
+        status = await self._plans.run("", lambda: preview_status(raw["spec"], state()))
         return {**raw, "status": msgspec.to_builtins(status)}
 
     def _connect(self, cluster: Cluster) -> Client | None:

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.policy import ClusterAffinity
+from trimtab.api.kinds.policy import ClusterAffinity, ResourceSelector
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.scripts import HOOKS
 from trimtab.interpret.match import selector_priority
@@ -80,7 +80,7 @@ def our_result(vector: dict[str, Any]) -> Any:
         affinity = msgspec.convert(vector["affinity"], ClusterAffinity)
         return affinity_matcher(affinity)(msgspec.convert(vector["cluster"], Cluster))
     if operation == "selectorPriority":
-        return selector_priority(vector["selector"], vector["object"])
+        return selector_priority(msgspec.convert(vector["selector"], ResourceSelector), vector["object"])
     if operation.startswith("lua"):
         native_operation = OPERATIONS[operation[3:].lower()]
         return run_operation(vector, scripted_interpreter(vector, native_operation), native_operation)

@@ -76,6 +76,10 @@ def may_do_all(_: Action) -> bool:
     return True
 
 
+def may_do_nothing(_: Action) -> bool:
+    return False
+
+
 def reads_only_shop(action: Action) -> bool:
     return action.verb == "list" and (action.namespace == "shop" or action.resource == "clusters")
 
@@ -93,7 +97,7 @@ class Answer(NamedTuple):
 
 def new_console(**services: Any) -> Console:
     load_declarations()
-    rights = {"admin": may_do_all, "viewer": reads_only_shop}
+    rights = {"admin": may_do_all, "viewer": reads_only_shop, "stranger": may_do_nothing}
     return Console(FakeAuthority(rights), lambda: NOW, services=Services(**services))
 
 

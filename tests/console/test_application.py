@@ -188,7 +188,7 @@ def test_program_with_a_bearer_token_gets_json_without_a_cookie_or_a_form_token(
 
 
 def test_plan_that_has_changed_is_not_started_and_programs_get_a_conflict() -> None:
-    async def plan(change: Any, now: Any) -> Plan:
+    async def plan(change: Any, now: Any, user: str) -> Plan:
         return Plan(hash="new")
 
     console = new_console(plan=plan, known_plan=lambda _: Plan(hash="old"))
@@ -235,7 +235,7 @@ def test_approval_releases_only_the_move_that_was_shown() -> None:
 def test_preview_plans_objects_and_shows_a_policy_only_to_those_who_may_read_it() -> None:
     changes: list[Any] = []
 
-    async def plan(change: Any, now: Any) -> Plan:
+    async def plan(change: Any, now: Any, user: str) -> Plan:
         changes.append(change)
         return Plan(hash="h1", change=change)
 
@@ -257,10 +257,14 @@ def test_preview_plans_objects_and_shows_a_policy_only_to_those_who_may_read_it(
     for text in ("a: [", "just text", ""):
         form = {"csrf": session.csrf, "objects": text}
         assert asyncio.run(call(console, "/preview/plan", method="POST", form=form, cookie=cookie)).code == 400
-    form = {"csrf": session.csrf, "objects": "apiVersion: v1\nkind: ConfigMap\n", "policy": "shop/p"}
+    form = {
+        "csrf": session.csrf,
+        "objects": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n",
+        "policy": "shop/p",
+    }
     answer = asyncio.run(call(console, "/preview/plan", method="POST", form=form, cookie=cookie))
     assert answer.headers["location"] == "/console/preview?policy=shop/p&plan=h1"
-    assert changes == [Change(objects=({"apiVersion": "v1", "kind": "ConfigMap"},))]
+    assert changes == [Change(objects=({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},))]
     assert "kind: ConfigMap" in asyncio.run(call(console, "/preview?plan=h1", cookie=cookie)).text
     assert console._authority.clients == [], "nothing is written"
 

@@ -197,7 +197,7 @@ def test_stream_of_a_plan_does_not_plan_again() -> None:
     async def main() -> None:
         plans = []
 
-        async def plan(change_: Any, now: Any) -> Any:
+        async def plan(change_: Any, now: Any, user: str) -> Any:
             plans.append(change_)
             raise AssertionError("only the page itself needs a plan")
 

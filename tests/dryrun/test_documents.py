@@ -34,6 +34,12 @@ def test_timestamp_is_a_string_as_in_kubernetes(tmp_path: Path) -> None:
         ("[1, 2]", "document 1: expected an object, found list"),
         ("{kind: Pod}", "document 1: apiVersion is missing"),
         ("{apiVersion: v1, kind: Pod}", "document 1: Pod: metadata.name is missing"),
+        ("{apiVersion: v1, kind: [Pod], metadata: {name: a}}", "document 1: kind is missing"),
+        ("{apiVersion: 1, kind: Pod, metadata: {name: a}}", "document 1: apiVersion is missing"),
+        ("{apiVersion: v1, kind: Pod, metadata: [a]}", "metadata.name is missing"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: [a]}}", "metadata.name is no text"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: {b: c}}}", "metadata.namespace is no text"),
+        ("{apiVersion: v1, kind: List, items: 5}", "items is no list"),
         (f"{POD % 'a'}\n---\na: b: c", "document 2: not YAML"),
     ],
 )

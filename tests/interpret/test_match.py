@@ -1,5 +1,7 @@
+import msgspec
 import pytest
 
+from trimtab.api.kinds.policy import ResourceSelector
 from trimtab.api.value import Raw
 from trimtab.interpret.match import (
     MATCH_ANY,
@@ -17,8 +19,8 @@ OBJECT: Raw = {
 }
 
 
-def selector(**fields: object) -> Raw:
-    return {"apiVersion": "apps/v1", "kind": "Deployment", **fields}
+def selector(**fields: object) -> ResourceSelector:
+    return msgspec.convert({"apiVersion": "apps/v1", "kind": "Deployment", **fields}, ResourceSelector)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +34,11 @@ def selector(**fields: object) -> Raw:
         (selector(namespace="other", name="web"), NO_MATCH),
         (selector(labelSelector={"matchLabels": {"app": "web"}}), MATCH_BY_LABEL),
         (selector(labelSelector={"matchLabels": {"app": "other"}}), NO_MATCH),
+        (selector(labelSelector={"matchExpressions": [{"key": "app", "operator": "Unknown"}]}), NO_MATCH),
         (selector(kind="StatefulSet"), NO_MATCH),
     ],
 )
-def test_more_specific_selectors_have_higher_priority(entry: Raw, priority: int) -> None:
+def test_more_specific_selectors_have_higher_priority(entry: ResourceSelector, priority: int) -> None:
     assert selector_priority(entry, OBJECT) == priority
 
 

@@ -8,7 +8,7 @@ from move_helpers import MoveScenario, run_scenario
 
 from trimtab.errors import BadRequest, NotFound
 from trimtab.server.request.messages import Request
-from trimtab.simulate.faults import FaultRequest, action_of, cluster_of_path
+from trimtab.simulate.faults import MAX_WORKLOAD_FAULTS, FaultRequest, action_of, cluster_of_path
 
 
 def test_cluster_goes_down_and_recovers() -> None:
@@ -56,12 +56,29 @@ def test_node_and_workload_fail_and_recover() -> None:
     run_scenario(act, members=1)
 
 
+def test_number_of_failing_workloads_is_limited() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults = scene.fleet.faults
+        for number in range(MAX_WORKLOAD_FAULTS):
+            faults.inject("m1", FaultRequest(state="crash", workload=f"a/{number}"))
+        faults.inject("m1", FaultRequest(state="not-ready", workload="a/0"))
+        with pytest.raises(BadRequest, match="let some recover first"):
+            faults.inject("m1", FaultRequest(state="crash", workload="a/b"))
+        faults.inject("m1", FaultRequest(state="recover", workload="a/0"))
+        faults.inject("m1", FaultRequest(state="crash", workload="a/b"))
+
+    run_scenario(act, members=1)
+
+
 @pytest.mark.parametrize(
     ("cluster", "fault", "error", "message"),
     [
         ("x", FaultRequest(state="down"), NotFound, "cluster x is not simulated"),
         ("m1", FaultRequest(state="tired"), BadRequest, "it must be one of down, partition"),
         ("m1", FaultRequest(state="slow", seconds=-1), BadRequest, "seconds is -1"),
+        ("m1", FaultRequest(state="flapping", seconds=1e-9), BadRequest, "seconds is 1e-09; it must be 0.1 to 3600"),
+        ("m1", FaultRequest(state="crash", workload="a/" + "x" * 1000), BadRequest, "more than 512 characters"),
+        ("m1", FaultRequest(state="x" * 1000), BadRequest, "more than 512 characters"),
         ("m1", FaultRequest(state="down", node="x"), NotFound, "m1 has no node x; nodes: m1-node-1"),
         ("m1", FaultRequest(state="slow", node="m1-node-1"), BadRequest, "one of down, recover"),
         ("m1", FaultRequest(state="down", workload="a/b"), BadRequest, "one of not-ready"),

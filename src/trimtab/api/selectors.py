@@ -18,7 +18,9 @@ class LabelSelectorRequirement(Value):
     ] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return _OPERATORS[self.operator](self.key, self.values, labels)
+        """Whether the labels fulfil it; one with an unknown operator is fulfilled by none."""
+        compare = _OPERATORS.get(self.operator)
+        return compare is not None and compare(self.key, self.values, labels)
 
 
 class LabelSelector(Value):

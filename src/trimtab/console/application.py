@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
@@ -35,9 +36,11 @@ from trimtab.server.auth.authenticate import ANONYMOUS_USER
 from trimtab.server.auth.authorize import Action
 from trimtab.server.auth.oidc_issuer import IssuerUnavailable
 from trimtab.server.auth.user import AUTHENTICATED, User
+from trimtab.server.request import large_objects
 from trimtab.tasks import LoggedFailure, stop_tasks
 
 SECONDS_BETWEEN_FAILED_LOGINS = 0.5
+MAX_FORM_BYTES_IN_LOOP = 16 << 10
 NAVIGATION = (
     ("fleet", "Fleet", "", "f"),
     ("workloads", "Workloads", "workloads", "w"),
@@ -116,7 +119,7 @@ class Console:
             self._feed.start()
             planner = Planner(self._cache, self.services.profile, self.services.settings)
             self.services = self.services._replace(
-                plan=planner.plan, known_plan=planner.known_plan, policy=planner.policy
+                plan=planner.plan, known_plan=planner.known_plan, resource=planner.resource, policy=planner.policy
             )
             await self._cache.wait_until_synced()
 
@@ -304,7 +307,7 @@ class Console:
 
     async def _login_with_token(self, request: ConsoleRequest) -> ConsoleResponse:
         check_origin(request)
-        form = dict(request.form())
+        form = dict(await read_form(request))
         token, target = form.get("token", "").strip(), local_target(form.get("target", ""))
         user = await self._authority.identify(token) if token else None
         if user is None:
@@ -446,7 +449,7 @@ class Console:
 
     async def _post(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
         check_origin(request)
-        form = request.form()
+        form = await read_form(request)
         if not session.is_bearer and not is_csrf_token(session, dict(form).get("csrf", "")):
             raise Forbidden("the form is too old: load the page again")
         if request.segments == ("logout",):
@@ -458,7 +461,13 @@ class Console:
         action, values = find_action(request.segments)
         may = {"play": await self._rights.allows(session, Action("post", path=STORY_PATH))}
         context = PageContext(
-            self.model, self._now(), segments=values, services=self.services, user=session.user, may=may
+            self.model,
+            self._now(),
+            segments=values,
+            services=self.services,
+            user=session.user,
+            may=may,
+            allows=partial(self._rights.allows, session),
         )
         visibility = await self._rights.visibility(session, self.model.namespaces())
         try:
@@ -469,6 +478,11 @@ class Console:
             return messages.see_other(fault.location)
         log.info("%s: %s by %s", "/".join(request.segments), target, session.user)
         return messages.json({"location": target}, 201) if request.wants_json else messages.see_other(target)
+
+
+async def read_form(request: ConsoleRequest) -> list[tuple[str, str]]:
+    """The fields of a form; decoding a large one takes long, so a thread does it."""
+    return await large_objects.run(len(request.body) > MAX_FORM_BYTES_IN_LOOP, request.form)
 
 
 def check_origin(request: ConsoleRequest) -> None:

@@ -22,7 +22,8 @@ SECURITY_HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 )
-MAX_FORM_BYTES = 1 << 20
+MAX_FORM_BYTES = 512 << 10
+"""Enough for the largest text of a preview, each byte of which may be written as three."""
 MAX_FORM_FIELDS = 10_000
 MAX_QUERY_FIELDS = 100
 GZIP_MIN_BYTES = 1024

@@ -8,6 +8,7 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Raw
+from trimtab.client.client import Resource
 from trimtab.console.decision_history import PastDecision
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
@@ -65,10 +66,12 @@ class Services(NamedTuple):
     """The remembered decision about a binding."""
     placement_outcomes: Callable[[OcmPlacement], list[ClusterOutcome]] = lambda _: []
     """What the decision about a Placement of OCM says about each cluster."""
-    plan: Callable[[Change, datetime], Awaitable[Plan]] | None = None
-    """What a change would do."""
+    plan: Callable[[Change, datetime, str], Awaitable[Plan]] | None = None
+    """What a change would do; the last argument is the user who asks."""
     known_plan: Callable[[str], Plan | None] | None = None
     """A plan that was made before, by its hash."""
+    resource: Callable[[str, str], Resource | None] = lambda _, __: None
+    """The resource of an API version and kind whose objects plans know."""
     policy: Callable[[str, str], Raw | None] = lambda _, __: None
     """A propagation policy by namespace and name; one without a namespace is cluster-wide."""
     stories: StoryBook | None = None
@@ -89,6 +92,10 @@ class Services(NamedTuple):
         return value_of(name, self.settings, self.profile)
 
 
+async def allow(_: Action) -> bool:
+    return True
+
+
 class PageContext(NamedTuple):
     """What a view model is made of."""
 
@@ -106,6 +113,8 @@ class PageContext(NamedTuple):
     user: str = ""
     is_pending: bool = False
     """Whether the page is shown before it was computed."""
+    allows: Callable[[Action], Awaitable[bool]] = allow
+    """Whether the user may do something else that the form needs."""
 
     def values(self, name: str) -> list[str]:
         """The values of a filter that takes several, separated by commas."""

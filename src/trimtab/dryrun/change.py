@@ -20,7 +20,7 @@ from trimtab.controllers.ocm.placement_decisions import new_decision
 from trimtab.controllers.well_known import DRAIN
 from trimtab.decide.ocm.groups import decision_pages
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, decide
-from trimtab.dryrun.documents import Document
+from trimtab.dryrun.documents import documents_in
 from trimtab.dryrun.fleet_state import FleetState, name_of
 from trimtab.errors import InputError
 from trimtab.runtime.propagatable import is_propagatable
@@ -131,7 +131,9 @@ def apply_objects(state: FleetState, raws: Sequence[Raw]) -> FleetState:
     from trimtab.dryrun.manifests import complete_documents  # noqa: PLC0415 - it imports the API server
 
     objects, templates = [], []
-    documents = [Document(raw, "the change", position) for position, raw in enumerate(raws, 1)]
+    documents = [
+        document for position, raw in enumerate(raws, 1) for document in documents_in(raw, "the change", position)
+    ]
     for raw in (item.raw for item in complete_documents(documents).items):
         kind = find_kind(raw["apiVersion"], raw["kind"])
         if kind is not None and not is_propagatable(resource_of(kind)):

@@ -55,17 +55,21 @@ def _read_file(file: str) -> Iterator[Document]:
         for document in load_yaml_documents(text, FILE):
             position += 1
             if document is not None:
-                yield from _flatten_lists(document, file, position)
+                yield from documents_in(document, file, position)
     except YamlError as fault:
         raise InputError(f"{file}, document {position + 1}: not YAML: {fault}") from fault
 
 
-def _flatten_lists(document: Any, file: str, position: int) -> Iterator[Document]:
+def documents_in(document: Any, file: str, position: int) -> Iterator[Document]:
+    """The object, or the objects of a List; raises InputError for what is none."""
     if not isinstance(document, dict):
         raise InputError(f"{file}, document {position}: expected an object, found {type(document).__name__}")
     if document.get("kind") == "List" or (str(document.get("kind", "")).endswith("List") and "items" in document):
-        for item in document.get("items") or []:
-            yield from _flatten_lists(item, file, position)
+        items = document.get("items") or []
+        if not isinstance(items, list):
+            raise InputError(f"{file}, document {position}: items is no list")
+        for item in items:
+            yield from documents_in(item, file, position)
         return
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
@@ -73,4 +77,7 @@ def _flatten_lists(document: Any, file: str, position: int) -> Iterator[Document
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise InputError(f"{file}, document {position}: {document['kind']}: metadata.name is missing")
+    for field in ("name", "namespace"):
+        if not isinstance(metadata.get(field, ""), str | None):
+            raise InputError(f"{file}, document {position}: {document['kind']}: metadata.{field} is no text")
     yield Document(document, file, position)

@@ -32,6 +32,7 @@ from trimtab.controllers.propagation.detect import (
     claiming_policy,
     merge_binding,
     missing_overrides,
+    places_of,
     specificity_of,
 )
 from trimtab.controllers.propagation.policy_claims import outranks
@@ -270,10 +271,8 @@ def affected_templates(situation: Situation) -> list[Raw]:
 
 
 def templates_of(policy: Policy, view: StaticView) -> Iterator[Raw]:
-    for selector in policy.spec.resource_selectors:
-        for raw in view.raws(selector.api_version, selector.kind, policy.namespace or selector.namespace or None):
-            if specificity_of(policy, raw):
-                yield raw
+    for place in dict.fromkeys(places_of(policy)):
+        yield from (raw for raw in view.raws(*place) if specificity_of(policy, raw))
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
         template = view.raw(well_known.template_ref(binding))
         if template is not None:

@@ -97,6 +97,22 @@ class CacheEntry:
         with contextlib.suppress(AttributeError):  # it was never decoded
             del self.typed
 
+    def read_raw(self) -> Raw:
+        """The object, without keeping it decoded; another thread may call this."""
+        try:
+            return cast("Raw", CacheEntry.__dict__["raw"].__get__(self))
+        except AttributeError:
+            assert self._packed is not None
+            return cast("Raw", orjson.loads(self._packed.unpack()))
+
+    def read_typed(self) -> Object:
+        """The typed value, without keeping it; another thread may call this."""
+        assert self._kind is not None
+        try:
+            return cast("Object", CacheEntry.__dict__["typed"].__get__(self))
+        except AttributeError:
+            return self._kind.decode(self.read_raw())
+
     @property
     def value(self) -> "Object | Raw":
         """The typed value if the kind is declared, else the raw object."""

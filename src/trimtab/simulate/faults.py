@@ -26,7 +26,10 @@ CLUSTER_STATES = ("down", "partition", "slow", "flapping", "recover")
 NODE_STATES = ("down", "recover")
 WORKLOAD_FAILURES = {"not-ready": NEVER_READY, "crash": CRASH, "out-of-memory": OUT_OF_MEMORY}
 WORKLOAD_STATES = (*WORKLOAD_FAILURES, "recover")
-MAX_SECONDS = 3600.0
+MIN_SECONDS, MAX_SECONDS = 0.1, 3600.0
+MAX_WORKLOAD_FAULTS = 200
+"""Failing workloads of a member: every new pod is compared with each."""
+MAX_NAME_LENGTH = 512
 
 
 class FaultRequest(Value, forbid_unknown_fields=True):
@@ -64,8 +67,10 @@ class FaultInjector:
         member = self._world.members.get(cluster)
         if member is None:
             raise NotFound(f"cluster {cluster} is not simulated; faults work only in simulated members")
-        if not 0 < fault.seconds <= MAX_SECONDS:
-            raise BadRequest(f"seconds is {fault.seconds:g}; it must be more than 0 and at most {MAX_SECONDS:g}")
+        if not MIN_SECONDS <= fault.seconds <= MAX_SECONDS:
+            raise BadRequest(f"seconds is {fault.seconds:g}; it must be {MIN_SECONDS:g} to {MAX_SECONDS:g}")
+        if max(map(len, (fault.state, fault.workload, fault.node))) > MAX_NAME_LENGTH:
+            raise BadRequest(f"a name has more than {MAX_NAME_LENGTH} characters")
         if fault.workload or fault.node:
             if isinstance(member, LeanMember):
                 raise BadRequest(f"{cluster} is a lean member: it counts replicas, and has no pods or nodes that fail")
@@ -158,6 +163,8 @@ def change_workload(member: SimulatedMember, fault: FaultRequest) -> str:
     member.kubelets.remove_override(name)
     if fault.state == "recover":
         return f"{fault.workload} recovers in {member.name}"
+    if len(member.kubelets.behaviours.overrides) >= MAX_WORKLOAD_FAULTS:
+        raise BadRequest(f"{MAX_WORKLOAD_FAULTS} workloads fail in {member.name} already: let some recover first")
     selector = LabelSelector(match_labels={"app": app})
     member.kubelets.override_behaviour(
         BehaviourOverride(name, WORKLOAD_FAILURES[fault.state], namespace, selector, fault.node)

@@ -57,7 +57,7 @@ def drill_plan() -> Plan:
     )
 
 
-async def make_plan(change: Change, now: datetime) -> Plan:
+async def make_plan(change: Change, now: datetime, user: str) -> Plan:
     assert change.lose_clusters == ("web-c0",)
     return drill_plan()
 

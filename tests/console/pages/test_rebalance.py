@@ -20,7 +20,7 @@ def planned(name: str) -> PlannedWorkload:
     return PlannedWorkload(workload=f"Deployment/shop/{name}", action=MOVE, before=share[:1], after=share[1:])
 
 
-async def plan(change: Change, now: Any) -> Plan:
+async def plan(change: Change, now: Any, user: str) -> Plan:
     """Everything that is selected moves; the hash says how it was selected."""
     spec: Raw = change.rebalance or {}
     names = [one["name"] for one in spec["workloads"]] if "workloads" in spec else ["web", "other"]

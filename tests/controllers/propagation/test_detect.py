@@ -6,9 +6,11 @@ import pytest
 from builders import binding, claimed_template, cluster_policy, deployment, policy
 from views import FakeView
 
+from trimtab.api.kinds import native
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
+from trimtab.api.selectors import LabelSelector
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
 from trimtab.controllers.propagation import detect as detection
@@ -24,6 +26,7 @@ from trimtab.controllers.propagation.detect import (
 from trimtab.controllers.selection import RUNNING
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import MATCH_ANY, MATCH_BY_NAME, NO_MATCH
+from trimtab.registry import discover
 from trimtab.runtime.observers.step_times import StepTimes
 
 
@@ -176,6 +179,24 @@ def test_policy_waits_for_dependent_overrides() -> None:
     assert [type(effect) for effect in effects] == [RequeueAfter]
 
 
+def test_policy_with_many_selectors_and_templates_is_not_compared_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    discover(native)
+    compared: list[int] = []
+    monkeypatch.setattr(detection, "selector_priority", lambda *_: compared.append(1))
+    templates = [deployment(name=f"web-{number}") for number in range(300)]
+    by_label = [
+        ResourceSelector(
+            api_version="apps/v1", kind="Deployment", label_selector=LabelSelector(match_labels={"app": str(number)})
+        )
+        for number in range(300)
+    ]
+    many = policy().but(spec=policy().spec.but(resource_selectors=tuple(by_label)))
+    keys = list(templates_of_policy(None, many, view(many, raws=templates)))
+    assert {key.name for key in keys} == {f"web-{number}" for number in range(300)}
+    assert len(keys) == 300
+    assert len(compared) <= detection.MAX_COMPARISONS
+
+
 def test_selectors_for_other_objects_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     priority = detection.policy_priority
@@ -195,6 +216,7 @@ def test_selectors_for_other_objects_are_not_compared(monkeypatch: pytest.Monkey
     everything = policy().but(spec=policy().spec.but(resource_selectors=()))
     assert specificity_of(everything, deployment()) == MATCH_ANY
     assert sum(compared) == 1
-    compared.clear()
+    named: list[int] = []
+    monkeypatch.setattr(detection, "selector_priority", lambda *_: named.append(1))
     list(templates_of_policy(None, found, view(found, raws=[deployment()])))
-    assert sum(compared) == 1
+    assert sum(named) == 1

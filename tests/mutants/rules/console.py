@@ -4,6 +4,11 @@ from mutants.mutant import Mutant
 
 SESSIONS, SESSION_TESTS = "console/sessions.py", ("console/test_sessions.py",)
 APPLICATION, APPLICATION_TESTS = "console/application.py", ("console/test_application.py",)
+REBALANCE, PREVIEW, PLAN_TESTS = (
+    "console/pages/rebalance.py",
+    "console/pages/preview.py",
+    ("console/test_plan_rights.py",),
+)
 APPLY, APPLY_TESTS = "cli/commands/apply_plan.py", ("cli/commands/test_apply_plan.py",)
 PLAN_OUTCOMES = "dryrun/plan_outcomes.py"
 PLAN_PROPERTY = ("properties/test_plans.py",)
@@ -12,6 +17,41 @@ ID_TOKENS, ID_TOKEN_TESTS = "server/auth/id_tokens.py", ("server/auth/test_id_to
 CODE_FLOW, CODE_FLOW_TESTS = "console/code_flow.py", ("console/test_code_flow.py",)
 
 MUTANTS = (
+    Mutant(
+        "Who may not list clusters gets no plan.",
+        REBALANCE,
+        "    if not context.visibility.clusters:\n        raise Forbidden(",
+        "    if False:\n        raise Forbidden(",
+        PLAN_TESTS,
+    ),
+    Mutant(
+        "A plan shows no move of a workload that the user may not see.",
+        REBALANCE,
+        "        if not sees_planned(move.workload, context):",
+        "        if False:",
+        PLAN_TESTS,
+    ),
+    Mutant(
+        "A warning about a workload that the user may not see is not shown.",
+        REBALANCE,
+        "            sees_planned(subject, context)\n",
+        "            True\n",
+        PLAN_TESTS,
+    ),
+    Mutant(
+        "A preview compares only with objects that its author may read.",
+        PREVIEW,
+        "        await check_may_read(raw, context)",
+        "        pass",
+        PLAN_TESTS,
+    ),
+    Mutant(
+        "A kept plan is shown only to who may list clusters.",
+        PREVIEW,
+        " or not context.visibility.clusters:",
+        ":",
+        PLAN_TESTS,
+    ),
     Mutant(
         "A sign-in at an issuer is bound to the browser that began it.",
         CODE_FLOW,
@@ -239,8 +279,8 @@ MUTANTS = (
     Mutant(
         "A policy is shown only to those who may read it.",
         "console/pages/preview.py",
-        'if not context.may.get("get"):',
-        "if False:",
+        ' if context.may.get("get") else None',
+        "",
         ("console/test_application.py",),
     ),
     Mutant(

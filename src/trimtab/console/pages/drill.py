@@ -8,7 +8,15 @@ from trimtab.console.actions import ActionError, Form, action, check_typed_name,
 from trimtab.console.facts import DIVISIONS
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.cluster import check_may_patch
-from trimtab.console.pages.rebalance import flows_of_plan, is_visible, loads_of_plan, plan_row
+from trimtab.console.pages.rebalance import (
+    flows_of_plan,
+    is_visible,
+    loads_of_plan,
+    plan_row,
+    verdict_of,
+    visible_budgets,
+    visible_lines,
+)
 from trimtab.console.pulse import PULSE_TOPICS, storm_state, thresholds_of
 from trimtab.console.text import median, path_to, plural, query_of, span
 from trimtab.console.why import filters_that_would_help
@@ -45,7 +53,7 @@ async def prepare_drill(context: PageContext) -> Plan | None:
     clusters, regions = failures_of(context)
     if context.services.plan is None or not has_failures(context):
         return None
-    return await context.services.plan(Change(lose_clusters=clusters, lose_regions=regions), context.now)
+    return await context.services.plan(Change(lose_clusters=clusters, lose_regions=regions), context.now, context.user)
 
 
 def actions_of(_: PageContext) -> Mapping[str, Action]:
@@ -130,15 +138,15 @@ def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
         "down_count": len(down),
         "down_replicas": sum(row["lost"] for row in down),
         "rows": rows,
-        "flows": [flow for flow in flows_of_plan(plan) if flow.source in names],
+        "flows": [flow for flow in flows_of_plan(plan, context) if flow.source in names],
         "load": loads_of_plan(plan),
         "order": [one.cluster for one in sorted(plan.load, key=lambda one: (one.region, one.cluster))],
         "storm": storm,
         "dark": dark + len(newly_dark),
         "total": total,
-        "verdict": plan.verdict.message,
-        "warnings": list(plan.warnings)[:20],
-        "budgets": [cost for cost in plan.budgets if cost.lost or cost.missing],
+        "verdict": verdict_of(plan, context),
+        "warnings": visible_lines(plan.warnings, context)[:20],
+        "budgets": [cost for cost in visible_budgets(plan, context) if cost.lost or cost.missing],
         "starts_after": plan.evacuation_starts_after,
         "timeline": timeline_of(plan, storm, context),
         "story": story_of(names),
@@ -203,7 +211,9 @@ def measured_starts(context: PageContext) -> list[float]:
 @action("drill/run")
 async def run_drill(context: PageContext, client: Client, form: Form) -> str:
     """Let the simulated members of a drill really fail."""
-    names = [name for name in value_of(form, "clusters").split(",") if name]
+    names = list(dict.fromkeys(name for name in value_of(form, "clusters").split(",") if name))
+    if not names:
+        raise ActionError("choose clusters first")
     check_typed_name(form, names[0] if len(names) == 1 else plural(len(names), "cluster"))
     if context.services.inject_fault is None or not set(names) <= context.services.simulated():
         raise ActionError("only simulated members can be failed")

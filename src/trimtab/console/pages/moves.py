@@ -137,12 +137,17 @@ def moves(context: PageContext) -> View:
     else:
         found, total = list(islice(latest, MAX_ROWS)), sum(outcomes.values())
     waiting = waiting_of(context)
+    clusters = (
+        sorted(context.model.clusters.values(), key=lambda one: (one.region, one.name))
+        if context.visibility.clusters
+        else []
+    )
     rows = move_rows(found[:MAX_ROWS], context)
     return {
         "sentence": sentence(context, len(waiting)),
         "flows": flows_of(context),
-        "order": sorted(context.model.clusters, key=lambda name: (context.model.clusters[name].region, name)),
-        "lost": [one.name for one in context.model.clusters.values() if not one.is_ready],
+        "order": [one.name for one in clusters],
+        "lost": [one.name for one in clusters if not one.is_ready],
         "causes": by_cause(context),
         "waiting": waiting[:MAX_WAITING],
         "waiting_count": len(waiting),

@@ -1,6 +1,6 @@
 """Rebalance: plan it, see whether it is worth it, start it, and watch, pause or abort it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trimtab.api.kind import kind_of
@@ -18,8 +18,19 @@ from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import path_to, plural, query_of
 from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
-from trimtab.dryrun.plan_result import LATER, MOVE, NOW, REFUSED, STEPS, UNCHANGED, Plan, PlannedWorkload, differences
-from trimtab.errors import InputError, NotFound
+from trimtab.dryrun.plan_result import (
+    LATER,
+    MOVE,
+    NOW,
+    REFUSED,
+    STEPS,
+    UNCHANGED,
+    BudgetCost,
+    Plan,
+    PlannedWorkload,
+    differences,
+)
+from trimtab.errors import Forbidden, InputError, NotFound
 from trimtab.server.auth.authorize import Action
 
 REBALANCERS = resource_of(kind_of(WorkloadRebalancer))
@@ -29,10 +40,16 @@ SELECTION = ("selector", "kind", "ns")
 """An address with one of them selects workloads; an empty selector selects all."""
 KEEP_SECONDS = 86400
 MAX_JOBS = 50
+MAX_ROWS = 300
+"""Workloads of a plan or of a run that a page lists."""
+MAX_ADDRESS = 8 << 10
+"""Characters of a selection: every row of the page has a link with all of them."""
 
 
 def spec_of(query: Mapping[str, str], model: Any) -> Raw | None:
     """The spec of the WorkloadRebalancer that the address describes; None when it selects nothing."""
+    if sum(len(query.get(name, "")) for name in OPTIONS) > MAX_ADDRESS:
+        raise InputError(f"the selection has more than {MAX_ADDRESS} characters; use a label selector")
     parallel = query.get("max", "")
     spec: Raw = {
         "maxParallel": max(1, min(1000, int(parallel))) if parallel.isdecimal() and len(parallel) < 5 else 10,
@@ -105,11 +122,12 @@ async def choose_plan(spec: Raw, excluded: list[str], context: PageContext) -> C
     make_plan = context.services.plan
     if make_plan is None:
         raise ActionError("this console cannot plan")
-    everything = await make_plan(Change(rebalance=spec), context.now)
+    check_may_plan(context)
+    everything = await make_plan(Change(rebalance=spec), context.now, context.user)
     if not excluded:
         return ChosenPlan(spec, everything)
     reduced = without_workloads(spec, everything, excluded, context.model)
-    plan = await make_plan(Change(rebalance=reduced), context.now)
+    plan = await make_plan(Change(rebalance=reduced), context.now, context.user)
     planned = {row.workload for row in plan.workloads}
     return ChosenPlan(reduced, plan, tuple(row for row in everything.workloads if row.workload not in planned))
 
@@ -134,6 +152,12 @@ async def prepare_plan(context: PageContext) -> ChosenPlan | None:
     if spec is None or context.services.plan is None:
         return None
     return await choose_plan(spec, context.values("exclude"), context)
+
+
+def check_may_plan(context: PageContext) -> None:
+    """A plan shows the load of all clusters, and reads all workloads."""
+    if not context.visibility.clusters:
+        raise Forbidden("a plan needs list on clusters.cluster.karmada.io, which you do not have")
 
 
 OUTCOMES = ("go", "wait", "out", "none", "same", "anyway")
@@ -175,9 +199,43 @@ def plan_row(row: PlannedWorkload, excluded: list[str]) -> dict[str, Any]:
     }
 
 
-def flows_of_plan(plan: Plan) -> list[MapFlow]:
+def sees_planned(planned: str, context: PageContext) -> bool:
+    """Whether the user may see a workload that a plan names `Kind/namespace/name`."""
+    namespace = key_of(planned).partition("/")[0]
+    return sees(context.visibility.workloads, "" if namespace == CLUSTER_WIDE else namespace)
+
+
+def visible_budgets(plan: Plan, context: PageContext) -> list[BudgetCost]:
+    return [cost for cost in plan.budgets if sees(context.visibility.budgets, cost.budget.partition("/")[0])]
+
+
+def visible_lines(lines: Sequence[str], context: PageContext) -> list[str]:
+    """The sentences about workloads and budgets that the user may see; each begins with one of them."""
+    found = []
+    for line in lines:
+        subject = line.partition(": ")[0]
+        budget = subject.removeprefix("budget ")
+        if (
+            sees_planned(subject, context)
+            if budget == subject
+            else sees(context.visibility.budgets, budget.partition("/")[0])
+        ):
+            found.append(line)
+    return found
+
+
+def verdict_of(plan: Plan, context: PageContext) -> str:
+    """What the plan does; it counts the workloads of all namespaces."""
+    if context.visibility.workloads is None:
+        return plan.verdict.message
+    return "The page shows what happens in the namespaces that you may see."
+
+
+def flows_of_plan(plan: Plan, context: PageContext) -> list[MapFlow]:
     sums: dict[tuple[str, str, str], int] = {}
     for move in plan.moves:
+        if not sees_planned(move.workload, context):
+            continue
         for target in move.to:
             flow = (move.source, target.name, move.cause)
             sums[flow] = sums.get(flow, 0) + target.replicas
@@ -204,18 +262,19 @@ def plan_view(plan: Plan, context: PageContext, others: tuple[PlannedWorkload, .
     verdict = plan.verdict
     return {
         "hash": plan.hash,
-        "rows": rows,
+        "rows": sorted(rows, key=lambda row: OUTCOMES.index(row["what"]))[:MAX_ROWS],
+        "more": max(0, len(rows) - MAX_ROWS),
         "counts": counts,
         "moved": sum(row["moved"] for row in rows if row["what"] not in ("anyway", "out")),
         "workloads": counts["go"] + counts["wait"],
-        "verdict": verdict.message,
+        "verdict": verdict_of(plan, context),
         "is_worse": verdict.is_worse,
         "spread_before": verdict.spread_before,
         "spread_after": verdict.spread_after,
         "load": loads_of_plan(plan),
-        "flows": flows_of_plan(plan),
-        "budgets": [cost for cost in plan.budgets if sees(context.visibility.budgets, cost.budget.partition("/")[0])],
-        "warnings": list(plan.warnings)[:20],
+        "flows": flows_of_plan(plan, context),
+        "budgets": visible_budgets(plan, context),
+        "warnings": visible_lines(plan.warnings, context)[:20],
     }
 
 
@@ -280,7 +339,9 @@ def rebalance_plan(context: PageContext) -> View:
         "is_pending": context.is_pending,
         "plan": plan_view(chosen.plan, context, chosen.others) if chosen is not None else None,
         "changed": context.query.get("changed", ""),
-        "differences": differences(known, plan)[:20] if known is not None and plan is not None else [],
+        "differences": (
+            visible_lines(differences(known, plan), context)[:20] if known is not None and plan is not None else []
+        ),
         "options": {name: context.query.get(name, "") for name in OPTIONS},
         "suggestions": suggestions(context),
         "name": f"rebalance-{context.now:%Y%m%d-%H%M%S}",
@@ -366,8 +427,9 @@ def run(context: PageContext) -> View:
         "job": job,
         "rows": [
             {"id": f"r-{row.key}", "version": (row.phase, row.before, row.after, row.message), "row": row}
-            for row in sorted(rows, key=lambda row: (order.get(row.phase, 4), row.key))
+            for row in sorted(rows, key=lambda row: (order.get(row.phase, 4), row.key))[:MAX_ROWS]
         ],
+        "more": max(0, len(rows) - MAX_ROWS),
         "total": len(job.rows),
         "settled": job.count("Done", "NoChange", "Failed", "Cancelled"),
         "moving": job.count("Moving"),
@@ -396,7 +458,7 @@ async def start(context: PageContext, client: Client, form: Form) -> str:
         known = context.services.known_plan
         old = known(value_of(form, "hash")) if known is not None else None
         location = path_to("rebalance", "plan") + query_of([*query.items(), ("changed", value_of(form, "hash"))])
-        raise PlanChanged(location, differences(old, chosen.plan) if old is not None else [])
+        raise PlanChanged(location, visible_lines(differences(old, chosen.plan), context) if old is not None else [])
     name = value_of(form, "name") or f"rebalance-{context.now:%Y%m%d-%H%M%S}"
     kind = kind_of(WorkloadRebalancer)
     job = {

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,7 +43,7 @@ from trimtab.controllers.propagation.template_references import controller_refer
 from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
 from trimtab.controllers.selection import runs_here
 from trimtab.controllers.settings import setting
-from trimtab.interpret.match import NO_MATCH, policy_priority
+from trimtab.interpret.match import NO_MATCH, policy_priority, selector_priority
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import InterpreterError, Operation
 
@@ -50,9 +51,13 @@ SOURCE = "resource-detector"
 MATCH_POLICY = "MatchPolicy"
 """The step in which the best policy of a template is searched."""
 QUOTA_RETRY_SECONDS = 30
+MAX_COMPARISONS = 2000
+"""Selectors times templates that are compared when a policy changes; beyond it every template looks for its policy itself."""
 RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
 SERVER_FIELDS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 P = TypeVar("P", bound=Policy)
+Place = tuple[str, str, str | None]
+"""API version, kind and namespace of templates; without a namespace all of them."""
 
 
 def content_changed(old: Raw | None, new: Raw) -> bool:
@@ -75,7 +80,7 @@ def specificity_of(policy: Any, template: Raw) -> int:
     selectors = policy.spec.resource_selectors
     version, kind, name = template.get("apiVersion"), template.get("kind"), template["metadata"].get("name")
     candidates = [
-        msgspec.to_builtins(selector)
+        selector
         for selector in selectors
         if selector.kind == kind and selector.api_version == version and selector.name in ("", name)
     ]
@@ -92,18 +97,37 @@ def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> I
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
     ):
         return
-    by_name: dict[tuple[str, str, str | None], dict[str, list[Raw]]] = {}
-    for selector in policy.spec.resource_selectors:
-        place = (selector.api_version, selector.kind, policy.namespace or selector.namespace or None)
-        selectors = [msgspec.to_builtins(selector)]
-        if selector.name and place not in by_name:
-            by_name[place] = _by_name(view.raws(*place))
-        for raw in by_name[place].get(selector.name, ()) if selector.name else view.raws(*place):
-            if policy_priority(selectors, raw) and (key := view.key(well_known.ref_of_raw(raw))):
-                yield key
+    for raw in _selected_templates(policy, view):
+        if key := view.key(well_known.ref_of_raw(raw)):
+            yield key
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
         if key := view.key(well_known.template_ref(binding)):
             yield key
+
+
+def places_of(policy: Policy) -> list[Place]:
+    """Where the templates of each selector are; many selectors may name one place."""
+    return [
+        (selector.api_version, selector.kind, policy.namespace or selector.namespace or None)
+        for selector in policy.spec.resource_selectors
+    ]
+
+
+def _selected_templates(policy: Policy, view: View) -> Iterator[Raw]:
+    """The templates that a policy selects; all of a place where comparing them with its selectors would take long."""
+    places = places_of(policy)
+    raws = {place: view.raws(*place) for place in dict.fromkeys(places)}
+    by_name = {place: _by_name(found) for place, found in raws.items()}
+    unnamed = Counter(
+        place for place, selector in zip(places, policy.spec.resource_selectors, strict=True) if not selector.name
+    )
+    wide = {place for place, count in unnamed.items() if count * len(raws[place]) > MAX_COMPARISONS}
+    for place in wide:
+        yield from raws[place]
+    for place, selector in zip(places, policy.spec.resource_selectors, strict=True):
+        if place not in wide:
+            candidates = by_name[place].get(selector.name, ()) if selector.name else raws[place]
+            yield from (raw for raw in candidates if selector_priority(selector, raw))
 
 
 def templates_of_override(

@@ -18,7 +18,14 @@ from trimtab.controllers.contract import (
     controller,
     spec_changed,
 )
-from trimtab.controllers.propagation.detect import SOURCE, claiming_policy, release_claim, specificity_of, with_claim
+from trimtab.controllers.propagation.detect import (
+    SOURCE,
+    claiming_policy,
+    places_of,
+    release_claim,
+    specificity_of,
+    with_claim,
+)
 from trimtab.controllers.settings import setting
 
 
@@ -115,9 +122,8 @@ def is_claimed_by(template: Raw, policy: Policy) -> bool:
 def finalize(policy: Policy, view: View) -> Iterator[Effect]:
     """Release every claimed template and then remove the finalizer; running workloads are kept."""
     has_claims = False
-    for selector in policy.spec.resource_selectors:
-        namespace = policy.namespace or selector.namespace or None
-        for template in view.raws(selector.api_version, selector.kind, namespace):
+    for place in dict.fromkeys(places_of(policy)):
+        for template in view.raws(*place):
             if is_claimed_by(template, policy):
                 has_claims = True
                 yield from release_claim(template, view)

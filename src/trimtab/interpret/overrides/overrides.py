@@ -11,7 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
 from trimtab.api.paths import object_at, objects_at, string_at
 from trimtab.api.value import Raw
-from trimtab.interpret.match import NO_MATCH, policy_priority
+from trimtab.interpret.match import NO_MATCH, policy_priority, selectors_of
 from trimtab.interpret.overrides.image import InvalidImage
 from trimtab.interpret.overrides.override_patch import InvalidPatch
 from trimtab.interpret.overrides.overriders import OVERRIDERS
@@ -82,8 +82,7 @@ def _matching_rules(policies: Sequence[Raw], obj: Raw, cluster: Raw) -> list[App
     if not policies:
         return []
     priorities = {
-        string_at(policy, "metadata", "name"): policy_priority(objects_at(policy, "spec", "resourceSelectors"), obj)
-        for policy in policies
+        string_at(policy, "metadata", "name"): policy_priority(selectors_of(policy), obj) for policy in policies
     }
     target = msgspec.convert(cluster, Cluster, strict=False)
     by_name = {string_at(policy, "metadata", "name"): policy for policy in policies}
