@@ -6,6 +6,7 @@ from typing import Any
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap
+from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Raw
 from trimtab.client.client import Listing, Resource, WatchEvent, resource_of
 from trimtab.clock import run_virtually
@@ -241,3 +242,18 @@ def test_a_list_in_pages_replaces_what_was_cached_before() -> None:
     client = ScriptedClient([first, second], [[Expired("too old")]])
     assert cached_revisions(client) == {"c": "3", "d": "5"}
     assert client.watched_from[-1] == "6"
+
+
+def test_typed_value_of_a_changed_object_shares_what_the_change_left_alone() -> None:
+    table = Table(resource_of(kind_of(ResourceBinding)))
+    binding: Raw = {
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "1"},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        "status": {},
+    }
+    table.put(binding)
+    before: Any = table.entries["shop", "web"].typed
+    table.put({**binding, "metadata": {**binding["metadata"], "resourceVersion": "2"}, "status": {"conditions": []}})
+    after: Any = table.entries["shop", "web"].typed
+    assert after.spec is before.spec
+    assert after.metadata.resource_version == "2"

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from trimtab.api.admission.requirements import RequirementsFunction
+from trimtab.api.shared_decoding import decode_changed
 from trimtab.api.value import Key, Object, Raw
 from trimtab.errors import Cause
 from trimtab.registry import Registry
@@ -99,6 +100,8 @@ class Kind:
     """Changes that upstream makes in an admission webhook and that depend on the stored object and the time."""
     admission_requirements: tuple[RequirementsFunction, ...] = ()
     """Permissions and namespaces that upstream checks in an admission webhook."""
+    may_be_large: bool = False
+    """Objects may have lists of hundreds of items: an object that was changed is decoded only where it has changed."""
     verbs: tuple[str, ...] = ()
     """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
 
@@ -147,6 +150,16 @@ class Kind:
         if isinstance(raw, bytes):
             return msgspec.json.decode(raw, type=self.type, strict=False)
         return msgspec.convert(raw, type=self.type, strict=False)
+
+    def decode_changed(self, raw: Raw, before: Raw, decoded: Object) -> Object:
+        """`decode` of an object that a write made of `before`, whose typed object is `decoded`: shares what is unchanged."""
+        normal = raw
+        for normalize in self.normalizers:
+            normal = normalize(normal)
+        if normal is not raw:
+            return self.decode(raw)
+        changed = decode_changed(self.type, raw, before, decoded)
+        return cast("Object", changed)
 
     def encode(self, value: Object) -> Raw:
         """The wire form of a typed object, with apiVersion and kind."""

@@ -11,9 +11,11 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
 import orjson
 
 from trimtab.api.kind import Kind, kind_of, kinds
+from trimtab.api.shared_decoding import is_derived
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
@@ -54,7 +56,7 @@ class CacheEntry:
     other objects than before.
     """
 
-    __slots__ = ("_decoded", "_kind", "_packed", "name", "raw", "revision", "typed")
+    __slots__ = ("_decoded", "_kind", "_packed", "has_typed", "name", "raw", "revision", "typed")
     raw: Raw
     typed: Object
 
@@ -66,6 +68,16 @@ class CacheEntry:
         self._kind = kind
         self._decoded = decoded
         self._packed: PackedBytes | None = None
+        self.has_typed = False
+        """Whether `typed` was decoded."""
+
+    def decode_after(self, old: "CacheEntry") -> None:
+        """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
+        kind = self._kind
+        if kind is not None and kind.may_be_large and old.has_typed and is_derived(self.raw, old.raw):
+            with contextlib.suppress(msgspec.ValidationError):  # who reads the typed value gets it
+                self.typed = kind.decode_changed(self.raw, old.raw, old.typed)
+                self.has_typed = True
 
     def __getattr__(self, name: str) -> Any:
         """Decode `raw` or `typed` on first access; from then on it is a plain attribute."""
@@ -76,6 +88,7 @@ class CacheEntry:
         if self._kind is None:
             raise TypeError(f"{self.raw.get('kind')} has no declared type")
         self.typed = self._kind.decode(self.raw)
+        self.has_typed = True
         return self.typed
 
     def _unpack(self) -> Raw:
@@ -94,8 +107,9 @@ class CacheEntry:
                 return
             self._packed = _packer.pack(self.raw.get("kind", ""), text)
         del self.raw
-        with contextlib.suppress(AttributeError):  # it was never decoded
+        if self.has_typed:
             del self.typed
+            self.has_typed = False
 
     def read_raw(self) -> Raw:
         """The object, without keeping it decoded; another thread may call this."""
@@ -168,6 +182,8 @@ class Table:
         deleted_at = self._deleted_revisions.get(entry.name, "")
         if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
+        if old is not None:
+            entry.decode_after(old)
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names.setdefault(entry.name[0], []), entry.name)

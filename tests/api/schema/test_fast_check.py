@@ -1,5 +1,6 @@
 """The fast check accepts only values in which the full check finds no problem."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.schema.fast_check import FastCheck
 from trimtab.api.schema.from_types import schema_for
+from trimtab.api.schema.structural import StructuralSchema
 from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
 
@@ -101,3 +103,22 @@ def test_times_and_quantities_of_a_binding_are_accepted() -> None:
     assert fast_check.accepts(binding)
     assert not fast_check.accepts({**binding, "status": {"lastScheduledTime": "noon"}})
     assert not fast_check.accepts({**binding, "spec": {**binding["spec"], "clusters": [{"replicas": 2}]}})
+
+
+MEMBERS = st.dictionaries(NAMES, VALUES, max_size=3)
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.lists(NAMES, max_size=2), MEMBERS, MEMBERS)
+def test_parts_that_a_write_left_alone_are_not_checked_again(
+    properties: dict[str, Raw], required: list[str], old: Raw, changed: Raw
+) -> None:
+    schema = StructuralSchema({"type": "object", "properties": properties, "required": required})
+    new = {**old, **changed}
+    assert schema.check(new, old) == schema.check(copy.deepcopy(new), copy.deepcopy(old))
+
+
+def test_missing_member_is_found_although_the_old_value_lacked_it_as_well() -> None:
+    schema = StructuralSchema({"type": "object", "required": ["a"], "properties": {"b": {"type": "array"}}})
+    old: Raw = {"b": [], "c": 1}
+    assert schema.check({**old, "c": 2}, old)

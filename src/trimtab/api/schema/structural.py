@@ -37,6 +37,8 @@ _OUT_OF_BUDGET = invalid(
     "<nil>", None, "validation failed due to running out of cost budget, no further validation rules will be run"
 )
 _EVALUATION_STEPS = 10
+_MEMBER_KEYWORDS = frozenset(("type", "properties", "required", "description", "default", "nullable"))
+"""Keywords of an object's schema that say nothing about how its members fit together."""
 
 
 class CelError(Exception):
@@ -61,15 +63,41 @@ class _SchemaCheck:
     def __init__(self, schema: Raw) -> None:
         self._schema = schema
         self._fast_check = FastCheck(schema)
+        self._members: dict[str, _SchemaCheck] = {}
+        self._required = frozenset(schema.get("required") or ())
+        self._checks_members_only = schema.get("type") == "object" and schema.keys() <= _MEMBER_KEYWORDS
+
+    def _member(self, key: str) -> "_SchemaCheck":
+        member = self._members.get(key)
+        if member is None:
+            member = self._members[key] = _SchemaCheck((self._schema.get("properties") or {}).get(key) or {})
+        return member
+
+    def accepts(self, value: Any, old: Any) -> bool:
+        """Whether the value is certainly valid where it is not the same as before; a large part is not checked again.
+
+        In an object that a patch made, the parts that the patch left alone are the same Python objects as in the old one.
+        """
+        if (
+            not self._checks_members_only
+            or type(value) is not dict
+            or type(old) is not dict
+            or not value.keys() >= self._required
+        ):
+            return self._fast_check.accepts(value)
+        return all(
+            self._member(key).accepts(item, old.get(key)) for key, item in value.items() if item is not old.get(key)
+        )
 
     @cached_property
     def _full_check(self) -> Check | None:
         return compile_check(self._schema)
 
-    def problems(self, value: Any) -> list[Problem]:
+    def problems(self, value: Any, old: Any) -> list[Problem]:
+        """What is wrong with the value; problems in what is the same object in the old value may be left out."""
         found: list[Problem] = []
         reset_match_steps()
-        if not self._fast_check.accepts(value) and self._full_check is not None:
+        if not self.accepts(value, old) and self._full_check is not None:
             self._full_check(value, None, found)
         return found
 
@@ -100,13 +128,13 @@ class StructuralSchema:
 
     def check(self, obj: Raw, old: Raw | None = None, cel: CelEvaluator | None = None) -> list[Cause]:
         """Causes found in a whole object; problems in parts that did not change are ignored (validation ratcheting)."""
-        problems = _without_unchanged(self._object_check.problems(obj), self.schema, obj, old)
+        problems = _without_unchanged(self._object_check.problems(obj, old), self.schema, obj, old)
         return self._with_object_checks(obj, old, cel, [problem.cause for problem in problems])
 
     def check_status(self, obj: Raw, old: Raw | None = None, cel: CelEvaluator | None = None) -> list[Cause]:
         """Causes found in the status alone, as on a write through the status subresource."""
         status, before = obj.get("status"), (old or {}).get("status")
-        problems = self._status_check.problems(status) if "status" in obj else []
+        problems = self._status_check.problems(status, before) if "status" in obj else []
         causes = [
             _with_field_prefix("status", p.cause)
             for p in _without_unchanged(problems, self._status_schema, status, before)

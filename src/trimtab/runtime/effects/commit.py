@@ -145,6 +145,7 @@ def check_declared_fields(
         raise UndeclaredWrite(f"{kind_of(type_).name}.{foreign}")
 
 
+@cache
 def _declared_prefixes(
     declared: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> tuple[str, ...] | None:
