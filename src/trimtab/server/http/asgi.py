@@ -87,7 +87,7 @@ class AsgiApplication:
         started = time.perf_counter()
         exchange = Exchange(receive)
         try:
-            audited = self._audit_context(scope)
+            audited = None if self.audit is None else _AuditedExchange(self.audit, (scope.get("client") or ("",))[0])
             response = await self._respond(request, refusal, exchange, connection, audited)
             if audited is not None:
                 audited.end(request, response)
@@ -102,21 +102,17 @@ class AsgiApplication:
                 await self._send_stream(response, request, scope, receive, send)
             else:
                 self.request_metrics.observe(scope["method"], response.code, time.perf_counter() - started)
-                response = await self._convert(response, request, exchange)
+                if task := conversion_task(response, request):
+                    response = await self._convert(response, task, request, exchange)
                 if request.method != "GET" and exchange.admission is not None:
                     await exchange.admission.wait_to_answer()
-                await send_response(response, request, exchange, connection, send)
+                await send_response(response, task, request, exchange, connection, send)
                 if connection.is_congested():
                     await exchange.wait_until_sent(connection)
         except ClientDisconnected:
             return
         finally:
             exchange.end()
-
-    def _audit_context(self, scope: Scope) -> "_AuditedExchange | None":
-        if self.audit is None:
-            return None
-        return _AuditedExchange(self.audit, (scope.get("client") or ("",))[0])
 
     async def _run_session(self, response: UpgradeResponse, request: Request, connection: Connection) -> None:
         """Take over the connection for as long as the session runs."""
@@ -199,12 +195,9 @@ class AsgiApplication:
         return action
 
     async def _convert(
-        self, response: Response | PartedResponse, request: Request, exchange: Exchange
+        self, response: Response | PartedResponse, task: str, request: Request, exchange: Exchange
     ) -> Response | PartedResponse:
-        """A large response as YAML or indented JSON if the client wants that, which takes too long to do here."""
-        task = conversion_task(response, request)
-        if not task:
-            return response
+        """A large response as YAML or indented JSON, which takes too long to do here; a small one as it is."""
         if isinstance(response, PartedResponse):
             response = await response.join(exchange.pause)
         if not is_large(response.body):

@@ -200,13 +200,15 @@ class RequestHandler:
             return self._nonresource_paths.not_served_response(target)
         if served.kind.id in self._external_resources and target.name:
             return await self._external_resources[served.kind.id](request, target.name)
-        request.caller.warn(served.deprecation_warning)
+        if served.deprecation_warning:
+            request.caller.warn(served.deprecation_warning)
         if target.subresource:
             return await self._handle_subresource(request, target, served, verb)
         self._check_scope(served, target, verb)
         if verb not in served.verbs:
             raise api_errors.no_such_method()
-        await self._prepare_body(request, served)
+        if request.body or verb not in {"get", "list", "watch"}:
+            await self._prepare_body(request, served)
         if served.kind.id == "bindings":
             return await self._subresources.bind(request, target.namespace)
         if "list" not in served.verbs:

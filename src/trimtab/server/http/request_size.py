@@ -1,5 +1,7 @@
 """The size of request lines and headers, which is checked before anything is derived from them."""
 
+from itertools import chain
+
 from trimtab.errors import AddressTooLong, HeadersTooLarge
 from trimtab.server.http.exchange import Scope
 
@@ -20,7 +22,7 @@ def check_size(scope: Scope) -> None:
             f"with the query {_ADDRESS_LIMIT} bytes",
         )
     headers = scope["headers"]
-    if len(headers) > _HEADER_COUNT_LIMIT or sum(len(name) + len(text) for name, text in headers) > _HEADERS_LIMIT:
+    if len(headers) > _HEADER_COUNT_LIMIT or sum(map(len, chain.from_iterable(headers))) > _HEADERS_LIMIT:
         raise HeadersTooLarge(
             f"the headers are too large: a request may have {_HEADER_COUNT_LIMIT} headers of {_HEADERS_LIMIT} bytes"
         )

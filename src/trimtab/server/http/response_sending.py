@@ -2,7 +2,6 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -13,7 +12,7 @@ from trimtab.server.http.exchange import ClientDisconnected, Connection, Exchang
 from trimtab.server.request.body_worker import json_to_yaml
 from trimtab.server.request.messages import PartedResponse, Request, Response, StreamingResponse
 from trimtab.server.request.negotiation import JSON, YAML, parse_accept, wants_pretty
-from trimtab.server.request.parts import split_bytes
+from trimtab.server.request.parts import PART_BYTES, split_bytes
 from trimtab.server.storage.uids import random_uid
 
 TO_YAML, TO_INDENTED_JSON = "to-yaml", "to-indented-json"
@@ -26,14 +25,15 @@ def common_headers(
     response: Response | PartedResponse | StreamingResponse, request: Request
 ) -> list[tuple[bytes, bytes]]:
     headers = [(b"audit-id", random_uid().encode()), *request.flow_headers, *response.headers]
-    if not any(name == b"cache-control" for name, _ in response.headers):
+    if not response.headers or not any(name == b"cache-control" for name, _ in response.headers):
         headers.append(_NO_CACHE)
     if response.media_type:
         headers.append((b"content-type", response.media_type.encode()))
-    headers += [
-        (b"warning", f'299 - "{_escape_header_text(text)}"'.encode("utf-8", "replace"))
-        for text in request.caller.warnings
-    ]
+    if request.caller.warnings:
+        headers += [
+            (b"warning", f'299 - "{_escape_header_text(text)}"'.encode("utf-8", "replace"))
+            for text in request.caller.warnings
+        ]
     return headers
 
 
@@ -62,9 +62,8 @@ def _wants_yaml(request: Request) -> bool:
     return YAML in accept and parse_accept(accept)[0].media_type == YAML
 
 
-def _render_body(response: Response, request: Request) -> bytes:
+def _render_body(response: Response, task: str) -> bytes:
     """The body of a small response as YAML, indented JSON or compact JSON, as the client requests."""
-    task = conversion_task(response, request)
     if task == TO_YAML:
         response.media_type = YAML
         return json_to_yaml(response.body)
@@ -87,12 +86,18 @@ def _compress(body: bytes) -> bytes:
 
 
 async def send_response(
-    response: Response | PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
+    response: Response | PartedResponse,
+    task: str,
+    request: Request,
+    exchange: Exchange,
+    connection: Connection,
+    send: Send,
 ) -> None:
+    """Send a response, whose body is converted before (`conversion_task`) unless it has been."""
     if isinstance(response, PartedResponse):
         await _send_parted(response, request, exchange, connection, send)
         return
-    body = b"" if response.code in {204, 304} else _render_body(response, request)
+    body = b"" if response.code in {204, 304} else _render_body(response, "" if response.verbatim else task)
     headers = common_headers(response, request)
     if len(body) > _GZIP_MIN_BYTES and _accepts_gzip(request):
         body = await asyncio.to_thread(_compress, body)  # zlib does not hold Python's lock
@@ -102,39 +107,29 @@ async def send_response(
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
     if request.without_body:
         body = b""
-    parts = list(split_bytes(body))
-    for part in parts[:-1]:
-        await _send_part(part, exchange, connection, send)
-    await send({"type": "http.response.body", "body": parts[-1]})
+    if len(body) > PART_BYTES:
+        *parts, body = split_bytes(body)
+        for part in parts:
+            await _send_part(part, exchange, connection, send)
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _send_parted(
     response: PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
 ) -> None:
     headers = common_headers(response, request)
-    is_compressed = _accepts_gzip(request)
-    if is_compressed:
+    compressor = _new_compressor() if _accepts_gzip(request) else None
+    if compressor is not None:
         headers += _GZIP_HEADERS
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    tail = b"" if response.verbatim or request.without_body else b"\n"
     if not request.without_body:
-        parts = _with_line_end(response)
-        async for part in _compress_parts(parts) if is_compressed else parts:
-            await _send_part(part, exchange, connection, send)
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _with_line_end(response: PartedResponse) -> AsyncIterator[bytes]:
-    while (part := await response.next_part()) is not None:
-        yield part
-    if not response.verbatim:
-        yield b"\n"
-
-
-async def _compress_parts(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    compressor = _new_compressor()
-    async for part in parts:
-        yield await asyncio.to_thread(compressor.compress, part) if part else b""
-    yield compressor.flush()
+        while (part := await response.next_part()) is not None:
+            compressed = await asyncio.to_thread(compressor.compress, part) if compressor is not None and part else part
+            await _send_part(compressed, exchange, connection, send)
+        if compressor is not None:
+            tail = compressor.compress(tail) + compressor.flush()
+    await send({"type": "http.response.body", "body": tail})
 
 
 async def _send_part(part: bytes, exchange: Exchange, connection: Connection, send: Send) -> None:

@@ -58,9 +58,11 @@ def raw_response(code: int, raw: Raw, form: ResponseFormat = ResponseFormat()) -
     return protobuf_response(code, raw) if form.media_type == PROTOBUF else Response(code, orjson.dumps(raw))
 
 
-def object_response(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
+def object_response(
+    request: Request, found: StoredObject, code: int, now: datetime, form: ResponseFormat | None = None
+) -> Response:
     served = found.served
-    form = response_format(request, served, single=True)
+    form = form or response_format(request, served, single=True)
     if form.transform == "Table":
         include = validate_include_object(request.query.get("includeObject", ""))
         printer = printer_for(served)
@@ -84,27 +86,31 @@ def _is_slow(served: ServedResource, form: ResponseFormat, values: Iterable[byte
 
 async def send_object(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
     """The response with an object; one that takes long is built in a thread."""
-    slow = _is_slow(found.served, response_format(request, found.served, single=True), (found.value,))
-    return await large_objects.run(slow, object_response, request, found, code, now)
+    form = response_format(request, found.served, single=True)
+    if not _is_slow(found.served, form, (found.value,)):
+        return object_response(request, found, code, now, form)
+    return await large_objects.run(True, object_response, request, found, code, now, form)
 
 
 async def send_list(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
     """The response with a list; the parts of one whose objects take long are made in a thread."""
     form = response_format(request, batch.served, single=False)
     slow = _is_slow(batch.served, form, (entry.value for entry in batch.entries))
-    response = await large_objects.run(slow, list_response, request, batch, now)
+    response = await large_objects.run(slow, list_response, request, batch, now, form)
     if isinstance(response, PartedResponse):
         response.is_slow = slow
     return response
 
 
-def list_response(request: Request, batch: ObjectList, now: datetime) -> Response | PartedResponse:
-    form = response_format(request, batch.served, single=False)
+def list_response(
+    request: Request, batch: ObjectList, now: datetime, form: ResponseFormat | None = None
+) -> Response | PartedResponse:
+    form = form or response_format(request, batch.served, single=False)
     include = validate_include_object(request.query.get("includeObject", "")) if form.transform == "Table" else ""
     parts = _list_parts(batch, form, include, now)
     is_protobuf = form.media_type == PROTOBUF and form.transform != "Table"
     media = PROTOBUF if is_protobuf else JSON
-    if len(batch.entries) <= _MAX_SMALL_LIST and sum(len(entry.value) for entry in batch.entries) <= PART_BYTES:
+    if len(batch.entries) <= _MAX_SMALL_LIST and sum([len(entry.value) for entry in batch.entries]) <= PART_BYTES:
         return Response(200, b"".join(parts), media, verbatim=is_protobuf)
     return PartedResponse(parts, media, verbatim=is_protobuf)
 
@@ -128,7 +134,7 @@ def _list_parts(batch: ObjectList, form: ResponseFormat, include: str, now: date
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
         return protobuf_list_parts(head, batch.metadata(), batch.raw_items())
     before, after = batch.frame()
-    return join_items(before, batch.encoded_items(), after)
+    return join_items(before, batch.encoded_groups(), after)
 
 
 def watch_response(

@@ -20,6 +20,8 @@ from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
+_ITEMS_AT_A_TIME, _BYTES_AT_A_TIME = 16, 64 * 1024
+"""So many small items of a list are encoded at a time; a compressed one counts as large."""
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
@@ -137,7 +139,9 @@ def encode_item(served: ServedResource, entry: StoredEntry) -> bytes:
         if not served.kind.custom:
             del obj["kind"], obj["apiVersion"]
         return orjson.dumps(obj)
-    return b'%b%d",%b' % (served.item_head, entry.mod_revision, entry.value[_START:])
+    held = entry.held
+    value = held if type(held) is bytes else entry.value
+    return b'%b%d",%b' % (served.item_head, entry.mod_revision, value[_START:])
 
 
 def labels_of(value: bytes) -> dict[str, str]:
@@ -195,9 +199,16 @@ class ObjectList(NamedTuple):
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
         return b'%b%b,"items":[' % (head, orjson.dumps(self.metadata())), b"]}"
 
-    def encoded_items(self) -> Iterator[bytes]:
-        """The JSON of every item."""
-        return (encode_item(self.served, entry) for entry in self.entries)
+    def encoded_groups(self) -> Iterator[bytes]:
+        """The JSON of the items with commas between them: small ones several at a time, which takes less."""
+        served, entries, start = self.served, self.entries, 0
+        while start < len(entries):
+            group = entries[start : start + _ITEMS_AT_A_TIME]
+            sizes = [len(held) if type(held := entry.held) is bytes else _BYTES_AT_A_TIME for entry in group]
+            if served.from_stored or sum(sizes) >= _BYTES_AT_A_TIME:
+                group = group[:1]
+            yield b",".join([encode_item(served, entry) for entry in group])
+            start += len(group)
 
     def raw_items(self) -> Iterator[Raw]:
         return (unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries)
