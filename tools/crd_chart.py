@@ -4,6 +4,7 @@ One file per API group, so that a host that has a group already (of Karmada or O
 the release is uninstalled: deleting one would delete all its objects.
 """
 
+import json
 from collections import defaultdict
 from typing import Any
 
@@ -23,6 +24,7 @@ def chart_files() -> dict[str, str]:
         groups[kind.group].append(dump_crd(with_helm_metadata(crd(kind, None, progress_columns=True))))
     files = {f"{FOLDER}/templates/{group}.yaml": template(group, texts) for group, texts in groups.items()}
     files[f"{FOLDER}/templates/admission-policies.yaml"] = policy_template()
+    files[f"{FOLDER}/values.schema.json"] = json.dumps(values_schema(sorted(groups)), indent=2) + "\n"
     return {**files, f"{FOLDER}/values.yaml": values(sorted(groups))}
 
 
@@ -64,3 +66,17 @@ def values(groups: list[str]) -> str:
         "# ValidatingAdmissionPolicies with the checks that the definitions cannot express.\n"
         "admissionPolicies: true\n"
     )
+
+
+def values_schema(groups: list[str]) -> dict[str, Any]:
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Values of the chart trimtab-crds",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "groups": {"type": "array", "items": {"enum": groups}, "uniqueItems": True},
+            "admissionPolicies": {"type": "boolean"},
+            "global": {"type": "object"},
+        },
+    }

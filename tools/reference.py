@@ -16,6 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import click
 import crd_chart
 import msgspec
+import settings_chart
 import webhook_chart
 
 from trimtab import plugins
@@ -362,6 +363,7 @@ def generated_files() -> dict[str, str]:
         **pages,
         "docs/reference/story.schema.json": schema,
         **crd_chart.chart_files(),
+        **settings_chart.chart_files(),
         **webhook_chart.chart_files(),
     }
 

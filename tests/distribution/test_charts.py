@@ -1,5 +1,6 @@
 """helm accepts and renders the charts with every kind of values."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,18 @@ MATRIX = {
     ),
     "agents by hand": ("rbac.approveAgents=false",),
     "shared members": ("push.enabled=true", "push.replicas=3"),
+    "everything": (
+        "push.enabled=true",
+        "webhook.enabled=true",
+        "webhook.pods=true",
+        "podControllers.enabled=true",
+        "podControllers.replicas=2",
+        "networkPolicy.enabled=true",
+        "podAnnotations.seen=yes",
+        "podLabels.team=a",
+        "nodeSelector.disk=ssd",
+        "push.extraArgs={--karmada-metrics}",
+    ),
     "existing account": ("serviceAccount.create=false", "serviceAccount.name=mine", "rbac.create=false"),
 }
 
@@ -104,10 +117,65 @@ def test_values_change_what_they_name() -> None:
     assert of_kind(render("trimtab", *MATRIX["existing account"]), "ClusterRole") == []
 
 
-@pytest.mark.parametrize("value", ["replicas=many", "profile=other", "image.digest=latest", "unknown=1"])
-def test_wrong_values_are_refused(value: str) -> None:
-    with pytest.raises(AssertionError, match="schema"):
+WRONG_VALUES = {
+    "replicas=many": "/replicas",
+    "profile=other": "/profile",
+    "image.digest=latest": "/image/digest",
+    "image.tag=a b": "/image/tag",
+    "unknown=1": "unknown",
+    "webhok.enabled=true": "webhok",
+    "settings.evacuate-after=60": "evacuate-after",
+    "settings.failover=perhaps": "/settings/failover",
+    "imagePullSecrets={mine}": "/imagePullSecrets/0",
+    "podDisruptionBudget.maxUnavailable=half": "/podDisruptionBudget/maxUnavailable",
+    r"podLabels.app\\.kubernetes\\.io/name=mine": "app.kubernetes.io/name",
+    "webhook.pods=true": "webhook.pods needs webhook.enabled=true",
+    "webhook.enabled=true,webhook.certManager.enabled=true": "needs webhook.certManager.issuerRef.name",
+    "serviceAccount.create=false": "needs serviceAccount.name",
+}
+"""Values with what the refusal must name."""
+
+
+@pytest.mark.parametrize("value", WRONG_VALUES)
+def test_wrong_values_are_refused_by_name(value: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(WRONG_VALUES[value])):
         render("trimtab", value)
+
+
+def test_unknown_groups_are_refused() -> None:
+    with pytest.raises(AssertionError, match="/groups/0"):
+        render("trimtab-crds", "groups={trimtab.deb}")
+
+
+def pods_of(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pod templates of all Deployments, by component."""
+    templates = [obj["spec"]["template"] for obj in of_kind(objects, "Deployment")]
+    return {template["metadata"]["labels"]["app.kubernetes.io/component"]: template for template in templates}
+
+
+def test_all_pods_are_measured_guarded_and_placed_alike() -> None:
+    objects = render("trimtab", *MATRIX["everything"])
+    pods = pods_of(objects)
+    assert set(pods) == {"controllers", "push", "pods", "webhook"}
+    (service,) = [obj for obj in of_kind(objects, "Service") if obj["metadata"]["name"].endswith("-metrics")]
+    policies = {obj["metadata"]["name"]: obj["spec"] for obj in of_kind(objects, "NetworkPolicy")}
+    for template in pods.values():
+        labels = template["metadata"]["labels"]
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert policies["release-trimtab"]["podSelector"]["matchLabels"].items() <= labels.items()
+        assert (template["metadata"]["annotations"], labels["team"]) == ({"seen": "yes"}, "a")
+        assert template["spec"]["nodeSelector"] == {"disk": "ssd"}
+    hook = policies["release-trimtab-webhook"]
+    assert hook["podSelector"]["matchLabels"].items() <= pods["webhook"]["metadata"]["labels"].items()
+    assert [port["port"] for rule in hook["ingress"] for port in rule["ports"]] == ["webhook"]
+    budgets = {obj["metadata"]["name"] for obj in of_kind(objects, "PodDisruptionBudget")}
+    assert budgets == {f"release-trimtab{part}" for part in ("", "-push", "-pods", "-webhook")}
+    assert "--karmada-metrics" in pods["push"]["spec"]["containers"][0]["args"]
+
+
+def test_no_rights_are_given_without_rbac() -> None:
+    objects = render("trimtab", *MATRIX["everything"], "rbac.create=false")
+    assert [obj["kind"] for obj in objects if "Role" in obj["kind"]] == []
 
 
 def test_crds_are_kept_and_groups_can_be_left_out() -> None:

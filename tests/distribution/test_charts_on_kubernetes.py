@@ -5,12 +5,16 @@ The controllers then run with the service account, the rights and the arguments 
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from distribution.test_charts import MATRIX, render
 from distribution.tools import ROOT, run, tool
-from kube.fleet import ControllersProcess
+from kube.fleet import ENTRY, ControllersProcess
 from kube.rig import RealControlPlane, RigUnavailable, binaries_directory, kubectl
 
 from trimtab.client.client import Resource
@@ -34,7 +38,17 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane]
 
 
 def helm(host: RealControlPlane, *arguments: str) -> str:
-    return run(tool("helm"), "--kubeconfig", str(host.kubeconfig), "-n", NAMESPACE, *arguments)
+    return run(*helm_command(host, NAMESPACE), *arguments)
+
+
+def helm_command(host: RealControlPlane, namespace: str) -> tuple[str, ...]:
+    return tool("helm"), "--kubeconfig", str(host.kubeconfig), "-n", namespace
+
+
+def trimtab(host: RealControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KUBECONFIG": str(host.kubeconfig)}
+    command = [sys.executable, "-c", ENTRY, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
 
 
 def test_charts_are_installed_upgraded_rolled_back_and_uninstalled(host: RealControlPlane, tmp_path: Path) -> None:
@@ -55,6 +69,64 @@ def test_charts_are_installed_upgraded_rolled_back_and_uninstalled(host: RealCon
         helm(host, "uninstall", release, "--wait")
     assert "kept" in kubectl(host, "get", "clusters.cluster.karmada.io", "-o", "name")
     assert "trimtab" not in kubectl(host, "get", "clusterroles", "-o", "name")
+
+
+def test_second_control_plane_is_refused_and_a_release_can_be_installed_again(host: RealControlPlane) -> None:
+    chart = str(CHARTS / "trimtab")
+    for _ in range(2):  # the kinds of the first time are kept
+        helm(host, "install", "trimtab-crds", str(CHARTS / "trimtab-crds"), "--create-namespace")
+        helm(host, "install", "trimtab", chart)
+        with pytest.raises(
+            AssertionError, match="runs in this cluster already, as the Deployment trimtab in the namesp"
+        ):
+            run(*helm_command(host, "other"), "install", "second", chart, "--create-namespace")
+        refused = trimtab(host, "install", "--image", "trimtab:1", "-n", "other", "--dry-run")
+        assert refused.returncode == 1
+        assert f"Trimtab runs in this cluster already, in the namespace {NAMESPACE}" in refused.stderr
+        helm(host, "upgrade", "trimtab", chart, "--set", "replicas=0")
+        run(*helm_command(host, "other"), "install", "second", chart, "--create-namespace", "--set", "replicas=1")
+        run(*helm_command(host, "other"), "uninstall", "second", "--wait")
+        for release in ("trimtab", "trimtab-crds"):
+            helm(host, "uninstall", release, "--wait")
+
+
+def test_kinds_of_somebody_else_are_left_alone(host: RealControlPlane) -> None:
+    """With the groups of Karmada and OCM left out, Helm installs only its own; with them it refuses."""
+    name = "crd/resourcebindings.work.karmada.io"
+    names = kubectl(host, "get", "crds", "-o", "name").split()
+    kubectl(host, "delete", *[one for one in names if one.endswith((".karmada.io", ".trimtab.dev", "management.io"))])
+    crds = str(CHARTS / "trimtab-crds")
+    own = trimtab(host, "crds", "--group", "work.karmada.io").stdout
+    kubectl(host, "create", "-f", "-", given=own)
+    before = kubectl(host, "get", name, "-o", "jsonpath={.metadata.resourceVersion}")
+    with pytest.raises(AssertionError, match="cannot be imported into the current release"):
+        helm(host, "install", "trimtab-crds", crds, "--create-namespace")
+    helm(host, "install", "trimtab-crds", crds, "--create-namespace", "--set", "groups={trimtab.dev}")
+    assert kubectl(host, "get", name, "-o", "jsonpath={.metadata.resourceVersion}") == before
+    helm(host, "uninstall", "trimtab-crds", "--wait")
+    kubectl(host, "delete", name, "crd/works.work.karmada.io", "crd/clusterresourcebindings.work.karmada.io")
+
+
+@pytest.mark.parametrize("chart", ["trimtab", "trimtab-agent"])
+def test_all_pods_are_admitted_where_the_restricted_profile_is_enforced(host: RealControlPlane, chart: str) -> None:
+    space = f"restricted-{chart}"
+    kubectl(host, "create", "namespace", space)
+    kubectl(host, "label", "namespace", space, "pod-security.kubernetes.io/enforce=restricted")
+    kubectl(host, "-n", space, "create", "serviceaccount", "any")
+    values = MATRIX["everything"] if chart == "trimtab" else ("clusterName=east",)
+    objects = render(chart, *values)
+    pods = [
+        {"metadata": {"generateName": "pod-"}, "spec": obj["spec"]["template"]["spec"]}
+        for obj in objects
+        if obj["kind"] == "Deployment"
+    ]
+    pods += [{"metadata": {"generateName": "pod-"}, "spec": obj["spec"]} for obj in objects if obj["kind"] == "Pod"]
+    assert len(pods) == (5 if chart == "trimtab" else 1)
+    for pod in pods:
+        pod["spec"]["serviceAccountName"] = "any"
+        body = {"apiVersion": "v1", "kind": "Pod", **pod}
+        kubectl(host, "-n", space, "create", "--dry-run=server", "-f", "-", given=json.dumps(body))
+    kubectl(host, "delete", "namespace", space, "--wait=false")
 
 
 def run_controllers_as_installed(host: RealControlPlane, folder: Path) -> None:

@@ -12,8 +12,8 @@ from trimtab.telemetry import METRICS, Histogram, Sample, format_histograms, for
 
 FILES = ROOT / "charts" / "trimtab" / "files"
 NAME = re.compile(r"\b(?:trimtab|process|cluster)_[a-z_]+\b")
-MISNAMED_BY_KARMADA = "update_resource_to_cluster"
-"""It has a label in camel case; its dashboards need it as it is."""
+MISNAMED_BY_KARMADA = ("update_resource_to_cluster", "eviction_kind_total")
+"""One has a label in camel case, one is a gauge with the suffix of a counter; its dashboards need them as they are."""
 SUFFIXES = ("_bucket", "_sum", "_count")
 
 
@@ -23,7 +23,9 @@ def test_promtool_accepts_the_rules() -> None:
 
 def test_promtool_finds_nothing_wrong_with_the_metrics() -> None:
     histograms = [metric for metric in METRICS.values() if metric.text.startswith("Histogram")]
-    gauges = [metric for metric in METRICS.values() if metric not in histograms and metric.name != MISNAMED_BY_KARMADA]
+    gauges = [
+        metric for metric in METRICS.values() if metric not in histograms and metric.name not in MISNAMED_BY_KARMADA
+    ]
     text = format_metrics(Sample(one.name, 1.0, dict.fromkeys(one.labels, "x")) for one in gauges)
     text += format_histograms(
         (one.name, {name: "x" for name in one.labels if name != "le"}, Histogram((1, 2))) for one in histograms

@@ -16,15 +16,19 @@
 {{- default (ternary (include "trimtab.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{- define "trimtab.selectorLabels" -}}
+{{- /* Labels of all pods of the release. */ -}}
+{{- define "trimtab.releaseLabels" -}}
 app.kubernetes.io/name: {{ include "trimtab.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "trimtab.selectorLabels" -}}
+{{ include "trimtab.releaseLabels" . }}
 app.kubernetes.io/component: controllers
 {{- end -}}
 
 {{- define "trimtab.webhookLabels" -}}
-app.kubernetes.io/name: {{ include "trimtab.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{ include "trimtab.releaseLabels" . }}
 app.kubernetes.io/component: webhook
 {{- end -}}
 
@@ -47,4 +51,64 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else -}}
 {{- printf "%s:%s" $name (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* What users add to all pods; to be merged into their metadata and specs. */ -}}
+{{- define "trimtab.podAnnotations" -}}
+{{- with .Values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "trimtab.podSettings" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Of every container: its metrics port with the probes, and what it may not do. */ -}}
+{{- define "trimtab.containerSettings" -}}
+{{- with .Values.extraEnv }}
+env: {{- toYaml . | nindent 2 }}
+{{- end }}
+livenessProbe:
+  httpGet: {path: /healthz, port: metrics}
+  {{- toYaml .Values.probes.liveness | nindent 2 }}
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics}
+  {{- toYaml .Values.probes.readiness | nindent 2 }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end -}}
+
+{{- define "trimtab.spread" -}}
+{{- range (list "kubernetes.io/hostname" "topology.kubernetes.io/zone") }}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- $ | nindent 6 }}
+{{- end }}
 {{- end -}}
