@@ -205,6 +205,8 @@ def install(pip: tuple[str, ...], target: Path, *what: str) -> Path:
     run(*pip, "install", *quiet, "--only-binary=:all:", "--target", str(target), *what)
     for leftover in ("bin", *(str(path.relative_to(target)) for path in target.rglob("tests") if path.is_dir())):
         shutil.rmtree(target / leftover, ignore_errors=True)
+    for origin in target.glob("*.dist-info/direct_url.json"):
+        origin.unlink()  # where the wheel was on this machine
     list_only_present_files(target)
     compile_below(target, f"/{HOME}/{target.name}")
     return target

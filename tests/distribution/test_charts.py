@@ -128,7 +128,7 @@ WRONG_VALUES = {
     "settings.failover=perhaps": "/settings/failover",
     "imagePullSecrets={mine}": "/imagePullSecrets/0",
     "podDisruptionBudget.maxUnavailable=half": "/podDisruptionBudget/maxUnavailable",
-    r"podLabels.app\\.kubernetes\\.io/name=mine": "app.kubernetes.io/name",
+    r"podLabels.app\.kubernetes\.io/name=mine": "app.kubernetes.io/name",
     "webhook.pods=true": "webhook.pods needs webhook.enabled=true",
     "webhook.enabled=true,webhook.certManager.enabled=true": "needs webhook.certManager.issuerRef.name",
     "serviceAccount.create=false": "needs serviceAccount.name",

@@ -52,3 +52,15 @@ def test_byte_code_is_in_the_image(unpacked: ImageRoot) -> None:
     root = unpacked.path
     source = root / "opt/trimtab/application/trimtab/app.py"
     assert (source.parent / "__pycache__" / "app.cpython-311.pyc").exists()
+
+
+def test_image_does_not_depend_on_where_it_was_built(unpacked: ImageRoot) -> None:
+    packages = unpacked.path / "opt/trimtab"
+    assert list(packages.rglob("direct_url.json")) == []
+    records = [record.read_text() for record in packages.rglob("*.dist-info/RECORD")]
+    assert records
+    assert not any("direct_url.json" in record for record in records)
+
+
+def test_image_names_an_unprivileged_user(unpacked: ImageRoot) -> None:
+    assert unpacked.config["User"] == "65532:65532"
