@@ -121,7 +121,9 @@ def test_agent_of_an_earlier_version_serves_its_cluster(
 ) -> None:
     version = install_version(commit, tmp_path / "version")
     host, here = str(host_with_crds.kubeconfig), str(member.kubeconfig)
-    joined = CliRunner().invoke(join, ["skewed", "--mode=pull", "--kubeconfig", here, "--host-kubeconfig", host])
+    # A control plane of another test, which has ended, may still hold the member.
+    arguments = ["skewed", "--mode=pull", "--kubeconfig", here, "--host-kubeconfig", host, "--take-over"]
+    joined = CliRunner().invoke(join, arguments)
     assert joined.exit_code == 0, joined.output
 
     async def story() -> None:
