@@ -63,15 +63,16 @@ def _fits_into_quota(
 def _estimate_by_capacity(request: PlacementRequest, fleet: Fleet[Cluster], *, from_nodes: bool) -> Array:
     if request.replicas == 0 and not request.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
-    if request.in_component_sets:
+    if request.components and request.in_component_sets:
         return _estimate_component_sets(request, fleet, from_nodes=from_nodes)
     counted = _pods_on_nodes(request, fleet) if from_nodes else None
     if counted is not None and counted.is_known.all():
         return counted.pods
-    capacity = pods_that_fit(request.resource_request, fleet)
+    facts = _capacity_columns(fleet)
+    capacity = _pods_that_fit(request.resource_request, fleet, facts)
     if counted is not None:
         capacity = np.where(counted.is_known, counted.pods, capacity)
-    if _capacity_columns(fleet).has_unlimited:
+    if facts.has_unlimited:
         return np.where(capacity >= UNLIMITED, request.replicas, capacity)  # no estimate: assume that all replicas fit
     return capacity
 
@@ -102,17 +103,20 @@ def _pods_on_nodes(request: PlacementRequest, fleet: Fleet[Cluster]) -> CountedP
     return counted._replace(pods=np.maximum(counted.pods - np.maximum.reduce(taken), 0)) if taken else counted
 
 
-def pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
+def _pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster], facts: "_CapacityColumns") -> Array:
     """The pods of this size that fit into each cluster next to its current usage and the reservations."""
-    if not fleet.reserved:
-        return fleet.compute_once(
-            ("capacity", request), lambda: _count_pods_that_fit(request, fleet), max_entries=_MAX_CACHED_REQUESTS
-        )
-    return _count_pods_that_fit(request, fleet)
+    if fleet.reserved:
+        return _count_pods_that_fit(request, fleet, facts)
+    counted = facts.counted.get(request)
+    if counted is None:
+        if len(facts.counted) >= _MAX_CACHED_REQUESTS:
+            facts.counted.clear()
+        counted = facts.counted[request] = _count_pods_that_fit(request, fleet, facts)
+    return counted
 
 
-def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster]) -> Array:
-    reserved, facts = fleet.reserved, _capacity_columns(fleet)
+def _count_pods_that_fit(request: ResourceRequest | None, fleet: Fleet[Cluster], facts: "_CapacityColumns") -> Array:
+    reserved = fleet.reserved
     capacity = np.maximum(facts.pods - reserved["pods"], 0) if "pods" in reserved else facts.pods
     if request is None:
         return capacity
@@ -145,6 +149,8 @@ class _CapacityColumns(NamedTuple):
     """The clusters that report nodes by resource model; None when no cluster does."""
     free: dict[str, Array]
     """The free amounts of the resources that were needed so far."""
+    counted: dict[ResourceRequest | None, Array]
+    """The last results, by request, without reservations."""
 
 
 def _capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
@@ -154,7 +160,7 @@ def _capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
 def _compute_capacity_columns(fleet: Fleet[Cluster]) -> _CapacityColumns:
     pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
     modelled = fleet.column("is modelled", lambda: has_resource_models, bool)
-    return _CapacityColumns(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None, {})
+    return _CapacityColumns(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None, {}, {})
 
 
 def _free_pods(cluster: Cluster) -> int:

@@ -239,17 +239,17 @@ class Fleet(Generic[T]):
         names: list[str] = memory.names[1][columns].tolist()
         return names
 
-    def columns_of(self, names: tuple[str, ...]) -> Array:
-        """The columns of those names that are targets."""
+    def columns_of(self, names: Sequence[str]) -> Array:
+        """The columns of those names that are targets. Belongs to the cache, do not write to it."""
         index = self.index
 
-        def look_up() -> Array:
-            return np.array([index[name] for name in names if name in index], dtype=np.intp)
+        def look_up() -> tuple[Sequence[str], Array]:
+            return names, np.array([index[name] for name in names if name in index], dtype=np.intp)
 
-        # hashing many names costs less than looking them up again
+        # many names are found by identity: while they are stored with their columns, nothing else has their id
         if len(names) < _MANY_NAMES:
-            return look_up()
-        return self.compute_once(("columns", names), look_up, max_entries=_MAX_NAME_LISTS)
+            return look_up()[1]
+        return self.compute_once(("columns", id(names)), look_up, max_entries=_MAX_NAME_LISTS)[1]
 
     def external_value(self, kind: str, name: str) -> Any:
         """The external value of this kind for this target; None when there is none or it has expired."""
@@ -306,7 +306,10 @@ class Fleet(Generic[T]):
         Values with the same `max_entries` share one cache of that size. A small number suits values that differ per request,
         so that they do not displace values that many requests share.
         """
-        entries = self.cache.computed.setdefault(max_entries, {})
+        computed = self.cache.computed
+        entries = computed.get(max_entries)
+        if entries is None:
+            entries = computed[max_entries] = {}
         found = entries.get(key)
         if found is None or found[0] != self.revision:
             if len(entries) >= max_entries:

@@ -45,6 +45,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.api.identity_cache import IdentityCache
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.registry import Registry
 
@@ -236,19 +237,10 @@ node_score = _score_decorator(node_scores)
 
 _MAX_HASHABLE_KEYS = 8192
 _MAX_SCORE_ARRAYS = 128
-_hashable_keys: dict[int, tuple[Any, Hashable]] = {}
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def hashable_key(value: Any) -> Hashable:
-    """A hashable key that is equal for equal values, including dicts. Cheap when the same object is passed again."""
-    seal = _hashable_keys.get(id(value))
-    if seal is None:
-        if len(_hashable_keys) >= _MAX_HASHABLE_KEYS:
-            _hashable_keys.clear()
-        # the value is stored with its key: while it is alive, no other object can have its id
-        seal = _hashable_keys[id(value)] = (value, _encode(value))
-    return seal[1]
+hashable_key: IdentityCache[Any, Hashable] = IdentityCache(
+    msgspec.json.Encoder(order="deterministic").encode, max_entries=_MAX_HASHABLE_KEYS
+)
+"""A hashable key that is equal for equal values, including dicts. Cheap when the same object is passed again."""
 
 
 def filter_mask(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Mask:
@@ -333,22 +325,21 @@ class CachedFilters(Generic[A, T]):
     def feasible(self, request: A, fleet: Fleet[T], placed: Sequence[int] = ()) -> FeasibleSet:
         """The result belongs to the cache: do not write to it."""
         key = (self, *[reads(request) for reads in self._reads])
-        sifted, spared_pass = fleet.compute_once(key, lambda: self._evaluate(request, fleet))
+        found, accepted_if_placed = fleet.compute_once(key, lambda: self._evaluate(request, fleet))
         others = [plugin for plugin in self._others if plugin.targets is None or plugin.targets(request)]
-        if not others and all(sifted.mask[column] == spared_pass[column] for column in placed):
-            return sifted
-        mask = sifted.mask.copy()
-        for column in placed:
-            mask[column] = spared_pass[column]
+        if not others and (not placed or accepted_if_placed.isdisjoint(placed)):
+            return found
+        mask = found.mask.copy()
+        mask[[column for column in placed if column in accepted_if_placed]] = True
         if others:
             mask &= self.evaluate(others, request, fleet, placed)
         return FeasibleSet(mask, np.flatnonzero(mask))
 
-    def _evaluate(self, request: A, fleet: Fleet[T]) -> tuple[FeasibleSet, Mask]:
-        """The targets that all filters accept, and those accepted where the workload already is."""
+    def _evaluate(self, request: A, fleet: Fleet[T]) -> tuple[FeasibleSet, frozenset[int]]:
+        """The targets that all filters accept, and those accepted only where the workload already is."""
         strict = self.evaluate([plugin for plugin in self._cacheable if not plugin.skips_placed], request, fleet)
         mask = strict & self.evaluate([plugin for plugin in self._cacheable if plugin.skips_placed], request, fleet)
-        return FeasibleSet(mask, np.flatnonzero(mask), object()), strict
+        return FeasibleSet(mask, np.flatnonzero(mask), object()), frozenset(np.flatnonzero(strict & ~mask).tolist())
 
     def evaluate(
         self, plugins: Iterable[FilterPlugin[A, T]], request: A, fleet: Fleet[T], placed: Sequence[int] = ()

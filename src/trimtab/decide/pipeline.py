@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import compress, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -169,8 +170,9 @@ class PlacementAttempt:
     @lazily
     def ranking(self) -> ClusterRanking:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.targets is None or plugin.targets(self.ask)]
-        weighted = [(plugin, 1) for plugin in plugins]
-        score = self.weigh(weighted, self.ask) if plugins else None
+        if not plugins and not self.ask.placement.prioritizers and self.ask.group < 0:
+            return ClusterRanking(self.available)
+        score = self.weigh([(plugin, 1) for plugin in plugins], self.ask) if plugins else None
         return ClusterRanking(self.available, score=score, total=self.total, overflow=self.overflow)
 
     @lazily
@@ -184,17 +186,16 @@ class PlacementAttempt:
     def _place(self) -> ReplicaShares | Failure:
         if len(self.feasible.columns) == 0:
             return Failure(NO_FIT, partial(no_fit_message, self.ask, self.fleet))
-        if isinstance(self.selected_columns, SpreadFailure):
-            return _failure(OTHER, f"failed to select clusters: {self.selected_columns.message}")
-        if len(self.selected_columns) == 0:
+        selected = self.selected_columns
+        if isinstance(selected, SpreadFailure):
+            return _failure(OTHER, f"failed to select clusters: {selected.message}")
+        if len(selected) == 0:
             return _failure(OTHER, "failed to assign replicas: no clusters available to schedule")
-        shares = self._assign(self.selected_columns)
+        shares = self._assign(selected)
         if isinstance(shares, Failure):
             return _failure(shares.kind, f"failed to assign replicas: {shares.message}")
         if self.ask.feature_gates.empty_workloads:
-            shares = _shares_of(
-                {**dict.fromkeys(_as_list(self.selected_columns), 0), **shares.by_column()}, keep_empty=True
-            )
+            shares = _shares_of({**dict.fromkeys(_as_list(selected), 0), **shares.by_column()}, keep_empty=True)
         return shares
 
     def _assign(self, selected: Selected) -> ReplicaShares | Failure:
@@ -203,6 +204,8 @@ class PlacementAttempt:
             return ReplicaShares(_sort_by_name(selected), 0)
         if request.placement.strategy == "":
             return _failure(OTHER, _unsupported_strategy_message(request))
+        if request.group < 0:
+            return self._divide(selected, request.replicas)
         if self.overflow is not None:
             return self._assign_tier_by_tier(selected, self.overflow)
         shares = self._divide(selected, request.replicas)
@@ -212,7 +215,7 @@ class PlacementAttempt:
 
     def _exceeds_capacity(self, shares: ReplicaShares) -> bool:
         """Whether an affinity group does not fit because one of its clusters gets more than it can take."""
-        if self.ask.group < 0 or not self.profile.affinity_groups_need_capacity:
+        if not self.profile.affinity_groups_need_capacity:
             return False
         return bool((self.available[shares.columns] < np.array(shares.replicas)).any())
 
@@ -287,10 +290,10 @@ class PlacementAttempt:
 
     def _divide_by_capacity(self, selected: Selected, replicas: int) -> ReplicaShares | Failure:
         """Dynamic weights and aggregation: keep existing replicas in steady mode, and distribute the difference."""
-        holding = self._replicas_kept_in(selected)
-        held = sum(holding.values())
         if self.ask.fresh:
             return self._distribute("failed to do fresh scale", replicas, selected, self.available, {})
+        holding = self._replicas_kept_in(selected) if self.ask.placed else {}
+        held = sum(holding.values())
         if held > replicas:
             previous = np.zeros(len(self.fleet), dtype=np.int64)
             previous[list(holding)] = list(holding.values())
@@ -300,8 +303,6 @@ class PlacementAttempt:
         return _shares_of(holding)
 
     def _replicas_kept_in(self, selected: Selected) -> dict[int, int]:
-        if not self.placed_replicas:
-            return {}
         if isinstance(selected, list):
             return {column: replicas for column, replicas in self.placed_replicas.items() if column in selected}
         return {column: replicas for column, replicas in self.placed_replicas.items() if self.feasible.mask[column]}
@@ -334,7 +335,10 @@ class PlacementAttempt:
         self, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
     ) -> ReplicaShares | None:
         """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
-        in_use = [column for column, replicas in keep.items() if replicas > 0]
+        in_use = [column for column, replicas in keep.items() if replicas > 0] if keep else []
+        if in_use and (enough := self._enough_in_use(target, in_use, capacity)) is not None:
+            given = apportion(target, list(enough.values()), last_wins_ties=self.ask.last_wins_ties)
+            return _nonzero_shares(list(enough), given)
         if not in_use and not isinstance(selected, list) and self.ranking.is_by_capacity_only:
             return self._aggregate_by_capacity(target, selected, capacity)
         columns = (
@@ -351,6 +355,18 @@ class PlacementAttempt:
         )
         given = apportion(target, [capacity for _, capacity in chosen], last_wins_ties=self.ask.last_wins_ties)
         return _nonzero_shares([column for column, _ in chosen], given)
+
+    def _enough_in_use(self, target: int, in_use: Sequence[int], capacity: Array) -> dict[int, int] | None:
+        """The fewest clusters in use that suffice, with their capacity and by name; None when they do not suffice.
+
+        Equal capacities are in order of selection, which is left to the general case.
+        """
+        pairs = sorted(zip(capacity[in_use].tolist(), in_use, strict=True), reverse=True)
+        capacities = [here for here, _ in pairs]
+        used = count_reaching(target, capacities)
+        if used is None or len(set(capacities)) < len(capacities):
+            return None
+        return {column: here for here, column in sorted(pairs[:used], key=itemgetter(1))}
 
     def _aggregate_by_capacity(self, target: int, selected: Array, capacity: Array) -> ReplicaShares | None:
         """The same where only capacity and name matter."""

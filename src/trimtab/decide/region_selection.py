@@ -28,6 +28,11 @@ class RegionRequirement(NamedTuple):
     max_groups: int
     min_clusters: int
 
+    @property
+    def least_clusters(self) -> int:
+        """The clusters of a region whose scores count at least."""
+        return max(1, self.min_groups, self.min_clusters)
+
 
 class _Combination(NamedTuple):
     """Sorts before another when it is better."""

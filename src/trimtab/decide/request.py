@@ -22,6 +22,7 @@ from trimtab.api.lazy import lazily
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import hashable_key
+from trimtab.decide.region_selection import RegionRequirement
 
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
 _DEFAULT_BLOCK_SECONDS = 600
@@ -71,6 +72,7 @@ class ParsedPlacement:
         "groups",
         "ignores_spread",
         "prioritizers",
+        "region_requirement",
         "region_spread",
         "single_cluster",
         "spec",
@@ -88,6 +90,7 @@ class ParsedPlacement:
         by_field: dict[str, SpreadConstraint] = {c.spread_by_field: c for c in placement.spread_constraints}
         self.region_spread = by_field.get("region")
         self.cluster_spread = by_field.get("cluster")
+        self.region_requirement = _region_requirement(self.region_spread, self.cluster_spread)
         self.spread_fields = tuple(c.spread_by_field for c in placement.spread_constraints)
         self.single_cluster = any(
             c.spread_by_field == "cluster" and c.min_groups == c.max_groups == 1 for c in placement.spread_constraints
@@ -95,6 +98,12 @@ class ParsedPlacement:
         self.static_weights = _static_weights(placement.replica_scheduling)
         """None: no preference was given, so every cluster has weight 1."""
         self.prioritizers = _prioritizers(placement)
+
+
+def _region_requirement(region: SpreadConstraint | None, cluster: SpreadConstraint | None) -> RegionRequirement | None:
+    if region is None:
+        return None
+    return RegionRequirement(region.min_groups, region.max_groups, cluster.min_groups if cluster is not None else 0)
 
 
 def _strategy(scheduling: ReplicaSchedulingStrategy | None) -> str:

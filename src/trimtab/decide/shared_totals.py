@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from trimtab.api.lazy import lazily
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.decide.framework import FeasibleSet, ScorePlugin, SparseScores, sparse_scores_of
 
@@ -25,9 +26,13 @@ class SharedTotals:
     def __init__(self, totals: Array, feasible: FeasibleSet) -> None:
         self.totals = totals
         self.feasible = feasible
-        self.keys = np.where(feasible.mask, np.arange(len(totals)) - totals * len(totals), _LAST)
+        self._best: Array = totals[:0]
+
+    @lazily
+    def keys(self) -> Array:
         """One sort key per column: a higher total is smaller, then an earlier name is smaller; the last: not feasible."""
-        self._best: Array = self.keys[:0]
+        totals = self.totals
+        return np.where(self.feasible.mask, np.arange(len(totals)) - totals * len(totals), _LAST)
 
     def bound(self, count: int) -> int:
         """A sort key that `count` feasible columns do not exceed; one above all keys if there are not so many."""

@@ -1,10 +1,10 @@
 """The PlacementDecisions of a Placement: which to create, update and delete, and the events about it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from trimtab.api.duration import parse_duration
+from trimtab.api.identity_cache import IdentityCache
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_placement import (
     ClusterDecision,
@@ -20,6 +20,7 @@ from trimtab.decide.ocm.groups import DecisionPage
 from trimtab.decide.ocm.snapshot import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
+    PAGE_SIZE,
     PLACEMENT_LABEL,
     PlacementSnapshot,
     StoredDecision,
@@ -133,16 +134,22 @@ def is_changed(page: DecisionPage, before: StoredDecision | None, scores: Scores
 
 def status_of(page: DecisionPage, scores: Scores) -> PlacementDecisionStatus:
     if scores is None:
-        return PlacementDecisionStatus(decisions=decisions_without_scores(tuple(page.clusters)))
+        return PlacementDecisionStatus(decisions=decisions_without_scores(page.clusters))
     return PlacementDecisionStatus(
         decisions=tuple([ClusterDecision(cluster_name=name, score=scores.get(name)) for name in page.clusters])
     )
 
 
-@lru_cache(maxsize=1024)
-def decisions_without_scores(clusters: tuple[str, ...]) -> tuple[ClusterDecision, ...]:
-    """Placements that have the same clusters share the entries of a page."""
+def decisions_without_scores(clusters: list[str]) -> tuple[ClusterDecision, ...]:
+    return _shared_entries(clusters) if len(clusters) == PAGE_SIZE else _entries_of(clusters)
+
+
+def _entries_of(clusters: list[str]) -> tuple[ClusterDecision, ...]:
     return tuple([ClusterDecision(cluster_name=name) for name in clusters])
+
+
+_shared_entries: IdentityCache[list[str], tuple[ClusterDecision, ...]] = IdentityCache(_entries_of, max_entries=1024)
+"""Placements that have the same clusters share the entries of a full page."""
 
 
 def owner_reference(placement: OcmPlacement) -> OwnerReference:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from trimtab.api.identity_cache import IdentityCache
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupStrategy
 from trimtab.api.value import IntOrString
@@ -20,7 +21,7 @@ def split_into_groups(
 ) -> tuple[tuple[OcmDecisionGroup, ...], str]:
     """The groups, and why the remaining clusters are in none; the order of the columns is kept."""
     if strategy == _ONE_GROUP:
-        return (OcmDecisionGroup("", fleet.names_at(chosen)),), ""
+        return (OcmDecisionGroup("", _names_of(chosen, fleet)),), ""
     groups: list[OcmDecisionGroup] = []
     try:
         size = group_size(strategy.clusters_per_decision_group, len(chosen))
@@ -33,6 +34,14 @@ def split_into_groups(
         return tuple(groups), fault.message
     groups += _split_into_chunks("", chosen, size, fleet)
     return tuple(groups) or (OcmDecisionGroup("", []),), ""
+
+
+def _names_of(columns: list[int], fleet: Fleet[ManagedCluster]) -> list[str]:
+    """The names of these columns. Placements that get the same long list of columns share their names."""
+    if len(columns) < PAGE_SIZE:
+        return fleet.names_at(columns)
+    # the columns are stored with their names: while they are alive, no other list has their id
+    return fleet.compute_once(("names", id(columns)), lambda: (columns, fleet.names_at(columns)), max_entries=64)[1]
 
 
 def group_size(wanted: IntOrString, total: int) -> int:
@@ -71,8 +80,13 @@ def decision_pages(placement: str, groups: Sequence[OcmDecisionGroup]) -> Iterat
     """The objects that hold the groups, numbered across all groups; an empty group has one empty object."""
     number = 0
     for index, group in enumerate(groups):
-        for start in range(0, max(1, len(group.clusters)), PAGE_SIZE):
+        for clusters in [group.clusters] if len(group.clusters) <= PAGE_SIZE else _full_pages(group.clusters):
             number += 1
-            yield DecisionPage(
-                page_name(placement, number), group.name, index, group.clusters[start : start + PAGE_SIZE]
-            )
+            yield DecisionPage(page_name(placement, number), group.name, index, clusters)
+
+
+_full_pages: IdentityCache[list[str], list[list[str]]] = IdentityCache(
+    lambda clusters: [clusters[start : start + PAGE_SIZE] for start in range(0, len(clusters), PAGE_SIZE)],
+    max_entries=64,
+)
+"""The pages of a long list of clusters; groups with the same list share them."""

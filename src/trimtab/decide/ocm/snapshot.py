@@ -4,7 +4,7 @@ A `PlacementSnapshotCache` is updated when objects are added, changed or removed
 time. A snapshot shares memory with the cache: use it before the next update.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from heapq import heappop, heappush
@@ -12,8 +12,9 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from trimtab.api.identity_cache import IdentityCache
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
-from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, ClusterDecision, PlacementDecision
 from trimtab.api.value import Object
 from trimtab.decide.fleet import MIN_TIME, ExternalValue, Fleet
 from trimtab.decide.request import DecisionCounts
@@ -50,7 +51,14 @@ def external_value_of(score: AddOnPlacementScore) -> ExternalValue:
 
 
 def clusters_of(decision: PlacementDecision) -> list[str]:
-    return [entry.cluster_name for entry in decision.status.decisions] if decision.status is not None else []
+    """The clusters of a page. Full pages with the same entries share the list: do not change it."""
+    entries = decision.status.decisions if decision.status is not None else ()
+    return _names_of_entries(entries) if len(entries) == PAGE_SIZE else [entry.cluster_name for entry in entries]
+
+
+_names_of_entries: IdentityCache[tuple[ClusterDecision, ...], list[str]] = IdentityCache(
+    lambda entries: [entry.cluster_name for entry in entries], max_entries=1024
+)
 
 
 class StoredDecision(NamedTuple):
@@ -120,10 +128,14 @@ class PlacementSnapshot(NamedTuple):
     """By namespace, then by name."""
     decisions: Mapping[Owner, StoredDecisions]
     """The decisions of each Placement."""
-    decision_counts: DecisionCounts
-    """How often each cluster was selected, in all namespaces."""
+    count_decisions: Callable[[], DecisionCounts]
     sets_revision: int
     """Changes with every change of `sets` or `bindings`."""
+
+    @property
+    def decision_counts(self) -> DecisionCounts:
+        """How often each cluster was selected, in all namespaces."""
+        return self.count_decisions()
 
     def decisions_of(self, namespace: str, name: str) -> StoredDecisions:
         return self.decisions.get((namespace, name), NO_DECISIONS)
@@ -150,7 +162,7 @@ class PlacementSnapshotCache:
         self._bindings: dict[str, dict[str, ManagedClusterSetBinding]] = {}
         self._decisions: dict[Owner, StoredDecisions] = {}
         self._uncounted: list[tuple[list[str], int]] = []
-        """Clusters of decisions that were added (1) or removed (-1) since the last snapshot."""
+        """Clusters of decisions that were added (1) or removed (-1) since they were last counted."""
         self._counted_layout = -1
         self._counts = DecisionCounts(np.zeros(0, dtype=np.int64), {})
         self._sets_revision = 0
@@ -191,7 +203,9 @@ class PlacementSnapshotCache:
             if isinstance(decision, PlacementDecision):
                 clusters = clusters_of(decision)
                 owner = (decision.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
-                holding = self._decisions.setdefault(owner, StoredDecisions())
+                holding = self._decisions.get(owner)
+                if holding is None:
+                    holding = self._decisions[owner] = StoredDecisions()
                 holding.set_page(decision.name, StoredDecision(decision, clusters) if step > 0 else None)
                 self._uncounted.append((clusters, step))
 
@@ -207,12 +221,11 @@ class PlacementSnapshotCache:
             self._fleet = self._fleet.with_external_value_changes(kind, changed)
         self._changed_scores = {}
         self._expire_scores(now)
-        self._update_counts()
         return PlacementSnapshot(
-            now, self._fleet, self._sets, self._bindings, self._decisions, self._counts, self._sets_revision
+            now, self._fleet, self._sets, self._bindings, self._decisions, self._count_decisions, self._sets_revision
         )
 
-    def _update_counts(self) -> None:
+    def _count_decisions(self) -> DecisionCounts:
         """Count what changed, or all decisions again when the layout changed."""
         fleet, counts, outside = self._fleet, self._counts.counts, dict(self._counts.outside_fleet)
         if self._counted_layout != fleet.layout:
@@ -222,14 +235,17 @@ class PlacementSnapshotCache:
                 (held.clusters, 1) for all_of in self._decisions.values() for held in all_of.pages.values()
             ]
         elif not self._uncounted:
-            return
-        for clusters, step in self._uncounted:
-            columns = fleet.columns_of(tuple(clusters))
-            np.add.at(counts, columns, step)
-            if len(columns) < len(clusters):
-                _count_outside(outside, [name for name in clusters if name not in fleet.index], step)
+            return self._counts
+        for step in (1, -1):
+            pages = [(clusters, fleet.columns_of(clusters)) for clusters, one in self._uncounted if one == step]
+            if pages:
+                np.add.at(counts, np.concatenate([columns for _, columns in pages]), step)
+            for clusters, columns in pages:
+                if len(columns) < len(clusters):
+                    _count_outside(outside, [name for name in clusters if name not in fleet.index], step)
         self._counts = DecisionCounts(counts, outside)
         self._uncounted = []
+        return self._counts
 
     def _expire_scores(self, now: datetime) -> None:
         """Arrays depend on time only through values that expire: between two expiries the fleet stays the same."""

@@ -6,7 +6,7 @@ from trimtab.decide.framework import Check, Reason, filter_plugin
 from trimtab.decide.request import PlacementRequest
 
 
-@filter_plugin("ActiveEvictionHistory", targets=lambda request: tuple(blocked.cluster for blocked in request.blocked))
+@filter_plugin("ActiveEvictionHistory", targets=lambda request: [blocked.cluster for blocked in request.blocked])
 def active_eviction_history(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
     def check(cluster: Cluster) -> Reason | None:
         for blocked in request.blocked:
