@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,6 +84,7 @@ from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
 _EVENTS_PREFIX = resource_prefix("", "events")
+_ROLES_PREFIX = resource_prefix(RBAC_GROUP, "clusterroles")
 _EVENT_TTL = timedelta(hours=1)
 _EVENT_SWEEP_SECONDS = 300.0
 _RETRY_SECONDS = 10.0
@@ -166,7 +168,7 @@ class ApiServer:
     """One API server with its store and its background tasks."""
 
     def __init__(self, store: Store, settings: ApiServerSettings = ApiServerSettings()) -> None:  # noqa: B008 - a frozen value
-        discover(kind_modules)
+        _load_kinds()
         self.store = store
         self._namespace_grace_seconds = settings.namespace_grace_seconds
         self.catalogue = ResourceCatalogue()
@@ -354,12 +356,14 @@ class ApiServer:
         self._is_started = True
 
     async def _create_missing_objects(self) -> None:
+        is_new = not self.store.count(_ROLES_PREFIX)
         definitions = (_crd_of(kind, progress_columns=self._progress_columns) for kind in self._kinds_without_crd())
         await self.resource_store.create_missing(
-            (*bootstrap_objects(), *definitions, *self._api_services()),
+            (*_bootstrap_objects(), *definitions, *self._api_services()),
             Caller(user_agent="kube-apiserver"),
         )
-        await update_bootstrap_roles(self.resource_store, bootstrap_objects())
+        if not is_new:
+            await update_bootstrap_roles(self.resource_store, _bootstrap_objects())
 
     def _api_services(self) -> Iterable[Raw]:
         return local_api_services(self.catalogue) if self._registers_api_services else ()
@@ -477,8 +481,21 @@ def _served_resource(kind: Kind, version: str, *, progress_columns: bool) -> Ser
     )
 
 
+@cache
+def _load_kinds() -> None:
+    """Import the declarations of all kinds, once for all servers of the process."""
+    discover(kind_modules)
+
+
+@cache
+def _bootstrap_objects() -> tuple[Raw, ...]:
+    """The initial objects; they must not be changed."""
+    return tuple(bootstrap_objects())
+
+
+@cache
 def _crd_of(kind: Kind, *, progress_columns: bool) -> Raw:
-    """The CRD of a custom kind, with every version served."""
+    """The CRD of a custom kind, with every version served; it must not be changed."""
     definition = crd(kind, progress_columns=progress_columns)
     for version in definition["spec"]["versions"]:
         version["served"] = True

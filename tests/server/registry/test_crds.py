@@ -278,3 +278,23 @@ def test_rule_that_takes_too_many_steps_for_an_object_is_refused() -> None:
         assert "call cost exceeds limit" in refused.json()["message"]
 
     with_asgi_client(scenario)
+
+
+def test_definition_found_valid_is_not_checked_again_but_every_other_one_is() -> None:
+    checked: list[str] = []
+
+    def check_rule(rule: str, *_: object) -> str:
+        checked.append(rule)
+        return "refused" if "refused" in rule else ""
+
+    definition = gizmo_definition()
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["x-kubernetes-validations"][0]["rule"] = "self.size != 61"
+    validate = schema_validator(check_rule)
+    assert validate(definition, None) == []
+    assert schema_validator(check_rule)(definition, None) == []
+    assert checked == ["self.size != 61"]
+    spec["x-kubernetes-validations"][0]["rule"] = "refused"
+    assert validate(definition, None)
+    assert validate(definition, None)
+    assert checked == ["self.size != 61", "refused", "refused"]

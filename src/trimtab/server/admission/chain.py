@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import cache
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import orjson
 from msgspec import Struct
@@ -66,6 +67,26 @@ class SelectivePlugin(Protocol):
     def handles(self, kind: Kind, operation: str) -> bool: ...
 
 
+class _PluginRoles(NamedTuple):
+    """What the plugins of a class can do."""
+
+    is_selective: bool
+    is_mutating: bool
+    is_validating: bool
+    is_transactional: bool
+
+
+@cache
+def _roles_of(type_: type[AdmissionPlugin]) -> _PluginRoles:
+    """To compare a class with a protocol takes as long as a small write, so it is done once."""
+    return _PluginRoles(
+        issubclass(type_, SelectivePlugin),
+        issubclass(type_, MutatingPlugin),
+        issubclass(type_, ValidatingPlugin),
+        issubclass(type_, TransactionalPlugin),
+    )
+
+
 class _KindPlugins(NamedTuple):
     """The plugins for one operation on one kind."""
 
@@ -78,9 +99,11 @@ class AdmissionChain:
 
     def __init__(self, lookup: Callable[[str], StoredEntry | None], plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self._lookup = lookup
-        self._plugins = plugins
+        self._plugins = [(plugin, _roles_of(type(plugin))) for plugin in plugins]
         self._by_kind: dict[tuple[str, str], _KindPlugins] = {}
-        self._transactional = [plugin for plugin in plugins if isinstance(plugin, TransactionalPlugin)]
+        self._transactional = [
+            cast("TransactionalPlugin", plugin) for plugin, roles in self._plugins if roles.is_transactional
+        ]
 
     def check_namespace(self, attributes: Attributes) -> None:
         """Refuse to create in a namespace that is missing or terminating."""
@@ -100,13 +123,13 @@ class AdmissionChain:
         plugins = self._by_kind.get((kind.id, operation))
         if plugins is None:
             handling = [
-                plugin
-                for plugin in self._plugins
-                if not isinstance(plugin, SelectivePlugin) or plugin.handles(kind, operation)
+                (plugin, roles)
+                for plugin, roles in self._plugins
+                if not roles.is_selective or cast("SelectivePlugin", plugin).handles(kind, operation)
             ]
             plugins = self._by_kind[kind.id, operation] = _KindPlugins(
-                [plugin for plugin in handling if isinstance(plugin, MutatingPlugin)],
-                [plugin for plugin in handling if isinstance(plugin, ValidatingPlugin)],
+                [cast("MutatingPlugin", plugin) for plugin, roles in handling if roles.is_mutating],
+                [cast("ValidatingPlugin", plugin) for plugin, roles in handling if roles.is_validating],
             )
         return plugins
 

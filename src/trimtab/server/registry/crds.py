@@ -1,6 +1,8 @@
 """Serves the kinds of CustomResourceDefinitions: accepts, updates and removes them at run time."""
 
+import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Container, Iterable
 from functools import partial
 
@@ -31,6 +33,9 @@ CRD = "customresourcedefinitions.apiextensions.k8s.io"
 PREFIX = resource_prefix("apiextensions.k8s.io", "customresourcedefinitions")
 _RETRY_SECONDS = 1.0
 _MANAGER = "kube-apiserver"
+_MAX_VALID_DEFINITIONS = 256
+_valid_definitions: OrderedDict[bytes, None] = OrderedDict()
+"""Digests of specs that were found valid: every server of a process has the same definitions of its own kinds."""
 
 
 def schema_validator(rule_check: RuleCheck, unchecked: Container[str] = ()) -> ValidateFunction:
@@ -42,9 +47,27 @@ def schema_validator(rule_check: RuleCheck, unchecked: Container[str] = ()) -> V
     def schema_causes(obj: Raw, old: Raw | None) -> list[Cause]:
         if old is not None and old.get("spec") == obj.get("spec"):
             return []  # a definition that was stored before a check existed still gets its status
-        return definition_causes(obj, None if obj["metadata"].get("name") in unchecked else rule_check)
+        checks_rules = obj["metadata"].get("name") not in unchecked
+        digest = _digest(obj, checks_rules=checks_rules)
+        if digest in _valid_definitions:
+            return []
+        causes = definition_causes(obj, rule_check if checks_rules else None)
+        if digest and not causes:
+            _valid_definitions[digest] = None
+            if len(_valid_definitions) > _MAX_VALID_DEFINITIONS:
+                _valid_definitions.popitem(last=False)
+        return causes
 
     return schema_causes
+
+
+def _digest(definition: Raw, *, checks_rules: bool) -> bytes:
+    """What identifies the spec of a definition and how it is checked; empty if it has an integer beyond 64 bits."""
+    try:
+        text = orjson.dumps([checks_rules, definition.get("spec")])
+    except TypeError:
+        return b""
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _is_condition_true(obj: Raw, kind: str) -> bool:
