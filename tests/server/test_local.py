@@ -9,7 +9,9 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.auth.user import SYSTEM
 from trimtab.server.local import LocalClient
+from trimtab.server.request.messages import Request, Response
 from trimtab.store.store import Store
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -285,3 +287,19 @@ def test_create_together_creates_nothing_when_one_object_needs_its_own_create(se
         assert [one["metadata"]["name"] for one in (await client.list(BINDINGS)).items] == ["there"]
 
     run_with_client(scenario, JoinsTransaction())
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
+def test_status_pages_are_those_that_every_caller_gets(path: str) -> None:
+    async def run() -> None:
+        server = ApiServer(Store())
+        for _ in range(2):  # before and after the start
+            request = Request("GET", path, {}, {}, certificate_user=SYSTEM)
+            expected = await server.handler.handle(request)
+            assert isinstance(expected, Response)
+            found = await LocalClient(server).fetch(path)
+            assert (found.code, found.body) == (expected.code, expected.body)
+            await server.start()
+        await server.stop()
+
+    run_virtually(run())

@@ -30,6 +30,8 @@ from trimtab.store.records import StoreEvent
 
 PAGE_SIZE = 500
 """Objects of a list that are decoded at a time."""
+_STATUS_PAGES = frozenset(("/healthz", "/livez", "/readyz", "/version"))
+"""Pages that are the same for every caller; probes read them every few seconds."""
 _PATCH_MEDIA_TYPES = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 
 
@@ -203,6 +205,9 @@ class LocalClient:
 
     async def fetch(self, path: str) -> ClientResponse:
         path, _, query = path.partition("?")
+        if path in _STATUS_PAGES and not query:
+            page = self._server.nonresource_paths.handle(Request("GET", path, {}, {}), None)
+            return ClientResponse(page.code, page.body if isinstance(page, Response) else b"")
         pairs = (pair.partition("=") for pair in query.split("&") if pair)
         request = Request("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
         try:
