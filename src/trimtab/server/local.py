@@ -205,13 +205,13 @@ class LocalClient:
 
     async def fetch(self, path: str) -> ClientResponse:
         path, _, query = path.partition("?")
-        if path in _STATUS_PAGES and not query:
-            page = self._server.nonresource_paths.handle(Request("GET", path, {}, {}), None)
-            return ClientResponse(page.code, page.body if isinstance(page, Response) else b"")
         pairs = (pair.partition("=") for pair in query.split("&") if pair)
         request = Request("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
         try:
-            response = await self._server.handler.handle(request)
+            if path in _STATUS_PAGES:
+                response = self._server.nonresource_paths.handle(request, None)
+            else:
+                response = await self._server.handler.handle(request)
         except ApiError as fault:
             response = error_response(fault)
         return (
