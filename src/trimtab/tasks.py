@@ -14,13 +14,14 @@ class LoggedFailure:
     (`server/http/asgi.py`). Cancellation is passed on.
     """
 
-    __slots__ = ("_arguments", "_log", "_message", "failure")
+    __slots__ = ("_arguments", "_log", "_message", "_names", "failure")
 
-    def __init__(self, log: logging.Logger, message: str, *arguments: Any) -> None:
-        """`message` and `arguments` say what failed."""
+    def __init__(self, log: logging.Logger, message: str, *arguments: Any, names: tuple[str, ...] = ()) -> None:
+        """`message` and `arguments` say what failed; `names` are those of the arguments as fields of the log line."""
         self._log = log
         self._message = message
         self._arguments = arguments
+        self._names = names
         self.failure: Exception | None = None
 
     def __enter__(self) -> Self:
@@ -33,7 +34,8 @@ class LoggedFailure:
         if error is None or not isinstance(error, Exception):
             return False
         self.failure = error
-        self._log.error(self._message, *self._arguments, exc_info=error)
+        fields = {name: str(value) for name, value in zip(self._names, self._arguments, strict=False)}
+        self._log.error(self._message, *self._arguments, exc_info=error, extra=fields)
         return True
 
 

@@ -106,7 +106,10 @@ def test_exception_in_a_controller_affects_only_its_key(caplog) -> None:
         assert harness.manager.state.memory.recall(SEEN, "b")
 
     run_scenario(new_controller(fails_on_a, "status"), scenario)
-    assert "copier failed on" in caplog.text
+    assert "copier failed on configmaps/default/a" in caplog.text
+    assert {(record.controller, record.object) for record in caplog.records if "failed on" in record.message} == {
+        ("copier", "configmaps/default/a")
+    }
 
 
 def test_requeue_after_reconciles_again_at_the_requested_time() -> None:

@@ -132,6 +132,10 @@ class Key(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        """As log lines name the object."""
+        return "/".join(filter(None, self))
+
 
 class Object(Value):
     """A complete API object. apiVersion and kind come from its declaration (`api.kind`), not from fields."""

@@ -14,6 +14,8 @@ from trimtab.tasks import LoggedFailure
 
 ReconcileResult: TypeAlias = tuple[Key, list[Effect] | None]
 """A key and its effects; None if the controller failed, which is a bug in it."""
+LOG_FIELDS = ("controller", "object")
+"""The fields of log lines about a reconcile."""
 log = logging.getLogger("trimtab.reconciler")
 
 
@@ -44,7 +46,7 @@ class ControllerCall:
         self.count += len(keys)
         if self._controller.batch == 1:
             return [self._reconcile_one(key, faults) for key in keys]
-        with LoggedFailure(log, "%s failed on a batch from %s", self._controller.name, keys[0]):
+        with LoggedFailure(log, "%s failed on a batch from %s", self._controller.name, keys[0], names=LOG_FIELDS):
             try:
                 return list(self._effects_of_batch(keys).items())
             except AnswerPending as pending:
@@ -52,7 +54,7 @@ class ControllerCall:
         return [(key, None) for key in keys]
 
     def _reconcile_one(self, key: Key, faults: dict[Key, ReconcileFault]) -> ReconcileResult:
-        with LoggedFailure(log, "%s failed on %s", self._controller.name, key):
+        with LoggedFailure(log, "%s failed on %s", self._controller.name, key, names=LOG_FIELDS):
             try:
                 return key, self._effects_of(key, faults)
             except AnswerPending as pending:

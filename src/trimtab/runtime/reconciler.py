@@ -51,7 +51,7 @@ from trimtab.controllers.contract import (
     equal_priority,
 )
 from trimtab.errors import ApiError, Conflict
-from trimtab.runtime.controller_call import ControllerCall
+from trimtab.runtime.controller_call import LOG_FIELDS, ControllerCall
 from trimtab.runtime.effects.executor import EffectExecutor
 from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.observers.reconcile_observers import ReconcileTimes
@@ -189,7 +189,7 @@ class Reconciler:
         """Carry out the effects of one key and record the result."""
         started = time.perf_counter()
         try:
-            with LoggedFailure(log, "%s failed on %s", self.controller.name, key) as attempt:
+            with LoggedFailure(log, "%s failed on %s", self.controller.name, key, names=LOG_FIELDS) as attempt:
                 await self._execute_effects(key, effects)
             if attempt.failure is not None:
                 self._observe_failure(key, type(attempt.failure).__name__)
