@@ -31,6 +31,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from trimtab.decide.target_list import replace_targets
+
 
 class Named(Protocol):
     """Anything with a name, such as API objects."""
@@ -94,6 +96,7 @@ class ArrayCache:
         self.names: tuple[int, Array] | None = None
         self.bytes = 0
         self.tick = 0
+        self._stale_since: tuple[tuple[int, int], list[int] | None] = ((-1, -1), None)
 
     def advance(self, change: _Change) -> None:
         self.head += 1
@@ -132,13 +135,21 @@ class ArrayCache:
             return None
         if entry.revision == self.head - 1 and self.changes[-1].origin is None:
             return entry.array, self.changes[-1].columns  # by far the most frequent case
-        steps = self.changes[entry.revision - self.first_revision :]
-        if any(step.origin is not None for step in steps):
-            return _reorder_columns(entry.array, steps)
+        if self._stale_since[0] != (entry.revision, self.head):  # arrays that are used together are equally old
+            self._stale_since = (entry.revision, self.head), self._stale_columns_since(entry.revision)
+        stale = self._stale_since[1]
+        if stale is None:
+            return _reorder_columns(entry.array, self.changes[entry.revision - self.first_revision :])
+        return entry.array, stale
+
+    def _stale_columns_since(self, revision: int) -> list[int] | None:
+        """The columns that changed since this revision; None when the layout did."""
         stale: set[int] = set()
-        for step in steps:
+        for step in self.changes[revision - self.first_revision :]:
+            if step.origin is not None:
+                return None
             stale.update(step.columns)
-        return entry.array, sorted(stale)
+        return sorted(stale)
 
 
 def _reorder_columns(array: Array, changes: Iterable[_Change]) -> tuple[Array, Sequence[int]]:
@@ -344,11 +355,8 @@ class Fleet(Generic[T]):
         removed_names = [name for name in removed if name in self.index and name not in fresh]
         if removed_names or any(name not in self.index for name in fresh):
             return self._with_new_layout(fresh, set(removed_names))
-        replaced = list(self.targets)
-        columns = tuple(self.index[name] for name in fresh)
-        for column, target in zip(columns, fresh.values(), strict=True):
-            replaced[column] = target
-        return self._next(_Change(columns), targets=replaced)
+        changes = {self.index[name]: target for name, target in fresh.items()}
+        return self._next(_Change(tuple(changes)), targets=replace_targets(self.targets, changes))
 
     def _with_new_layout(self, fresh: Mapping[str, T], removed: set[str]) -> "Fleet[T]":
         together = {name: target for name, target in zip(self.names, self.targets, strict=True) if name not in removed}

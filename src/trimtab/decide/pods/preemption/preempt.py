@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
-from trimtab.decide.framework import Reason
+from trimtab.decide.fleet import Array
+from trimtab.decide.framework import Mask, Reason
 from trimtab.decide.pods.affinity.affinity_terms import HashableSelector
 from trimtab.decide.pods.node_info import NodeInfo, PodInfo, build_pod_info
 from trimtab.decide.pods.node_rejection import UNRESOLVABLE
@@ -137,8 +138,18 @@ class Preemption(NamedTuple):
     """The cheapest candidate, all candidates, and the nodes that cost the same."""
 
     chosen: PreemptionCandidate
-    candidates: tuple[PreemptionCandidate, ...]
-    tied: tuple[str, ...]
+    candidate_array: Array
+    tied_columns: Columns
+    names: Sequence[str]
+    """The names of all nodes."""
+
+    @property
+    def candidates(self) -> tuple[PreemptionCandidate, ...]:
+        return tuple(self.candidate_array.tolist())
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        return tuple([self.names[column] for column in self.tied_columns.tolist()])
 
 
 def preempt(
@@ -172,12 +183,12 @@ def preempt(
     if not len(columns) and fairness is not None:
         shares = OwnerShares(pod_info, fleet, fairness, limits.is_leaving)
         table, columns = _find_candidates(search._replace(shares=shares))
-        even = [shares.keeps_shares_fair(candidate.victims) for candidate in table.candidates_at(columns)]
+        even = [shares.keeps_shares_fair(candidate.victims) for candidate in table.candidates_at(columns).tolist()]
         columns = columns[np.array(even, dtype=bool)]
     if not len(columns):
         return Reason("NoVictims", "evicting pods of lower priority frees enough capacity on no node")
     tied = table.cheapest(columns)
-    return Preemption(table.candidates_at(tied[:1])[0], table.candidates_at(columns), tuple(fleet.nodes.names_at(tied)))
+    return Preemption(table.candidates_at(tied[:1])[0], table.candidates_at(columns), tied, fleet.nodes.names)
 
 
 def ineligible_reason(
@@ -262,12 +273,12 @@ class VictimSearch(NamedTuple):
 
 def _find_candidates(search: VictimSearch) -> tuple["CandidateTable", Columns]:
     """Find candidates by node name; the search ends with enough of them, at least one of which violates no budget."""
-    columns, trial = potential_columns(search), PreemptionTrial(search)
+    potential, trial = potential_nodes(search), PreemptionTrial(search)
     table = trial.candidate_table()
-    enough = max(len(columns) // 10, MIN_CANDIDATES)
+    enough = max(int(np.count_nonzero(potential)) // 10, MIN_CANDIDATES)
     if search.limits.disruptions is None:  # with `disruptions`, cached results may be outdated
-        without_candidate = (table.generations == search.fleet.node_generations) & (table.costs[0] == np.inf)
-        columns = columns[~without_candidate[columns]]
+        potential &= (table.costs[0] < np.inf) | (table.generations != search.fleet.node_generations)
+    columns = potential.nonzero()[0]
     found: list[Columns] = []
     start, count, has_harmless = 0, 0, False
     while start < len(columns) and not (has_harmless and count >= enough):
@@ -301,12 +312,12 @@ def _evaluate_nodes(asked: Columns, trial: "PreemptionTrial", table: "CandidateT
         table.set_candidate(column, generation, candidate, trial.disruptions)
 
 
-def potential_columns(search: VictimSearch) -> Columns:
-    """Return the columns of nodes that are rejected because of their pods and have possible victims."""
+def potential_nodes(search: VictimSearch) -> Mask:
+    """Return which nodes are rejected because of their pods and have possible victims."""
     lowest = search.fleet.nodes.column("weakest", lambda: _lowest_priority, np.int64)
-    return np.flatnonzero(
-        resolvable_nodes(search.request, search.fleet, search.scheduler_profile) & (lowest < search.priority_bound)
-    )
+    potential: Mask = lowest < search.priority_bound
+    potential &= resolvable_nodes(search.request, search.fleet, search.scheduler_profile)
+    return potential
 
 
 def _lowest_priority(node_info: NodeInfo) -> int:
@@ -338,9 +349,10 @@ class CandidateTable:
             np.maximum(self._highest_costs, candidate.cost, out=self._highest_costs)
         self._candidates[column] = candidate
 
-    def candidates_at(self, columns: Columns) -> tuple[PreemptionCandidate, ...]:
+    def candidates_at(self, columns: Columns) -> Array:
         """Return the candidates in these columns, each of which has one."""
-        return tuple(self._candidates[columns].tolist())
+        candidates: Array = self._candidates[columns]
+        return candidates
 
     def cheapest(self, columns: Columns) -> Columns:
         """Return the columns with the lowest cost; more than one when costs are equal."""
