@@ -15,6 +15,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
 from trimtab.controllers.propagation import detect as detection
 from trimtab.controllers.propagation.detect import (
+    OWN_NAMESPACE,
     TEMPLATE,
     best_policy,
     content_changed,
@@ -159,6 +160,14 @@ def test_template_state_is_remembered_without_matching_policy() -> None:
 
 def test_template_in_reserved_namespace_is_not_propagated() -> None:
     assert list(detect(deployment(namespace="kube-system"), view(cluster_policy()))) == []
+    assert list(detect(deployment(namespace="trimtab-system"), view(cluster_policy()))) == []
+
+
+def test_control_plane_does_not_propagate_itself() -> None:
+    """A policy may select all Deployments of the cluster in which the control plane runs."""
+    inside = view(cluster_policy(), settings={OWN_NAMESPACE: "control"})
+    assert list(detect(deployment(namespace="control"), inside)) == []
+    assert list(detect(deployment(namespace="other"), inside)) != []
 
 
 def test_status_change_alone_triggers_nothing() -> None:

@@ -1,5 +1,6 @@
 """Namespaces of the host exist in every member."""
 
+import pytest
 from builders import NOON
 from views import FakeView
 
@@ -7,6 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
+from trimtab.controllers.propagation.detect import OWN_NAMESPACE
 from trimtab.controllers.propagation.namespaces import namespaces
 
 CLUSTER = Cluster(metadata=Meta(name="m1"))
@@ -23,3 +25,11 @@ def test_namespace_gets_work_in_every_execution_namespace() -> None:
 def test_terminating_namespace_keeps_its_works() -> None:
     terminating = Namespace(metadata=Meta(name="demo", uid="u1", deletion_timestamp=NOON))
     assert not list(namespaces(terminating, FakeView([CLUSTER, EXECUTION_NAMESPACE, terminating])))
+
+
+@pytest.mark.parametrize("name", ["trimtab-system", "control", "kube-system", "karmada-es-m1", "default"])
+def test_namespaces_of_control_planes_are_not_propagated(name: str) -> None:
+    """They would be deleted in the members, with agents in them, when the control plane is uninstalled."""
+    own = Namespace(metadata=Meta(name=name, uid="u1"))
+    view = FakeView([CLUSTER, EXECUTION_NAMESPACE, own], settings={OWN_NAMESPACE: "control"})
+    assert not list(namespaces(own, view))

@@ -190,4 +190,11 @@ MUTANTS = (
         "        if False:\n            raise InputError(",
         ("cli/support/test_definitions.py",),
     ),
+    Mutant(
+        "A control plane does not propagate the namespace in which it runs.",
+        "controllers/propagation/detect.py",
+        " or namespace == view.settings.get(OWN_NAMESPACE)",
+        "",
+        ("controllers/propagation/test_detect.py", "controllers/propagation/test_namespaces.py"),
+    ),
 )

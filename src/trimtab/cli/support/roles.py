@@ -22,6 +22,7 @@ from trimtab.controllers import pods as pod_modules
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE
 from trimtab.controllers.clusters.served import OWNED_MEMBERS, PUSHES_ONLY
 from trimtab.controllers.pods.registry import member_controllers
+from trimtab.controllers.propagation.detect import OWN_NAMESPACE
 from trimtab.members.agent import CONTROLLERS as PUSH_CONTROLLERS
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
@@ -50,8 +51,12 @@ def parse_roles(text: str) -> frozenset[str]:
 
 
 def deciding_settings(roles: frozenset[str], lease_namespace: str) -> Mapping[str, Any]:
-    """The settings of a process that decides; without the role push it leaves all members to others."""
-    return {} if PUSH in roles else {OWNED_MEMBERS: frozenset(), LEASE_NAMESPACE: lease_namespace}
+    """The settings of a process that decides; without the role push it leaves all members to others.
+
+    The namespace of the Leases is the one in which the control plane runs.
+    """
+    own = {OWN_NAMESPACE: lease_namespace}
+    return own if PUSH in roles else {**own, OWNED_MEMBERS: frozenset(), LEASE_NAMESPACE: lease_namespace}
 
 
 class PushWork:

@@ -53,7 +53,9 @@ MATCH_POLICY = "MatchPolicy"
 QUOTA_RETRY_SECONDS = 30
 MAX_COMPARISONS = 2000
 """Selectors times templates that are compared when a policy changes; beyond it every template looks for its policy itself."""
-RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
+RESERVED_NAMESPACES = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*|trimtab-system")
+OWN_NAMESPACE = "own-namespace"
+"""An internal setting: the namespace in which the control plane itself runs, if it is another one."""
 SERVER_FIELDS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 P = TypeVar("P", bound=Policy)
 Place = tuple[str, str, str | None]
@@ -85,6 +87,13 @@ def specificity_of(policy: Any, template: Raw) -> int:
         if selector.kind == kind and selector.api_version == version and selector.name in ("", name)
     ]
     return policy_priority(candidates, template) if candidates or not selectors else NO_MATCH
+
+
+def is_reserved(namespace: str, view: View) -> bool:
+    """Whether it is a namespace of Kubernetes or of a control plane, with everything in it: nothing there is propagated."""
+    if not namespace:
+        return False
+    return bool(RESERVED_NAMESPACES.fullmatch(namespace)) or namespace == view.settings.get(OWN_NAMESPACE)
 
 
 def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
@@ -161,7 +170,7 @@ def template_of_binding(old: Binding | None, new: Binding | None, view: View) ->
 )
 def detect(template: Raw, view: View) -> Iterator[Effect]:
     metadata = template["metadata"]
-    if metadata.get("deletionTimestamp") or RESERVED_NAMESPACES.fullmatch(metadata.get("namespace", "")):
+    if metadata.get("deletionTimestamp") or is_reserved(metadata.get("namespace", ""), view):
         return
     if well_known.labels_of(template).get(well_known.CLAIMED_BY):
         return

@@ -9,7 +9,7 @@ from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Ref, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.propagation.detect import RESERVED_NAMESPACES
+from trimtab.controllers.propagation.detect import is_reserved
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
 from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata, work_id
@@ -36,7 +36,7 @@ def namespaces_for_new_execution_namespace(old: Namespace | None, new: Namespace
     triggers=[Trigger(Cluster, namespaces_for_new_cluster), Trigger(Namespace, namespaces_for_new_execution_namespace)],
 )
 def namespaces(namespace: Namespace, view: View) -> Iterator[Effect]:
-    if not is_propagated(namespace) or namespace.metadata.deletion_timestamp is not None:
+    if not is_propagated(namespace, view) or namespace.metadata.deletion_timestamp is not None:
         # Garbage collection deletes the Works with their owner; until then the members keep the namespace for objects
         # that are still being deleted.
         return
@@ -56,8 +56,8 @@ def namespaces(namespace: Namespace, view: View) -> Iterator[Effect]:
             yield wanted
 
 
-def is_propagated(namespace: Namespace) -> bool:
-    if namespace.name == "default" or RESERVED_NAMESPACES.fullmatch(namespace.name):
+def is_propagated(namespace: Namespace, view: View) -> bool:
+    if namespace.name == "default" or is_reserved(namespace.name, view):
         return False
     return namespace.metadata.labels.get(well_known.SKIP_NAMESPACE) != "true"
 
