@@ -6,6 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from trimtab.cli.commands.doctor import VALIDATING
 from trimtab.cli.main import trimtab
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -43,6 +44,35 @@ def test_findings_are_printed_with_remedies_and_the_exit_code_tells(kubeconfig: 
     problems = [finding for finding in json.loads(result.stdout) if finding["level"] == "problem"]
     assert [finding["message"] for finding in problems] == ["cluster dark is not ready (it was never probed)"]
     assert problems[0]["remedy"] == "check its API server https://127.0.0.1:1 and its credentials"
+
+
+def test_webhook_without_a_certificate_authority_is_found(kubeconfig: str) -> None:
+    hook = {
+        "name": "checks.trimtab.dev",
+        "clientConfig": {"service": {"namespace": "trimtab-system", "name": "hook", "path": "/checks"}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {
+        "apiVersion": VALIDATING.api_version,
+        "kind": VALIDATING.kind,
+        "metadata": {"name": "hook"},
+        "webhooks": [hook],
+    }
+
+    async def change(*, create: bool) -> None:
+        client = KubeClient(load(kubeconfig))
+        if create:
+            await client.create(VALIDATING, body)
+        else:
+            await client.delete(VALIDATING, "", "hook")
+        await client.close()
+
+    asyncio.run(change(create=True))
+    result = CliRunner().invoke(trimtab, ["doctor", "--kubeconfig", kubeconfig, "-o", "json"])
+    asyncio.run(change(create=False))
+    (finding,) = [finding for finding in json.loads(result.stdout) if finding["check"] == "webhook"]
+    assert "the webhook configuration hook has no certificate authority" in finding["message"]
 
 
 def test_server_that_cannot_be_reached_is_a_finding_with_a_remedy(tmp_path: Path) -> None:

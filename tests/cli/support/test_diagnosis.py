@@ -12,7 +12,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze, Move
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.support.diagnosis import Facts, Finding, Right, diagnose
+from trimtab.cli.support.diagnosis import Facts, Finding, Right, WebhookFacts, diagnose
 from trimtab.members.agent_credentials import certificate_request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,6 +102,7 @@ PROBLEMS = {
     "leader": HEALTHY._replace(leases=(lease(renewed="2025-12-31T23:00:00Z"),)),
     "cluster": HEALTHY._replace(clusters=(cluster("False"),)),
     "credentials": HEALTHY._replace(cluster_tokens={"member1": token(NOW - timedelta(days=1))}),
+    "webhook": HEALTHY._replace(webhooks=(WebhookFacts("trimtab-webhook", False, None),)),
     "agent": HEALTHY._replace(certificate_requests=(request("10:00"),)),
     "workload": HEALTHY._replace(bindings=(binding("False"),)),
     "move": HEALTHY._replace(moves=(move(NOW - timedelta(hours=2)),)),
@@ -133,6 +134,13 @@ def test_definitions_that_lack_fields_are_a_problem() -> None:
     (finding,) = unhealthy(HEALTHY._replace(outdated_kinds=lacking))
     assert "resourcebindings.work.karmada.io lacks status.holds and 1 more fields" in finding.message
     assert "trimtab-crds" in finding.remedy
+
+
+def test_certificate_of_the_webhook_is_checked() -> None:
+    soon, late = (WebhookFacts("hook", True, NOW + timedelta(days=days)) for days in (3, 20))
+    (finding,) = unhealthy(HEALTHY._replace(webhooks=(soon,)))
+    assert (finding.level, finding.check) == ("warning", "webhook")
+    assert unhealthy(HEALTHY._replace(webhooks=(late, WebhookFacts("elsewhere", True)))) == []
 
 
 def test_unreadable_secret_is_named() -> None:

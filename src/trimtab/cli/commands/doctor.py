@@ -17,7 +17,7 @@ from trimtab.api.value import Object, Raw
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.definitions import outdated_kinds
-from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, diagnose
+from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, WebhookFacts, diagnose
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, Resource
 from trimtab.client.freeze import WHO_AM_I, find_disruption_policy
@@ -28,9 +28,11 @@ from trimtab.members.join import SECRETS
 from trimtab.runtime.leader_election import LEASES
 from trimtab.server.auth.request_signing import REQUESTS
 from trimtab.tables import format_table
+from trimtab.webhook.certificates import CONFIGURATIONS
 
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
 LEASE_NAME = "trimtab-controllers"
+VALIDATING = CONFIGURATIONS[1]
 T = TypeVar("T", bound=Object)
 
 
@@ -106,6 +108,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         cluster_tokens=await read_tokens(client, clusters),
         policy=await read_policy(client),
         certificate_requests=tuple(await read_requests(client)),
+        webhooks=await read_webhooks(client),
     )
 
 
@@ -129,6 +132,36 @@ async def read_requests(client: Client) -> Sequence[Raw]:
         return (await client.list(REQUESTS)).items
     except ApiError:
         return ()
+
+
+async def read_webhooks(client: Client) -> tuple[WebhookFacts, ...]:
+    """The webhook configurations of Trimtab, with the end of the certificate that its Service shows."""
+    try:
+        found = (await client.list(VALIDATING)).items
+    except ApiError:
+        return ()
+    facts = []
+    for configuration in found:
+        hooks = [hook for hook in configuration.get("webhooks") or () if hook["name"].endswith(".trimtab.dev")]
+        if not hooks:
+            continue
+        is_trusted = all(hook["clientConfig"].get("caBundle") for hook in hooks)
+        service = hooks[0]["clientConfig"].get("service") or {}
+        expiry = await certificate_expiry(
+            client, service.get("namespace", ""), f"{service.get('name', '')}-certificates"
+        )
+        facts.append(WebhookFacts(configuration["metadata"]["name"], is_trusted, expiry))
+    return tuple(facts)
+
+
+async def certificate_expiry(client: Client, namespace: str, secret: str) -> datetime | None:
+    if not namespace:
+        return None
+    try:
+        data = (await client.get(SECRETS, namespace, secret)).get("data") or {}
+        return client_certificate_expiry(base64.b64decode(data["tls.crt"]))
+    except (ApiError, KeyError, ValueError):
+        return None
 
 
 async def server_time(client: Client) -> datetime | None:

@@ -53,6 +53,16 @@ CONTROLLER_RIGHTS = (
 )
 
 
+class WebhookFacts(NamedTuple):
+    """A webhook configuration of Trimtab."""
+
+    name: str
+    is_trusted: bool
+    """Whether API servers have a certificate authority for every webhook of it."""
+    expiry: datetime | None = None
+    """When the certificate of the server ends, where its Secret can be read."""
+
+
 class Facts(NamedTuple):
     """What was read from the API server."""
 
@@ -73,6 +83,7 @@ class Facts(NamedTuple):
     client_certificate_expiry: datetime | None = None
     policy: DisruptionPolicy | None = None
     certificate_requests: tuple[Raw, ...] = ()
+    webhooks: tuple[WebhookFacts, ...] = ()
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -83,6 +94,7 @@ def diagnose(facts: Facts) -> list[Finding]:
         check_client_certificate,
         check_kinds,
         check_rights,
+        check_webhooks,
         check_leader,
         check_freeze,
         check_clusters,
@@ -170,6 +182,22 @@ def check_rights(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "rights", "this user has all rights that the controllers need")
+
+
+def check_webhooks(facts: Facts) -> Iterator[Finding]:
+    remedy = "look at the log of the webhook; its pods make new certificates when its Secret is deleted and they are restarted"
+    for webhook in facts.webhooks:
+        if not webhook.is_trusted:
+            yield Finding(
+                "problem",
+                "webhook",
+                f"the webhook configuration {webhook.name} has no certificate authority: kinds that it checks cannot be changed",
+                "start the webhook, which writes it, or let cert-manager do so; its log tells why it does not",
+            )
+        elif webhook.expiry is not None:
+            yield _expiry_finding(
+                "webhook", f"the certificate of the webhook {webhook.name}", webhook.expiry, facts.now, remedy
+            )
 
 
 def check_leader(facts: Facts) -> Iterator[Finding]:
