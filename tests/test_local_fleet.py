@@ -14,7 +14,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedClusterSet
 from trimtab.cli.support.options.controller_selection import enabled_controllers
-from trimtab.client.client import resource_of
+from trimtab.client.client import Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
 from trimtab.errors import InputError
 from trimtab.local_fleet import LocalFleet, LocalFleetOptions, port_of, read_stored_plan
@@ -25,6 +25,7 @@ from trimtab.runtime.observe_only import end_observing, request_observing
 from trimtab.simulate.fleet import FleetPlan, uniform_fleet
 from trimtab.simulate.kubelets.node_status import NODES
 
+EVENTS = Resource("", "v1", "events", "Event")
 CLUSTERS, SETS = resource_of(kind_of(Cluster)), resource_of(kind_of(ManagedClusterSet))
 
 
@@ -111,6 +112,28 @@ def test_members_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> No
             nodes = await client.list(NODES)
             assert [node["metadata"]["name"] for node in nodes.items] == ["member1-node-1"]
             await client.close()
+        finally:
+            await local.stop()
+
+    asyncio.run(run_fleet())
+
+
+def test_members_have_an_impersonator_as_after_karmadactl_join(tmp_path: Path) -> None:
+    async def run_fleet() -> None:
+        local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "upstream", {})
+        await local.open()
+        await local.start()
+        try:
+            cluster = await local.fleet.client.get(CLUSTERS, "", "member1")
+            reference = cluster["spec"]["impersonatorSecretRef"]
+            secret = await local.fleet.client.get(SECRETS, reference["namespace"], reference["name"])
+            assert secret["data"]["token"]
+
+            async def is_synced() -> bool:
+                found = await local.fleet.client.list(EVENTS, "default")
+                return any(event["reason"] == "SyncImpersonationConfigSucceed" for event in found.items)
+
+            await until(is_synced)
         finally:
             await local.stop()
 

@@ -29,7 +29,14 @@ from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
 from trimtab.errors import InputError, NotFound, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.agent_approval import AgentApproval
-from trimtab.members.join import CLUSTER_NAMESPACE, claim_member, cluster_id, create_account, store_token
+from trimtab.members.join import (
+    CLUSTER_NAMESPACE,
+    claim_member,
+    cluster_id,
+    create_account,
+    create_impersonator,
+    store_token,
+)
 from trimtab.members.registration import Registration
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.lua_worker import LuaWorker
@@ -246,7 +253,13 @@ class LocalFleet:
         token = await create_account(member.client, member.name, proxies=True)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
         reference = {"namespace": CLUSTER_NAMESPACE, "name": member.name}
-        return {"id": await cluster_id(member.client), "secretRef": reference}
+        identity: Raw = {"id": await cluster_id(member.client), "secretRef": reference}
+        if self.fleet.profile.name == "upstream":
+            secret = f"{member.name}-impersonator"
+            token = await create_impersonator(member.client)
+            await store_token(self.fleet.client, secret, token, self.daemon.authority_certificate)
+            identity["impersonatorSecretRef"] = {"namespace": CLUSTER_NAMESPACE, "name": secret}
+        return identity
 
     async def _update_endpoint(self, member: MemberApi) -> None:
         """Correct the address of a joined member that an earlier start served elsewhere."""

@@ -10,6 +10,7 @@ from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
+from trimtab.controllers.access.impersonation import IMPERSONATOR
 from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -195,6 +196,16 @@ async def create_account(member: Client, name: str, *, proxies: bool) -> str:
             },
         )
     return await request_token(member, CLUSTER_NAMESPACE, account, TOKEN_SECONDS)
+
+
+async def create_impersonator(member: Client) -> str:
+    """Create the account that acts as users of the cluster proxy, as `karmadactl join` does; returns its token.
+
+    A controller gives it the right to impersonate them.
+    """
+    account = {"namespace": CLUSTER_NAMESPACE, "name": IMPERSONATOR, "labels": SYSTEM_LABELS}
+    await _ensure(member, SERVICE_ACCOUNTS, {"metadata": account})
+    return await request_token(member, CLUSTER_NAMESPACE, IMPERSONATOR, TOKEN_SECONDS)
 
 
 async def serves_cluster_proxy(host: Client) -> bool:

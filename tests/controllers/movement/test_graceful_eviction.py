@@ -17,7 +17,7 @@ from trimtab.controllers.movement.graceful_eviction import (
 )
 from trimtab.controllers.well_known import TAINT_MANAGER
 
-AFTER = NOON + timedelta(seconds=601)
+AFTER = NOON + timedelta(seconds=602)
 
 
 def leaving(*items: Any, **fields: Any) -> Binding:

@@ -21,9 +21,19 @@ def test_policy_gets_permanent_id_and_finalizer() -> None:
 def test_template_no_longer_selected_is_released() -> None:
     other = policy(selects="somebody-else")
     template = claimed_template(deployment(), other)
-    released, unclaimed = policy_claims(other, FakeView([other, binding()], raws=[template]))
-    assert well_known.PP_ID not in released.metadata.labels
+    unclaimed, released = policy_claims(other, FakeView([other, binding()], raws=[template]))
     assert isinstance(unclaimed, Ensure)
+    assert well_known.PP_ID not in unclaimed.wanted["metadata"]["labels"]
+    assert well_known.PP_ID not in released.metadata.labels
+
+
+def test_release_is_finished_after_a_conflict() -> None:
+    """The binding, by which the template is found, is released last."""
+    other = policy(selects="somebody-else")
+    (released,) = policy_claims(other, FakeView([other, binding()], raws=[deployment()]))
+    assert well_known.PP_ID not in released.metadata.labels
+    of_another = claimed_template(deployment(), policy("another", selects="web"))
+    assert list(policy_claims(other, FakeView([other, binding()], raws=[of_another]))) == []
 
 
 def test_deleted_policy_loses_finalizer_when_no_template_is_claimed() -> None:

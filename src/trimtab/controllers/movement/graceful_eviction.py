@@ -105,9 +105,11 @@ def is_cancelled(task: GracefulEvictionTask, binding: Binding, view: View) -> bo
 
 
 def deadline(task: GracefulEvictionTask, view: View) -> datetime:
+    """When the grace period is over; the task was created within the second that its time names."""
     default = int(setting(view, "graceful-eviction-timeout"))
     seconds = default if task.grace_period_seconds is None else task.grace_period_seconds
-    return (task.creation_timestamp or view.now) + timedelta(seconds=seconds)
+    created = view.now if task.creation_timestamp is None else task.creation_timestamp + timedelta(seconds=1)
+    return created + timedelta(seconds=seconds)
 
 
 def is_finished(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:

@@ -325,9 +325,12 @@ def release_claim(template: Raw, view: View) -> Iterator[Effect]:
     )
     if binding is not None:
         yield binding_without_claim(binding)
-    yield Ensure(
-        well_known.with_metadata(template, labels=NO_CLAIM_LABELS, annotations=NO_CLAIM_ANNOTATIONS), seen=template
-    )
+    yield template_without_claim(template)
+
+
+def template_without_claim(template: Raw) -> Ensure:
+    released = well_known.with_metadata(template, labels=NO_CLAIM_LABELS, annotations=NO_CLAIM_ANNOTATIONS)
+    return Ensure(released, seen=template)
 
 
 def binding_without_claim(binding: Binding) -> Binding:

@@ -19,11 +19,14 @@ from trimtab.controllers.contract import (
     spec_changed,
 )
 from trimtab.controllers.propagation.detect import (
+    NO_CLAIM_LABELS,
     SOURCE,
+    binding_without_claim,
     claiming_policy,
     places_of,
     release_claim,
     specificity_of,
+    template_without_claim,
     with_claim,
 )
 from trimtab.controllers.settings import setting
@@ -87,9 +90,7 @@ def policy_claims(policy: Policy, view: View) -> Iterator[Effect]:
     if wanted != policy:
         yield wanted
         return
-    for template in templates_claimed_by(policy, view):
-        if not specificity_of(policy, template):
-            yield from release_claim(template, view)
+    yield from release_unselected(policy, view)
     if policy.spec.preemption == "Always" and setting(view, "policy-preemption"):
         yield from preempt_claims(policy, view)
 
@@ -106,13 +107,20 @@ def with_id_and_finalizer(policy: Policy) -> Policy:
     )
 
 
-def templates_claimed_by(policy: Policy, view: View) -> list[Raw]:
-    found = []
+def release_unselected(policy: Policy, view: View) -> Iterator[Effect]:
+    """Remove the claim from templates that the policy no longer selects, and then from their bindings.
+
+    The binding comes last, because the templates are found by their bindings: after a conflict the rest is still found.
+    """
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
         template = view.raw(well_known.template_ref(binding))
-        if template is not None and is_claimed_by(template, policy):
-            found.append(template)
-    return found
+        if template is None or specificity_of(policy, template):
+            continue
+        if is_claimed_by(template, policy):
+            yield template_without_claim(template)
+        elif any(well_known.labels_of(template).get(label) for label in NO_CLAIM_LABELS):
+            continue  # another policy claimed it meanwhile
+        yield binding_without_claim(binding)
 
 
 def is_claimed_by(template: Raw, policy: Policy) -> bool:

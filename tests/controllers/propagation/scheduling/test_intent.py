@@ -1,15 +1,19 @@
 """Why a binding is scheduled, and what is asked of the decision."""
 
+from datetime import datetime
+
 from builders import NOON, binding, cluster, placement, status_item
 from msgspec.json import encode
 from views import FakeView
 
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
+from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta, Object
 from trimtab.controllers import well_known
 from trimtab.controllers.movement import state
 from trimtab.controllers.propagation.scheduling.intent import (
+    LAST_REQUEST,
     SchedulingIntent,
     available_shares,
     intent_of,
@@ -58,6 +62,26 @@ def test_a_scaled_workload_is_scheduled_for_its_scale() -> None:
     found = intent_in(subject.but(spec=subject.spec.but(replicas=5)))
     assert found is not None
     assert found.cause == "Scale"
+
+
+def test_a_request_in_the_second_of_the_last_decision_is_answered_once() -> None:
+    decided = settled(
+        binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY), status_last_scheduled_time=NOON)
+    )
+    asked = state.request(decided, NOON)
+    clusters = [cluster("m1"), cluster("m2")]
+
+    def intent_after(*last: datetime | None) -> SchedulingIntent | None:
+        view = FakeView(clusters, profile=UPSTREAM)
+        if last:
+            view.memory[LAST_REQUEST, well_known.ref_of(asked)] = last
+        return intent_of(asked, Fleet.of(clusters), GATES, view)
+
+    found = intent_after(None)
+    assert found is not None
+    assert found.request.fresh
+    assert intent_after(NOON) is None, "it was answered"
+    assert intent_after() is None, "after a restart it is not known"
 
 
 def test_a_rebalance_that_preserves_what_is_available_keeps_ready_replicas_only() -> None:

@@ -1,6 +1,7 @@
 """Why a binding is scheduled now, and the request for the decision."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -9,10 +10,9 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, TargetCluster
+from trimtab.controllers import well_known
 from trimtab.controllers.clusters.departure import is_drained, is_drained_to_leave
-from trimtab.controllers.contract import (
-    View,
-)
+from trimtab.controllers.contract import Ref, Topic, View
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.taint_eviction import task_for
 from trimtab.controllers.placement_requests import request_for
@@ -27,6 +27,10 @@ CAUSE_OF_TRIGGER = {
     "DuplicatedOrNonWorkload": "Reschedule",
     "TargetClusterTerminating": "ClusterFailover",
 }
+
+
+LAST_REQUEST: Topic[Ref, tuple[datetime | None]] = Topic("last reschedule request", limit=4_096)
+"""The `rescheduleTriggeredAt` that a binding had at its last decision."""
 
 
 class SchedulingIntent(NamedTuple):
@@ -45,6 +49,9 @@ class SchedulingIntent(NamedTuple):
 def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> SchedulingIntent | None:
     """Why and how this binding is scheduled now; None when nothing is to be decided."""
     reason = reschedule_reason(binding, fleet, gates)
+    is_new_request = reason == "None" and is_requested_in_second_of_decision(binding, view)
+    if is_new_request:
+        reason = "RescheduleTriggered"
     replacement_first = view.profile.replacement_first
     offered = placement_candidates(binding, view)
     leaves = any(
@@ -60,10 +67,21 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
     if reason == "None":
         return None
     request = request_for(binding, view, offered)
+    if is_new_request:
+        request = msgspec.structs.replace(request, fresh=True)
     if not replacement_first or not request.fresh:
         # No decision selects a cluster that leaves, so every decision takes its replicas away: that is its drain.
         return SchedulingIntent("Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, ""), request)
     return intent_of_reschedule(binding, request, view)
+
+
+def is_requested_in_second_of_decision(binding: Binding, view: View) -> bool:
+    """Whether a reschedule request came after the last decision, but in the same second: both times have whole seconds."""
+    stamp = binding.spec.reschedule_triggered_at
+    if stamp is None or stamp != binding.status.last_scheduled_time:
+        return False
+    last = view.recall(LAST_REQUEST, well_known.ref_of(binding))
+    return last is not None and last[0] != stamp
 
 
 def without_draining_clusters(binding: Binding, view: View) -> Binding:

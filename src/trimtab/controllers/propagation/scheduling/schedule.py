@@ -34,7 +34,7 @@ from trimtab.controllers.placement_requests import affinity_groups_of
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
 from trimtab.controllers.propagation.scheduling.candidates import current_candidates
 from trimtab.controllers.propagation.scheduling.events import decision_events, deletion_events
-from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
+from trimtab.controllers.propagation.scheduling.intent import LAST_REQUEST, SchedulingIntent, intent_of
 from trimtab.controllers.propagation.scheduling.result import (
     is_divided,
     report_stalled,
@@ -154,6 +154,8 @@ def effects_of_decision(
 ) -> Iterator[Effect]:
     """The effects of a decision: the changed binding and its events, or a move, or a report that it is stalled."""
     yield RememberInProcess(DECISION, well_known.ref_of(binding), decision)
+    if not view.profile.replacement_first:
+        yield RememberInProcess(LAST_REQUEST, well_known.ref_of(binding), (binding.spec.reschedule_triggered_at,))
     if is_stopped_by_freeze(binding, decision, intent, view):
         yield from start_move(binding, decision, intent, view, busy)
         return
