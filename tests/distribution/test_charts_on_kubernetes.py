@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from distribution.test_charts import MATRIX, render
 from distribution.tools import ROOT, run, tool
+from kube.earlier_version import PREVIOUS, unpack_version
 from kube.fleet import ENTRY, ControllersProcess
 from kube.rig import RealControlPlane, RigUnavailable, binaries_directory, kubectl
 
@@ -24,6 +25,7 @@ from trimtab.errors import ApiError
 
 CHARTS = ROOT / "charts"
 NAMESPACE = "trimtab-system"
+BUNDLE = "/webhooks/0/clientConfig/caBundle"
 UNCHANGED = "jsonpath={.metadata.uid} {.metadata.generation} {.metadata.labels} {.metadata.annotations}"
 """What stays as long as nobody but the API server writes an object."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -71,6 +73,30 @@ def test_charts_are_installed_upgraded_rolled_back_and_uninstalled(host: RealCon
         helm(host, "uninstall", release, "--wait")
     assert "kept" in kubectl(host, "get", "clusters.cluster.karmada.io", "-o", "name")
     assert "trimtab" not in kubectl(host, "get", "clusterroles", "-o", "name")
+
+
+def test_release_of_the_version_before_is_upgraded_and_rolled_back(host: RealControlPlane, tmp_path: Path) -> None:
+    """All parts are enabled, so that every object of the chart is changed in place."""
+    before = unpack_version(PREVIOUS, tmp_path / "before") / "charts"
+    enabled = "push.enabled=true,webhook.enabled=true,webhook.pods=true,podControllers.enabled=true"
+    kinds = ("clusters.cluster.karmada.io", "resourcebindings.work.karmada.io", "disruptionbudgets.trimtab.dev")
+    helm(host, "install", "trimtab-crds", str(before / "trimtab-crds"), "--create-namespace")
+    helm(host, "install", "trimtab", str(before / "trimtab"), "--set", enabled)
+    kubectl(host, "wait", "--for=condition=Established", *(f"crd/{kind}" for kind in kinds), "--timeout=120s")
+    cluster = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "earlier"}}
+    webhook = "validatingwebhookconfiguration/trimtab-webhook"
+    kubectl(host, "patch", webhook, "--type=json", "-p", json.dumps([{"op": "add", "path": BUNDLE, "value": "Cg=="}]))
+
+    for chart in ("trimtab-crds", "trimtab"):
+        helm(host, "upgrade", chart, str(CHARTS / chart), "--reset-then-reuse-values")
+    assert arguments_of(host)[:2] == ["controllers", "--roles=decide"]
+    kept = json.loads(kubectl(host, "get", webhook, "-o", "json"))["webhooks"][0]["clientConfig"]
+    assert kept["caBundle"] == "Cg==", "an upgrade keeps the certificate authority that the webhook has written"
+    helm(host, "rollback", "trimtab", "1")
+    for release in ("trimtab", "trimtab-crds"):
+        helm(host, "uninstall", release, "--wait")
+    kubectl(host, "apply", "-f", "-", given=json.dumps({**cluster, "spec": {"syncMode": "Push"}}))
+    kubectl(host, "delete", "clusters.cluster.karmada.io", "earlier")
 
 
 def test_second_control_plane_is_refused_and_a_release_can_be_installed_again(host: RealControlPlane) -> None:

@@ -29,8 +29,8 @@ class EarlierVersion(NamedTuple):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=True).stdout
 
 
-def install_version(commit: str, directory: Path) -> EarlierVersion:
-    """Build the wheel of a commit and install it; its dependencies are those of the running environment."""
+def unpack_version(commit: str, directory: Path) -> Path:
+    """The files of a commit; the test is skipped, with a warning, where the history is missing."""
     known = subprocess.run(
         ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{commit}}"], capture_output=True, check=False
     )
@@ -44,6 +44,12 @@ def install_version(commit: str, directory: Path) -> EarlierVersion:
     source.mkdir(parents=True)
     archive = subprocess.run(["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=True).stdout
     subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
+    return source
+
+
+def install_version(commit: str, directory: Path) -> EarlierVersion:
+    """Build the wheel of a commit and install it; its dependencies are those of the running environment."""
+    source = unpack_version(commit, directory)
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
     subprocess.run(build, cwd=source, capture_output=True, check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory / "venv")], check=True)
