@@ -128,6 +128,10 @@ INVALID_INPUT = {
         ("explain", "deploy/ghost"),
         "there is no Deployment ghost in namespace default",
     ),
+    "workload of another namespace": (
+        ("explain", "deploy/web", "-n", "kube-system"),
+        "there is no Deployment web in namespace kube-system; there is one in default (-n default)",
+    ),
     "missing cluster to plan for": (
         ("plan", "--lose-cluster", "nobody"),
         "there is no cluster 'nobody'; clusters: member1",
@@ -164,6 +168,7 @@ def test_history_of_unmoved_workload_is_empty(terminal: Terminal) -> None:
         "There are no moves of deploy/ghost in namespace default; -A shows all namespaces.\n",
         "",
     )
+    assert terminal("history", "deploy/ghost", "-o", "name") == (0, "", "")
 
 
 def test_missing_kubeconfig_is_named(terminal: Terminal) -> None:

@@ -209,6 +209,18 @@ def test_replicas_that_the_first_workload_holds_are_not_missing_for_the_second()
     run_scenario(act)
 
 
+def test_plan_counts_the_workloads_that_it_does_not_list() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web", "api")
+        plan = await plan_of(scene, rebalance=await rebalance_of(scene, "deploy/web"))
+        assert (row_of(plan).action, plan.unchanged) == ("Unchanged", 1)
+        nowhere = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "nope"}
+        plan = await plan_of(scene, rebalance={"workloads": [nowhere]})
+        assert (row_of(plan, "Deployment/default/nope").action, plan.unchanged) == ("Refused", 2)
+
+    run_scenario(act)
+
+
 def test_a_quota_without_room_refuses_the_growth() -> None:
     async def act(scene: MoveScenario) -> None:
         await place_in_m1_and_m2(scene, "web")

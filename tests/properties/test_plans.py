@@ -41,8 +41,9 @@ BUDGETS: tuple[dict[str, Any] | None, ...] = (
     {"maxUnavailable": 1},
     {"rate": {"disruptions": 1, "period": "1m"}},
     {"maxConcurrent": 1},
-    {"windows": [{"schedule": "*/10 * * * *", "duration": "3m"}]},
+    {"windows": [{"schedule": "5-59/10 * * * *", "duration": "3m"}]},
 )
+"""The window is closed while the plans are made: fleets begin at a full hour."""
 CHANGES = ("drain", "rebalance", "taint", "lose")
 FAILURES = ("", "restart", "partition", "unready")
 
@@ -213,6 +214,7 @@ def check_starts(plan: Plan, moves: list[Move], latest: timedelta | None, *, has
 @example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", BUDGETS[2], "rebalance", "m1", "restart"))
 @example(FleetCase((3, 2), "Dynamic", ("m1", "m2", "m3"), "", BUDGETS[4], "drain", "m1"))
 @example(FleetCase((4, 4), "Weighted", ("m1", "m2", "m3"), "", None, "lose", "m2", "restart"))
+@example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "", None, "lose", "m3"))
 @example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[1], "drain", "m1", "partition"))
 @example(FleetCase((4,), "Weighted", ("m1", "m2", "m3"), "m3", None, "drain", "m1", "", in_flight=True))
 @example(FleetCase((4,), "Weighted", ("m1", "m2"), "m2", None, "rebalance", "m1", "unready"))

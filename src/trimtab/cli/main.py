@@ -1,6 +1,5 @@
 """The command line `trimtab`, also `kubectl trimtab`: each module in `commands` is one command."""
 
-import difflib
 import gc
 import importlib
 import pkgutil
@@ -30,6 +29,8 @@ class LazyCommandGroup(click.Group):
         if cmd_name not in known and ctx.resilient_parsing:
             return None  # the shell completes a word that is not finished
         if cmd_name not in known:
+            import difflib  # noqa: PLC0415 - only mistakes need it
+
             similar = difflib.get_close_matches(cmd_name, known, n=3)
             hint = f" Did you mean: {', '.join(similar)}?" if similar else " `trimtab --help` lists the commands."
             ctx.fail(f"there is no command {cmd_name!r}.{hint}")

@@ -35,6 +35,7 @@ from trimtab.dryrun.plan_cases import (
     evacuation_delay,
     join_name,
     without_moves_in_progress,
+    workload_name,
 )
 from trimtab.dryrun.plan_costs import budget_costs, cluster_loads, verdict_of
 from trimtab.dryrun.plan_outcomes import Outcome, in_order, outcomes_of
@@ -80,7 +81,7 @@ def make_plan(state: FleetState, change: Change) -> Plan:
         (row for row in rows if is_listed(row) and (row.workload in asked or not is_refused_already(row, situation))),
         key=lambda row: row.workload,
     )
-    existing = sum(row.action not in (CREATE, UNCHANGED) for row in listed)
+    named = {row.workload for row in listed}
     moves = tuple(in_order([move for outcome in outcomes for move in outcome.moves]))
     costs = budget_costs(situation, outcomes)
     loads = cluster_loads(state, outcomes, situation.lost)
@@ -90,7 +91,7 @@ def make_plan(state: FleetState, change: Change) -> Plan:
         change=change,
         objects=tuple(described_objects(situation)),
         workloads=tuple(listed),
-        unchanged=len(state.bindings) - existing,
+        unchanged=sum(workload_name(binding) not in named for binding in state.bindings),
         moves=moves,
         budgets=costs,
         load=loads,

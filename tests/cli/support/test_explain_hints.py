@@ -29,6 +29,17 @@ def test_every_obstacle_of_a_rejected_cluster_has_what_removes_it() -> None:
     assert "trimtab taint cluster/m2 KEY-" in lines[2]
 
 
+def test_clusters_with_the_same_obstacle_share_a_line() -> None:
+    refusal = ClusterRejection(plugin="Some", code="AffinityMismatch", message="text")
+    clusters = tuple(ClusterExplanation(name=f"m{n:02}", refused=refusal, rejections=(refusal,)) for n in range(12))
+    found = Explanation(ok=False, message="", strategy="", mode="Steady", clusters=clusters)
+    names = ", ".join(f"m{n:02}" for n in range(10))
+    assert list(change_lines(binding(), found)) == [
+        "To be chosen:",
+        f"  {names} and 2 more: {HINTS['AffinityMismatch']}",
+    ]
+
+
 def test_unknown_reason_names_the_filter_and_its_message() -> None:
     assert list(change_lines(binding(), explanation("Odd")))[1] == "  m2: the filter Some must accept it: text"
 

@@ -25,6 +25,8 @@ from trimtab.tables import format_table
 
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "FITS", "SCORE", "REASON")
 PLACEMENT = "cluster.open-cluster-management.io/placement"
+MAX_NAMESPACES = 5
+"""Other namespaces that an error names."""
 SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 """Conditions of a binding that are shown while they are true."""
 
@@ -170,7 +172,9 @@ async def reason_without_binding(client: Client, resource: Resource, namespace: 
     except NotFound:
         names = [raw["metadata"]["name"] for raw in (await client.list(resource, namespace)).items]
         near = difflib.get_close_matches(name, names, 3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        elsewhere = await other_namespaces_with(client, resource, name) if namespace else []
+        hint = f"; there is one in {', '.join(elsewhere)} (-n {elsewhere[0]})" if elsewhere else ""
+        hint = hint or (f"; did you mean {', '.join(near)}?" if near else "")
         return f"there is no {resource.kind} {name}{place}{hint}"
     except ApiError as fault:
         return f"{resource.kind} {name}{place} is not propagated, and it cannot be read: {fault}"
@@ -180,6 +184,15 @@ async def reason_without_binding(client: Client, resource: Resource, namespace: 
         f"{resource.kind} {name}{place} exists, but no policy selects it; "
         f"see kubectl get propagationpolicies{f' -n {namespace}' if namespace else ''} and clusterpropagationpolicies"
     )
+
+
+async def other_namespaces_with(client: Client, resource: Resource, name: str) -> list[str]:
+    """Where else there is an object of this name, as far as the user may see."""
+    try:
+        found = (await client.list(resource, "")).items
+    except ApiError:
+        return []
+    return sorted(raw["metadata"]["namespace"] for raw in found if raw["metadata"]["name"] == name)[:MAX_NAMESPACES]
 
 
 def record_lines(binding: Binding) -> Iterator[str]:

@@ -186,7 +186,8 @@ def workload_row(one: WorkloadOutlook) -> tuple[str, str, str]:
 def outlook_text(binding: Binding, cluster: Cluster, overview: FleetOverview, profile: Profile) -> str:
     for hold in binding.status.holds:
         if hold.cluster == cluster.name:
-            return f"is moving: {hold.replicas} replicas wait until their replacement is ready"
+            who = "1 replica waits until its" if hold.replicas == 1 else f"{hold.replicas} replicas wait until their"
+            return f"is moving: {who} replacement is ready"
     for task in binding.spec.graceful_eviction_tasks:
         if task.from_cluster == cluster.name:
             since = f" since {format_time(task.creation_timestamp)}" if task.creation_timestamp is not None else ""

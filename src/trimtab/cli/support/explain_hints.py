@@ -22,16 +22,20 @@ MAX_LISTED = 10
 
 
 def change_lines(binding: Binding, explanation: Explanation) -> Iterator[str]:
-    """For each rejected cluster, every obstacle and what removes it."""
+    """For the rejected clusters, every obstacle and what removes it; clusters with the same obstacle share a line."""
     rejected = [cluster for cluster in explanation.clusters if cluster.refused is not None]
     if not rejected:
         return
-    yield "To be chosen:"
-    for cluster in sorted(rejected, key=lambda cluster: cluster.name)[:MAX_LISTED]:
+    clusters_by_hint: dict[str, list[str]] = {}
+    for cluster in sorted(rejected, key=lambda cluster: cluster.name):
         for hint in hints_for(binding, cluster):
-            yield f"  {cluster.name}: {hint}"
-    if len(rejected) > MAX_LISTED:
-        yield f"  ... and {len(rejected) - MAX_LISTED} more clusters; -o json has all"
+            clusters_by_hint.setdefault(hint, []).append(cluster.name)
+    yield "To be chosen:"
+    for hint, names in list(clusters_by_hint.items())[:MAX_LISTED]:
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        yield f"  {', '.join(names[:MAX_LISTED])}{more}: {hint}"
+    if len(clusters_by_hint) > MAX_LISTED:
+        yield f"  ... and {len(clusters_by_hint) - MAX_LISTED} more; -o json has all"
 
 
 def hints_for(binding: Binding, cluster: ClusterExplanation) -> Iterator[str]:

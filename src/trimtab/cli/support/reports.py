@@ -61,7 +61,8 @@ def print_report(
                     click.echo(CLEAR, nl=False)
                 elif shown is not None:
                     click.echo("")
-                echo_report(text)
+                if text:
+                    echo_report(text)
                 shown = text
             if not watch:
                 return

@@ -407,6 +407,7 @@ def run_actions(context: PageContext) -> Mapping[str, Action]:
         "facts": ("rebalance:*", "moves"),
         "flow": ("rebalance:*", "moves"),
         "buttons": ("rebalance:*",),
+        "consequences": ("rebalance:*",),
     },
     rows={"run-rows": ("run_row", "rows", ("rebalance:*",))},
     actions=run_actions,
