@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from cli.processes import CLUSTERS, PROXY, apply_example, eventually, ready_replicas, up, with_kube_client
 from trimtab.cli.commands.explain import command as explain_command
+from trimtab.cli.commands.up import address_text, plan_from_options, welcome_text
 from trimtab.cli.commands.up import command as up_command
-from trimtab.cli.commands.up import plan_from_options, welcome_text
 from trimtab.client.client import Resource
 from trimtab.errors import InputError, NotFound
 
@@ -83,3 +83,20 @@ def test_snapshot_and_a_described_fleet_exclude_each_other(tmp_path: Path) -> No
     result = CliRunner().invoke(up_command, ["--from", str(tmp_path / "any.json"), "--clusters", "2"])
     assert result.exit_code == 2
     assert "--from cannot be combined" in result.output
+
+
+def test_up_says_how_to_find_the_command_where_the_path_does_not_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = tmp_path / "trimtab"
+    launcher.write_text("#!/bin/sh\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(launcher), "up"])
+    monkeypatch.setenv("PATH", "/usr/bin")
+    text = address_text("https://127.0.0.1:6443", tmp_path / "kubeconfig")
+    assert text.splitlines()[-2:] == [
+        f"  export KUBECONFIG={tmp_path / 'kubeconfig'}",
+        f"  export PATH={tmp_path}:$PATH",
+    ]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "PATH" not in address_text("https://127.0.0.1:6443", tmp_path / "kubeconfig")

@@ -148,7 +148,7 @@ def _run_live(story: Story, write_line: WriteLine, bar: ProgressBar) -> float:
         local = LocalFleet(Path(folder), "127.0.0.1", 0, story.plan, story.profile, story.settings)
         try:
             await local.open()
-            click.echo(address_text(local))
+            click.echo(address_text(local.daemon.url, local.daemon.kubeconfig))
             await local.start()
             return await StoryRunner(story, local.fleet, WallClock(), write_line, bar.show).run()
         finally:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import shutil
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,7 +238,7 @@ async def serve(fleet: "LocalFleet", saved: "FleetState | None" = None) -> None:
     example = fleet.daemon.directory / "example.yaml"
     try:
         await fleet.open()
-        click.echo(address_text(fleet))
+        click.echo(address_text(fleet.daemon.url, fleet.daemon.kubeconfig))
         write_example(example)
         await fleet.start()
         if saved is not None:
@@ -263,8 +265,11 @@ def write_example(path: Path) -> None:
             replace_file(path, EXAMPLE.encode(), mode=0o644)
 
 
-def address_text(fleet: "LocalFleet") -> str:
-    return f"The API is at {fleet.daemon.url}\n\n  export KUBECONFIG={fleet.daemon.kubeconfig}\n"
+def address_text(url: str, kubeconfig: Path) -> str:
+    """How another terminal reaches the API, and the command where its PATH does not have it."""
+    command = Path(sys.argv[0]).absolute()
+    path = f"  export PATH={command.parent}:$PATH\n" if shutil.which(command.name) is None and command.exists() else ""
+    return f"The API is at {url}\n\n  export KUBECONFIG={kubeconfig}\n{path}"
 
 
 def welcome_text(members: Sequence[str], example: Path) -> str:
