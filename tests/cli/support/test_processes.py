@@ -18,8 +18,10 @@ def test_objects_that_exist_at_the_start_are_exempt_from_garbage_collection() ->
         exempt.append(gc.get_freeze_count())
 
     before = gc.get_freeze_count()
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     try:
         run_process(work())
     finally:
-        gc.unfreeze()
+        gc.set_threshold(*thresholds)
     assert exempt[0] > before
+    assert gc.callbacks == callbacks

@@ -1,6 +1,5 @@
 """The event loop and the leader election of long-running commands."""
 
-import gc
 import os
 import platform
 import time
@@ -8,6 +7,7 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any
 
+from trimtab.cli.support.garbage_collection import SteppedCollection
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.runtime.leader_election import LeaderElector
@@ -15,12 +15,15 @@ from trimtab.runtime.member_claims import ClaimTimes, MemberClaims
 
 
 def run_process(work: Coroutine[Any, Any, None]) -> None:
-    """Run a long-running process on uvloop; objects that exist at the start are exempt from garbage collection."""
+    """Run a long-running process on uvloop, with garbage collection in short steps."""
     import uvloop  # noqa: PLC0415 - only long-running commands need it
 
-    gc.collect()
-    gc.freeze()
-    uvloop.run(work)
+    collection = SteppedCollection()
+    collection.start()
+    try:
+        uvloop.run(work)
+    finally:
+        collection.stop()
 
 
 def new_election(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> LeaderElector:

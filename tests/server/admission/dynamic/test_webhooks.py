@@ -127,6 +127,30 @@ def test_webhook_is_called_only_while_it_is_configured(tmp_path: Path) -> None:
     with_webhook(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_others_take_turns_while_a_write_is_compared_with_many_webhooks(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(wire: AsgiClient, url: str, bundle: bytes) -> None:
+        hooks = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
+        body = configuration(f"{kind}WebhookConfiguration", url, bundle)
+        other = {**body["webhooks"][0], "rules": [{**RULE, "resources": ["secrets"]}]}
+        body["webhooks"] = [{**other, "name": f"hook{number}.example.com"} for number in range(450)]
+        assert (await wire("POST", hooks, body)).status == 201
+        turns: list[float] = []
+        sleep = asyncio.sleep
+
+        async def counting(seconds: float, *arguments: Any) -> Any:
+            turns.append(seconds)
+            return await sleep(seconds, *arguments)
+
+        monkeypatch.setattr(webhooks.asyncio, "sleep", counting)
+        assert (await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})).status == 201
+        assert turns.count(0) >= 450 // webhooks.COMPARED_PER_TURN
+
+    with_webhook(tmp_path, scenario)
+
+
 def test_large_patch_of_a_webhook_is_applied_and_checked_outside_of_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

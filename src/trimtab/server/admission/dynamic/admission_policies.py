@@ -1,6 +1,7 @@
 """ValidatingAdmissionPolicies: every binding whose rules match a write evaluates the validations of its policy."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,7 +14,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.admission.dynamic.admission_reviews import admission_review
 from trimtab.server.admission.dynamic.match_conditions import checks_for
 from trimtab.server.admission.dynamic.policy_expressions import PolicyError, PolicyExpressions, variable_values
-from trimtab.server.admission.dynamic.webhooks import GROUP, rule_matches, selector_matches
+from trimtab.server.admission.dynamic.webhooks import COMPARED_PER_TURN, GROUP, rule_matches, selector_matches
 from trimtab.server.auth.authorize import Authorizer
 from trimtab.server.request import large_objects
 from trimtab.server.resources import ResourceCatalogue
@@ -50,7 +51,7 @@ class AdmissionPolicies:
         return kind.group != GROUP and bool(self._store.count(_BINDINGS))
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        for policy, binding in self._bound_policies():
+        async for policy, binding in self._bound_policies():
             if not self._matches(policy, binding, attributes, obj, old):
                 continue
             actions = binding["spec"].get("validationActions") or ()
@@ -63,8 +64,11 @@ class AdmissionPolicies:
                         f"with binding '{violation.binding}': {violation.message}"
                     )
 
-    def _bound_policies(self) -> Iterator[tuple[Raw, Raw]]:
-        for entry in self._store.list(_BINDINGS).entries:
+    async def _bound_policies(self) -> AsyncIterator[tuple[Raw, Raw]]:
+        """Every binding and its policy; while there are many, others take turns."""
+        for number, entry in enumerate(self._store.list(_BINDINGS).entries, 1):
+            if number % COMPARED_PER_TURN == 0:
+                await asyncio.sleep(0)
             binding = self._decoded.decode(entry)
             policy = self._store.get(f"{_POLICIES}{binding['spec'].get('policyName')}")
             if policy is not None:

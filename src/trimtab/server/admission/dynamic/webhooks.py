@@ -1,7 +1,7 @@
 """Calls the admission webhooks of MutatingWebhookConfigurations and ValidatingWebhookConfigurations."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import NamedTuple
 
 from trimtab.api.kind import Kind
@@ -35,6 +35,8 @@ _MUTATING = resource_prefix(GROUP, "mutatingwebhookconfigurations")
 _VALIDATING = resource_prefix(GROUP, "validatingwebhookconfigurations")
 MUTATING_HOOKS, VALIDATING_HOOKS = f"mutatingwebhookconfigurations.{GROUP}", f"validatingwebhookconfigurations.{GROUP}"
 
+COMPARED_PER_TURN = 100
+"""Webhooks or policies that are compared with a request in one turn of the event loop; the first time each is decoded."""
 AcceptChanges = Callable[[Attributes, Raw, Raw, Raw | None], Raw]
 """Checks what a webhook made of an object: (attributes, before, patched, stored object) -> the object to write."""
 
@@ -108,13 +110,17 @@ class WebhookAdmission:
     def is_configured(self) -> bool:
         return bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
 
-    def _webhooks(self, prefix: str, attributes: Attributes) -> Iterator[RegisteredWebhook]:
-        """The webhooks whose rules match the request."""
+    async def _webhooks(self, prefix: str, attributes: Attributes) -> AsyncIterator[RegisteredWebhook]:
+        """The webhooks whose rules match the request; while there are many, others take turns."""
+        compared = 0
         for entry in self._store.list(prefix).entries:
             for spec in self._decoded.decode(entry).get("webhooks") or ():
                 hook = RegisteredWebhook(spec.get("name", ""), spec)
                 if hook.matches_rules(attributes):
                     yield hook
+                compared += 1
+                if compared % COMPARED_PER_TURN == 0:
+                    await asyncio.sleep(0)
 
     async def _should_call(
         self, hook: RegisteredWebhook, attributes: Attributes, obj: Raw | None, old: Raw | None
@@ -143,7 +149,7 @@ class WebhookAdmission:
         return selector_matches(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for hook in self._webhooks(_MUTATING, attributes):
+        async for hook in self._webhooks(_MUTATING, attributes):
             if not await self._should_call(hook, attributes, obj, old):
                 continue
             answer = await self._admit(hook, attributes, obj, old, mutating=True)
@@ -166,7 +172,7 @@ class WebhookAdmission:
             await self._admit_deletion(attributes, old)
         hooks = [
             hook
-            for hook in self._webhooks(_VALIDATING, attributes)
+            async for hook in self._webhooks(_VALIDATING, attributes)
             if await self._should_call(hook, attributes, obj, old)
         ]
         if hooks:
@@ -174,7 +180,7 @@ class WebhookAdmission:
 
     async def _admit_deletion(self, attributes: Attributes, old: Raw | None) -> None:
         """Mutating webhooks may refuse a deletion, but there is no object for them to change."""
-        for hook in self._webhooks(_MUTATING, attributes):
+        async for hook in self._webhooks(_MUTATING, attributes):
             if not await self._should_call(hook, attributes, None, old):
                 continue
             answer = await self._admit(hook, attributes, None, old, mutating=True)

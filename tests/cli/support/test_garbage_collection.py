@@ -1,0 +1,57 @@
+"""Garbage collection never looks at much at once, and still frees everything in the end."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import gc
+from trimtab.cli.support.garbage_collection import SteppedCollection
+
+SteppedCollection({options}).start()
+seen = []
+
+
+def count(phase, info):
+    if phase == "start" and info["generation"] > 0:
+        seen.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+
+
+{body}
+"""
+ALIVE = """
+gc.callbacks.append(count)
+kept = [[{"a": [n]}] for n in range(400_000)]
+print(len(seen) > 5, max(seen) < 250_000, gc.get_freeze_count() > 500_000)
+"""
+LEAKING = """
+freed = 0
+
+
+class Node:
+    def __del__(self):
+        global freed
+        freed += 1
+
+
+most, start = 0, gc.get_freeze_count()
+for _ in range(100):
+    held = Node(), [[] for _ in range(20_000)]
+    held[0].cycle = held
+    gc.collect()
+    del held
+    most = max(most, gc.get_freeze_count() - start)
+print(freed > 80, most < 500_000)
+"""
+
+
+def output_of(body: str, options: str = "") -> list[str]:
+    program = PROGRAM.format(body=body, options=options)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_collection_looks_only_at_what_was_created_since_the_last_one() -> None:
+    assert output_of(ALIVE) == ["True", "True", "True"]
+
+
+def test_cycles_of_exempted_objects_are_freed_when_there_are_many() -> None:
+    assert output_of(LEAKING, "min_frozen=100_000") == ["True", "True"]
