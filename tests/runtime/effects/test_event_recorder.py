@@ -33,6 +33,7 @@ class FaultyClient(LocalClient):
         self.batches: list[int] = []
         self.seconds = 0.0
         self.failing = False
+        self.lost_answers = 0
         self.rejected = ""
 
     async def patch(self, resource: Resource, namespace: str, name: str, patch: Raw, **more: Any) -> Raw:
@@ -46,6 +47,9 @@ class FaultyClient(LocalClient):
         if self.failing:
             raise Unavailable("not now")
         await super().record(events)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise ConnectionResetError("closed")
 
 
 def run_scenario(scenario: Callable[[EventRecorder, FaultyClient], Awaitable[None]]) -> None:
@@ -129,6 +133,21 @@ def test_events_are_dropped_only_while_the_server_fails():
         recorder.record(new_effect("late"), NOW)
         await recorder.wait_until_written()
         assert await event_counts(client) == {"early: all is well": 1, "late: all is well": 1}
+
+    run_scenario(scenario)
+
+
+def test_events_are_sent_again_when_the_connection_fails():
+    async def scenario(recorder: EventRecorder, client: FaultyClient) -> None:
+        client.lost_answers = 2
+        recorder.record(new_effect(), NOW)
+        await recorder.wait_until_written()
+        assert client.batches == [1, 1, 1]
+        assert await event_counts(client) == {"web: all is well": 1}
+        client.lost_answers = 100
+        recorder.record(new_effect("other"), NOW)
+        await recorder.wait_until_written()
+        assert len(client.batches) == 3 + event_recorder.MAX_ATTEMPTS
 
     run_scenario(scenario)
 

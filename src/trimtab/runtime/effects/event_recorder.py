@@ -5,8 +5,9 @@ import contextlib
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Client
@@ -17,6 +18,9 @@ from trimtab.errors import ApiError, NotFound
 MAX_REMEMBERED_EVENTS = 8192
 MAX_PENDING_EVENTS = 16_384
 """Events kept while the API server does not respond; beyond this number the newest are dropped."""
+MAX_ATTEMPTS = 12
+RETRY_SECONDS = 10.0
+"""As Kubernetes does for events."""
 CLOSE_TIMEOUT_SECONDS = 2.0
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
@@ -79,10 +83,10 @@ class EventRecorder:
                 repeated[name] = (effect, now)
             self._remember(effect, name, count + 1)
         if new:
-            await _write_or_drop(self._client.record(list(new.values())))
+            await _write_or_drop(partial(self._client.record, list(new.values())))
         if repeated:
             # Concurrently: a hundred patches in sequence to a distant API server would take seconds.
-            patches = (self._raise_count(effect, name, now) for name, (effect, now) in repeated.items())
+            patches = (partial(self._raise_count, effect, name, now) for name, (effect, now) in repeated.items())
             await asyncio.gather(*map(_write_or_drop, patches))
 
     async def _raise_count(self, effect: RecordEvent, name: str, now: datetime) -> None:
@@ -103,10 +107,17 @@ class EventRecorder:
             self._recorded.popitem(last=False)
 
 
-async def _write_or_drop(write: Awaitable[None]) -> None:
-    """Await the write; an event that is rejected or cannot be sent is dropped, and the others are still written."""
-    with contextlib.suppress(ApiError, OSError, TimeoutError):
-        await write
+async def _write_or_drop(write: Callable[[], Awaitable[None]]) -> None:
+    """Write, and again where the API server cannot be reached; an event that is rejected is dropped.
+
+    A second attempt writes nothing twice: the names of events are derived from what they say.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        with contextlib.suppress(OSError, TimeoutError):
+            with contextlib.suppress(ApiError):
+                await write()
+            return
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 def _repeat_fields(count: int, now: datetime) -> Raw:
