@@ -1,6 +1,8 @@
 """The in-process client on the virtual event loop, as controllers use it."""
 
 import asyncio
+import threading
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +13,7 @@ from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import SYSTEM
 from trimtab.server.local import LocalClient
+from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.request.messages import Request, Response
 from trimtab.store.store import Store
 
@@ -303,3 +306,28 @@ def test_status_pages_are_those_that_every_caller_gets(path: str) -> None:
         await server.stop()
 
     run_virtually(run())
+
+
+def test_large_objects_are_decoded_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+    decode = ObjectSchema.decode
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return decode(*arguments, **options)
+
+    monkeypatch.setattr(ObjectSchema, "decode", noting)
+
+    async def scenario() -> None:
+        server = ApiServer(Store())
+        await server.start()
+        client = LocalClient(server)
+        try:
+            await client.create(CONFIG_MAPS, config_map("small", k="v"))
+            made = await client.create(CONFIG_MAPS, config_map("large", **{f"k{n}": "v" for n in range(9000)}))
+            await client.replace(CONFIG_MAPS, made)
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+    assert threads == [True, False, False]

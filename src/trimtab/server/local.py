@@ -1,4 +1,4 @@
-"""A client that calls an API server in process, without HTTP and threads, on any event loop."""
+"""A client that calls an API server in process, without HTTP, on any event loop; only large objects need a thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -9,6 +9,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Listing, PatchType, Propagation, Resource, WatchEvent
 from trimtab.client.client import PlainResponse as ClientResponse
+from trimtab.clock import VirtualLoop
 from trimtab.errors import ApiError
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
@@ -19,6 +20,7 @@ from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.registry.patch_requests import JSON_PATCH, MERGE, STRATEGIC, TRUSTED
 from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
 from trimtab.server.registry.watch import filter_event
+from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import DecodedBody
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON
@@ -110,7 +112,7 @@ class LocalClient:
     ) -> Raw:
         metadata = obj.get("metadata") or {}
         where, caller = self._object_path(resource, metadata.get("namespace") or ""), self._caller(manager)
-        decoded_object = self._decode_object(where.served, obj, caller, typed=typed)
+        decoded_object = await self._decode_object(where.served, obj, caller, typed=typed)
         options = WriteOptions(manager, dry_run, "Ignore")
         return _written_object(await self._resource_store.create(where, DesiredObject(decoded_object), options, caller))
 
@@ -120,7 +122,7 @@ class LocalClient:
         """None when one object is rejected; creating them one by one then shows which and why."""
         served, caller = self._object_path(resource).served, self._caller(manager)
         try:
-            decoded_objects = [self._decode_object(served, obj, caller, typed=True) for obj in objects]
+            decoded_objects = [await self._decode_object(served, obj, caller, typed=True) for obj in objects]
             outcomes = await self._resource_store.create_together(
                 served, decoded_objects, WriteOptions(manager), caller
             )
@@ -128,17 +130,20 @@ class LocalClient:
             return None
         return [_written_object(outcome) for outcome in outcomes] or None
 
-    def _decode_object(self, served: ServedResource, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
+    async def _decode_object(self, served: ServedResource, obj: Raw, caller: Caller, *, typed: bool = False) -> Raw:
+        if not isinstance(asyncio.get_running_loop(), VirtualLoop):  # virtual time does not wait for a thread
+            caller.sends_large_object = caller.sends_large_object or large_objects.has_many_values(obj)
         if typed and not served.message:
             return obj
-        return self._resource_store.object_schema.decode(served, DecodedBody(obj, []), "Ignore", caller)
+        decode, body = self._resource_store.object_schema.decode, DecodedBody(obj, [])
+        return await large_objects.run(caller.sends_large_object, decode, served, body, "Ignore", caller)
 
     async def record(self, events: Sequence[Raw]) -> None:
         await self._resource_store.record_events(self._object_path(EVENTS).served, events, self._caller("trimtab"))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         where, caller = self._object_path_of(resource, obj, subresource), self._caller(manager)
-        decoded_object = self._resource_store.object_schema.decode(where.served, DecodedBody(obj, []), "Ignore", caller)
+        decoded_object = await self._decode_object(where.served, obj, caller)
         return _written_object(await self._resource_store.update(where, decoded_object, WriteOptions(manager), caller))
 
     async def patch(

@@ -233,3 +233,10 @@ def test_small_work_runs_in_the_event_loop() -> None:
 def test_number_of_values_decides() -> None:
     assert not large_objects.is_large(b'{"text": "' + b"," * 100_000 + b'"}')
     assert large_objects.is_large(b"[" + b"1," * 9000 + b"1]")
+
+
+def test_values_of_a_decoded_object_are_counted_to_the_limit() -> None:
+    assert not large_objects.has_many_values({"a": [{}, {"b": ()}], "c": "text" * 100_000})
+    assert not large_objects.has_many_values({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP - 1)))})
+    assert large_objects.has_many_values({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP)))})
+    assert large_objects.has_many_values({"items": [{"a": [1, 2, 3]}] * MAX_VALUES_IN_LOOP})

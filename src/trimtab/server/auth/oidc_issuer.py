@@ -4,7 +4,7 @@ import asyncio
 import base64
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -18,6 +18,7 @@ from trimtab.server.auth.id_tokens import IdTokens
 log = logging.getLogger("trimtab.oidc")
 TIMEOUT_SECONDS = 10.0
 MAX_ANSWER_BYTES = 1 << 20
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
 SECONDS_BETWEEN_READS = 10.0
 """The keys are read again for an unknown one, but not more often than this."""
 
@@ -142,16 +143,26 @@ class OidcIssuer:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         try:
             async with (
-                aiohttp.ClientSession(timeout=timeout, headers={"accept": "application/json"}) as session,
+                aiohttp.ClientSession(timeout=timeout, headers=_HEADERS, auto_decompress=False) as session,
                 session.request(
                     method, url, data=form, headers=headers, ssl=self._tls, allow_redirects=False
                 ) as response,
             ):
-                content = await response.content.read(MAX_ANSWER_BYTES + 1)
+                content = await read_answer(response.content.iter_any())
                 code = response.status
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
             raise IssuerUnavailable(f"{urlsplit(url).netloc} was not reached: {reason_of(fault)}") from None
         return answer_of(code, content, url)
+
+
+async def read_answer(chunks: AsyncIterable[bytes]) -> bytes:
+    """All of an answer, however many pieces it arrives in; of one that is too large a part that is too large as well."""
+    content = bytearray()
+    async for chunk in chunks:
+        content += chunk
+        if len(content) > MAX_ANSWER_BYTES:
+            break
+    return bytes(content)
 
 
 def reason_of(fault: Exception) -> str:

@@ -7,10 +7,10 @@ second one would only take more of the processor from the event loop.
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from trimtab.api.json_bounds import has_more_values
 from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
@@ -29,6 +29,19 @@ def is_large(text: bytes) -> bool:
 def any_large(values: Iterable[bytes]) -> bool:
     """Whether one of many stored objects may be too large to be decoded in the event loop; only their sizes are looked at."""
     return any(len(value) > MAX_BYTES_IN_LOOP for value in values)
+
+
+def has_many_values(obj: object) -> bool:
+    """Whether a decoded object has too many values to be processed in the event loop; no more of them are looked at."""
+    left, pending = MAX_VALUES_IN_LOOP, [obj]
+    while pending:
+        found = pending.pop()
+        children: Collection[object] = found.values() if isinstance(found, dict) else cast("list[object]", found)
+        left -= len(children)
+        if left < 0:
+            return True
+        pending.extend(child for child in children if isinstance(child, dict | list | tuple))
+    return False
 
 
 async def run(large: bool, function: Callable[..., Result], *arguments: object) -> Result:
