@@ -101,14 +101,16 @@ def _initial_seats(seats: int, weights: Sequence[int]) -> list[int]:
     """Seats that are certain: all those with a quotient above some bound.
 
     The seat with the larger quotient is always given first. All seats above any bound are therefore given before all
-    seats below it, provided that there are enough seats for them. The bound 1 / (2 * per_weight) leaves about the
+    seats below it, provided that there are enough seats for them. The bound 1 / (2 * per_weight) leaves about half the
     square root of the number of parties to be given one by one.
     """
-    per_weight = (seats - math.isqrt(len(weights))) / sum(weights)
-    sure = [int(weight * per_weight + _BELOW_HALF) for weight in weights]
-    if sum(sure) <= seats:
-        return sure
-    per_weight = (2 * seats - len(weights)) / sum(weights) / 2  # rounding up every party cannot exceed the seats
+    total = sum(weights)
+    for left in (math.isqrt(len(weights)) // 2, math.isqrt(len(weights))):
+        per_weight = (seats - left) / total
+        sure = [int(weight * per_weight + _BELOW_HALF) for weight in weights]
+        if sum(sure) <= seats:
+            return sure
+    per_weight = (2 * seats - len(weights)) / total / 2  # rounding up every party cannot exceed the seats
     return [int(weight * per_weight + _BELOW_HALF) for weight in weights]
 
 

@@ -335,7 +335,7 @@ class PlacementAttempt:
         self, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
     ) -> ReplicaShares | None:
         """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
-        in_use = [column for column, replicas in keep.items() if replicas > 0] if keep else []
+        in_use = [column for column, replicas in keep.items() if replicas > 0]
         if in_use and (enough := self._enough_in_use(target, in_use, capacity)) is not None:
             given = apportion(target, list(enough.values()), last_wins_ties=self.ask.last_wins_ties)
             return _nonzero_shares(list(enough), given)
@@ -519,8 +519,9 @@ def _shares_in_order(columns: Sequence[int], replicas: Sequence[int]) -> Replica
     """The shares of these columns, of which those without replicas may be missing at the end."""
     if len(replicas) <= len(columns) and replicas and replicas[0] == 1:
         return ReplicaShares(sorted(columns[: sum(replicas)]), 1)  # larger shares come first
-    pairs = sorted([(column, count) for column, count in zip(columns, replicas, strict=False) if count])
-    return ReplicaShares([column for column, _ in pairs], [count for _, count in pairs])
+    share_of = dict(zip(columns, replicas, strict=False))
+    used = sorted(share_of if replicas and replicas[-1] else [column for column, count in share_of.items() if count])
+    return ReplicaShares(used, [share_of[column] for column in used])
 
 
 def _shares_of(replicas: Mapping[int, int], *, keep_empty: bool = False) -> ReplicaShares:
