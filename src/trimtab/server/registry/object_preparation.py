@@ -106,7 +106,8 @@ class ObjectPreparation:
         """A changed object with its defaults and managed fields, and what only the server may change as it was."""
         served, subresource = attributes.where.served, attributes.where.subresource
         new = prepare_update(served, desired.obj, old, subresource, whole=options.include_status)
-        new = self._object_schema.apply_defaults(served, new)
+        if not desired.has_defaults:
+            new = self._object_schema.apply_defaults(served, new)
         if not desired.applied:
             manager = options.field_manager or attributes.caller.user_agent
             new = self._object_schema.with_managed_fields(

@@ -40,6 +40,8 @@ class DesiredObject(Struct, frozen=True):
 
     obj: Raw
     applied: bool = False
+    has_defaults: bool = False
+    """A stored object in which only fields without defaults were set."""
 
 
 class ReadObject(NamedTuple):

@@ -41,7 +41,7 @@ class BindingSubresource:
         now = timestamp(self._resource_store.clock.now())
 
         def assign(old: Raw) -> DesiredObject:
-            return DesiredObject(_with_node(old, node, now))
+            return DesiredObject(_with_node(old, node, now), has_defaults=True)
 
         extra_writes = [_generation_check(where.name, node, body, caller)] if self._checks_generation else []
         await self._resource_store.change(where, assign, options, caller, extra_writes=extra_writes)
