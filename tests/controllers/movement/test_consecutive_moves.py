@@ -2,8 +2,10 @@
 
 import asyncio
 
-from move_helpers import MoveScenario, divided, run_scenario
+import pytest
+from move_helpers import MoveScenario, aggregated, divided, run_scenario
 
+from trimtab.api.value import Raw
 from trimtab.cli.commands.drain_cluster import start_drain
 
 
@@ -44,3 +46,39 @@ def test_failover_beside_a_drain_is_logged_once_with_its_own_cause() -> None:
         assert sorted(causes) == [("m1", "Drain", "Done"), ("m2", "ClusterFailover", "Done")]
 
     run_scenario(act, pace="typical", members=4)
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        aggregated("m1", "m2", "m3"),
+        {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]},
+    ],
+    ids=["divided", "duplicated"],
+)
+def test_old_replicas_stay_until_others_are_ready_when_the_new_cluster_fails_during_the_move(placement: Raw) -> None:
+    async def act(scene: MoveScenario) -> None:
+        await scene.set_taints("m2", "closed:NoSchedule")
+        await scene.set_taints("m3", "closed:NoSchedule")
+        await scene.create_deployment("web", replicas=3)
+        await scene.create_policy(placement)
+        await scene.wait_until_settled("web", {"m1": 3})
+        scene.record_lowest_ready("web")
+        await scene.set_taints("m2")
+        scene.world["m2"].partition()
+        await start_drain(scene.client, "m1")
+
+        async def has_moved() -> bool:
+            return await scene.placement_of("web") == {"m2": 3}
+
+        await scene.wait_until(has_moved)
+        await scene.set_taints("m3")
+        await scene.set_taints("m2", "broken:NoExecute")
+
+        async def has_arrived() -> bool:
+            return scene.ready_pods("web") == {"m3": 3} and not (await scene.get_binding()).status.holds
+
+        await scene.wait_until(has_arrived, 900)
+        assert scene.lowest_ready["web"] == 3
+
+    run_scenario(act)

@@ -3,12 +3,21 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from builders import NOON, binding, cluster, status_item
 from views import FakeView
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
-from trimtab.api.kinds.work import Binding, HeldReplicas, PreviousPlacement, StateBeforeMove, TargetCluster
+from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
+from trimtab.api.kinds.work import (
+    Binding,
+    GracefulEvictionTask,
+    HeldReplicas,
+    PreviousPlacement,
+    StateBeforeMove,
+    TargetCluster,
+)
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.replacement_hold import bindings_with_holds, replacement_hold
@@ -63,6 +72,50 @@ def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:
     growing = moving({"m1": 4, "m2": 5})
     subject = growing.but(spec=growing.spec.but(clusters=shares(m2=6)), status=growing.status.but(replacement=before))
     assert [type(effect) for effect in reconcile(subject)] == [RequeueAfter]
+
+
+@pytest.mark.parametrize(("before", "after"), [({"m1": 4}, {}), ({"m1": 4, "m4": 2}, {"m4": 2})])
+@pytest.mark.parametrize("divided", [True, False])
+def test_holds_stay_while_the_replacement_was_evicted_and_nothing_was_decided_yet(
+    before: dict[str, int], after: dict[str, int], divided: bool
+) -> None:
+    scheduling = ReplicaSchedulingStrategy(replica_scheduling_type="Divided" if divided else "Duplicated")
+    subject = moving({"m1": 4, "m2": 0, "m4": 2})
+    task = GracefulEvictionTask(from_cluster="m2", replicas=4, reason="TaintUntolerated", producer="TaintManager")
+    evicted = subject.but(
+        spec=subject.spec.but(
+            clusters=shares(**after),
+            replicas=sum(before.values()),
+            placement=Placement(replica_scheduling=scheduling),
+            graceful_eviction_tasks=(task,),
+        ),
+        status=subject.status.but(replacement=StateBeforeMove(before=shares(**before), ready=shares(**before))),
+    )
+    assert [type(effect) for effect in reconcile(evicted)] == [RequeueAfter]
+    decided = evicted.but(spec=evicted.spec.but(clusters=shares(m3=4, **after)))
+    assert [type(effect) for effect in reconcile(decided)] == [RequeueAfter]
+    items = (*decided.status.aggregated_status, status_item("m3", status={"readyReplicas": 4}))
+    ready = decided.but(status=decided.status.but(aggregated_status=items))
+    assert any(isinstance(effect, Binding) and not effect.status.holds for effect in reconcile(ready))
+
+
+def test_object_without_replicas_stays_while_its_new_copy_was_evicted() -> None:
+    task = GracefulEvictionTask(from_cluster="m2", reason="TaintUntolerated", producer="TaintManager")
+    config = moving({"m1": 0}, replicas=0)
+    config = config.but(
+        spec=config.spec.but(clusters=(), graceful_eviction_tasks=(task,)),
+        status=config.status.but(replacement=StateBeforeMove(before=shares(m1=0))),
+    )
+    assert [type(effect) for effect in reconcile(config)] == [RequeueAfter]
+
+
+def test_holds_of_replicas_that_nobody_wants_any_more_are_released() -> None:
+    scheduling = ReplicaSchedulingStrategy(replica_scheduling_type="Divided")
+    subject = moving({"m1": 4, "m2": 2})
+    scaled = subject.but(
+        spec=subject.spec.but(clusters=shares(m2=2), replicas=2, placement=Placement(replica_scheduling=scheduling))
+    )
+    assert any(isinstance(effect, Binding) and not effect.status.holds for effect in reconcile(scaled))
 
 
 def test_a_replacement_that_is_not_ready_in_time_reverts_the_move() -> None:

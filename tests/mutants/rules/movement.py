@@ -441,6 +441,13 @@ MUTANTS = (
         ("controllers/movement/test_replacement_hold.py",),
     ),
     Mutant(
+        "Held replicas stay while the clusters that replaced them were evicted and nothing was decided yet.",
+        "controllers/movement/replacement_hold.py",
+        "    if binding_moves.is_replacement_lost(binding):",
+        "    if False:",
+        ("controllers/movement/test_replacement_hold.py",),
+    ),
+    Mutant(
         "A drain never takes the last applied copy of an object without replicas.",
         "controllers/movement/gate.py",
         "return bool(applied) and applied <= leaving",

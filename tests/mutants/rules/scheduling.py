@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant(
         "No voluntary move begins while another is in progress.",
         START,
-        "    if binding.status.holds:\n        return 0.0\n",
+        "    if binding.status.holds:\n        return None if binding_moves.is_replacement_lost(binding) else 0.0\n",
         "",
         START_TESTS,
     ),

@@ -173,9 +173,28 @@ def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Bind
 def desired_replicas(binding: Binding) -> int:
     """Number of replicas that should exist over all clusters."""
     placed = sum(placement_before_moves(binding).values())
+    return max(placed, binding.spec.replicas) if is_divided(binding) else placed
+
+
+def is_divided(binding: Binding) -> bool:
+    """Whether the clusters share the replicas; otherwise each of them has all."""
     scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
-    divided = scheduling is not None and scheduling.replica_scheduling_type == "Divided"
-    return max(placed, binding.spec.replicas) if divided else placed
+    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
+
+
+def is_replacement_lost(binding: Binding) -> bool:
+    """Whether the clusters that grew in a move were evicted in turn, and no decision has put anything in their place yet."""
+    if not binding.status.holds or binding.status.replacement is None:
+        return False
+    targets, before = binding.spec.clusters, binding.status.replacement.before
+    if not targets:
+        return bool(before)
+    if is_divided(binding):
+        wanted = min(sum(target.replicas for target in before), binding.spec.replicas)
+        return sum(target.replicas for target in targets) < wanted
+    current, earlier = {target.name for target in targets}, {target.name for target in before}
+    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    return len(current) < len(earlier) and bool(evicted - earlier - current)
 
 
 def object_of(binding: Binding) -> str:

@@ -42,11 +42,14 @@ def is_blocked(binding: Binding) -> bool:
 
 
 def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None:
-    """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one."""
+    """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one.
+
+    A decision that replaces clusters which were evicted during the move is not voluntary.
+    """
     if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange":
         return None
     if binding.status.holds:
-        return 0.0
+        return None if binding_moves.is_replacement_lost(binding) else 0.0
     condition = binding_moves.stalled_condition_of(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None

@@ -88,6 +88,8 @@ def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
 
 def is_replacement_ready(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
     """As many replicas as leave, at most as many as are added, became ready in the clusters that grow."""
+    if binding_moves.is_replacement_lost(binding):
+        return False
     before = {target.name: target.replicas for target in replacement.before}
     gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
     if not is_workload(binding):
