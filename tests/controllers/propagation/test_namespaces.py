@@ -9,7 +9,11 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
 from trimtab.controllers.propagation.detect import OWN_NAMESPACE
-from trimtab.controllers.propagation.namespaces import namespaces
+from trimtab.controllers.propagation.namespaces import (
+    namespaces,
+    namespaces_for_new_cluster,
+    namespaces_for_new_execution_namespace,
+)
 
 CLUSTER = Cluster(metadata=Meta(name="m1"))
 EXECUTION_NAMESPACE = Namespace(metadata=Meta(name="karmada-es-m1"))
@@ -33,3 +37,12 @@ def test_namespaces_of_control_planes_are_not_propagated(name: str) -> None:
     own = Namespace(metadata=Meta(name=name, uid="u1"))
     view = FakeView([CLUSTER, EXECUTION_NAMESPACE, own], settings={OWN_NAMESPACE: "control"})
     assert not list(namespaces(own, view))
+
+
+def test_new_cluster_concerns_no_execution_namespaces() -> None:
+    """There is one per cluster: the start of a fleet would take quadratic time."""
+    demo = Namespace(metadata=Meta(name="demo"))
+    view = FakeView([CLUSTER, EXECUTION_NAMESPACE, demo])
+    assert [key.name for key in namespaces_for_new_cluster(None, CLUSTER, view)] == ["demo"]
+    assert [key.name for key in namespaces_for_new_execution_namespace(None, EXECUTION_NAMESPACE, view)] == ["demo"]
+    assert not list(namespaces_for_new_execution_namespace(None, demo, view))

@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Effect, Ref, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.contract import Effect, Index, Ref, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.propagation.detect import is_reserved
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
@@ -18,16 +18,25 @@ from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
 
 
+def role_of(namespace: Namespace) -> tuple[str, ...]:
+    return () if well_known.cluster_of(namespace.name) else (NO_EXECUTION,)
+
+
+NO_EXECUTION = "no execution"
+NAMESPACES_BY_ROLE = Index("namespaces by their role", Namespace, role_of)
+"""A large fleet has an execution namespace per cluster, which is not propagated, and few others."""
+
+
 def namespaces_for_new_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster joined: it needs all namespaces."""
     if old is None and new is not None:
-        yield from map(key_of, view.all(Namespace))
+        yield from map(key_of, view.by_index(NAMESPACES_BY_ROLE, NO_EXECUTION))
 
 
 def namespaces_for_new_execution_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
     """The execution namespace of a cluster was created: its Works can be created now."""
     if old is None and new is not None and well_known.cluster_of(new.name):
-        yield from map(key_of, view.all(Namespace))
+        yield from map(key_of, view.by_index(NAMESPACES_BY_ROLE, NO_EXECUTION))
 
 
 @controller(
