@@ -1,6 +1,6 @@
 """Cost of the console: `python -m bench.console`. Prints JSON.
 
-A model of 100 clusters and 5,000 workloads. First byte: CPU of a complete request, rendered and compressed, without the
+A model of 100 clusters, 5,000 workloads, a budget for each namespace and 300 moves. First byte: CPU of a complete request, rendered and compressed, without the
 connection. First paint: the same pages in a headless Chromium over TLS, where there is one. Open pages: the CPU share of a
 core that 200 open pages cost while 20 workloads a second change; they show a mix of pages, and each gets at most one message
 a second.
@@ -9,7 +9,7 @@ a second.
 import asyncio
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -18,6 +18,16 @@ from typing import Any
 from bench.processes import machine
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, NodeSummary, ResourceSummary
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    DisruptionRate,
+    Move,
+    MovedObject,
+    MoveSpec,
+    MoveStatus,
+    MoveTarget,
+)
 from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.work import (
     AggregatedStatusItem,
@@ -27,6 +37,7 @@ from trimtab.api.kinds.work import (
     ResourceBinding,
     TargetCluster,
 )
+from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.console.application import Console
 from trimtab.console.sessions import COOKIE
@@ -36,6 +47,7 @@ from trimtab.server.http.listener import Listener
 from trimtab.server.mount import Mount
 
 CLUSTERS, WORKLOADS, PAGES, CHANGES, SECONDS = 100, 5000, 200, 20, 10
+NAMESPACES, MOVES = 50, 300
 DIVIDED = Placement(
     replica_scheduling=ReplicaSchedulingStrategy(
         replica_scheduling_type="Divided", replica_division_preference="Aggregated"
@@ -49,8 +61,17 @@ FIRST_BYTE = (
     "/workloads/ns-7/Deployment/app-7",
     "/clusters/c-7",
     "/moves",
+    "/rebalance",
+    "/rebalance/plan",
+    "/drill",
     "/budgets",
+    "/placements",
+    "/stories",
+    "/search?q=app-4",
+    "/incident?cluster=c-7",
+    "/preview",
 )
+"""Every page; those that compute a plan are shown first, and filled when it is there."""
 
 
 class Everything:
@@ -84,10 +105,10 @@ def cluster(number: int) -> Cluster:
 def workload(number: int, ready: int = 2) -> ResourceBinding:
     places = [f"c-{(number * 7 + step) % CLUSTERS}" for step in range(3)]
     return ResourceBinding(
-        metadata=Meta(name=f"app-{number}-deployment", namespace=f"ns-{number % 50}"),
+        metadata=Meta(name=f"app-{number}-deployment", namespace=f"ns-{number % NAMESPACES}"),
         spec=BindingSpec(
             resource=ObjectReference(
-                api_version="apps/v1", kind="Deployment", namespace=f"ns-{number % 50}", name=f"app-{number}"
+                api_version="apps/v1", kind="Deployment", namespace=f"ns-{number % NAMESPACES}", name=f"app-{number}"
             ),
             replicas=6,
             clusters=tuple(TargetCluster(name=place, replicas=2) for place in places),
@@ -99,6 +120,30 @@ def workload(number: int, ready: int = 2) -> ResourceBinding:
                 for place in places
             )
         ),
+    )
+
+
+def budget(number: int) -> DisruptionBudget:
+    rate = DisruptionRate(disruptions=20, period="1h")
+    spec = DisruptionBudgetSpec(target="Workloads", selector=LabelSelector(), rate=rate)
+    return DisruptionBudget(metadata=Meta(name="careful", namespace=f"ns-{number}"), spec=spec)
+
+
+def move(number: int, now: datetime) -> Move:
+    """One of the moves of the last half hour; every tenth is in progress."""
+    began = now - timedelta(seconds=6 * (MOVES - number))
+    status = MoveStatus(started=began, finished=began + timedelta(seconds=8), outcome="Done")
+    namespace, name = f"ns-{number % NAMESPACES}", f"app-{number}"
+    return Move(
+        metadata=Meta(name=f"move-{number}", namespace=namespace, creation_timestamp=began),
+        spec=MoveSpec(
+            object=MovedObject(api_version="apps/v1", kind="Deployment", namespace=namespace, name=name),
+            cause=("Rebalance", "Drain", "ClusterFailover")[number % 3],
+            from_=f"c-{number % CLUSTERS}",
+            to=(MoveTarget(name=f"c-{number * 7 % CLUSTERS}", replicas=2),),
+            replicas=2,
+        ),
+        status=MoveStatus(started=began) if number % 10 == 0 else status,
     )
 
 
@@ -160,6 +205,10 @@ async def measure() -> dict[str, Any]:
     stored = {number: workload(number) for number in range(WORKLOADS)}
     for one in stored.values():
         console.model.put_binding(one, None)
+    for number in range(NAMESPACES):
+        console.model.put_budget(f"ns-{number}/careful", budget(number))
+    for number in range(MOVES):
+        console.model.put_move(f"ns-{number % NAMESPACES}/move-{number}", move(number, datetime.now(UTC)))
     loading = time.process_time() - began
     cookie = console.sessions.open("bench", "bench")
     pages: dict[str, Any] = {}

@@ -78,3 +78,13 @@ def test_time_in_an_address_may_have_lost_its_plus() -> None:
     assert text.parse_time("2026-01-02T13:00:00 01:00") == NOON
     assert text.parse_time("2026-01-02T12:00:00") == NOON
     assert text.parse_time("yesterday") is None
+
+
+def test_names_with_numbers_are_sorted_as_people_count() -> None:
+    names = ["c-10", "c-9", "b-2", "c", "c-9a", "c-09"]
+    assert sorted(names, key=text.natural_order) == ["b-2", "c", "c-9", "c-09", "c-9a", "c-10"]
+
+
+def test_text_that_does_not_fit_ends_with_an_ellipsis() -> None:
+    assert text.shortened("member1", 7) == "member1"
+    assert text.shortened("member-one", 7) == "member\u2026"

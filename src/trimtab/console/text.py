@@ -1,5 +1,6 @@
 """How numbers, times and names are written on the pages."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -14,6 +15,7 @@ CAUSES = {
     "ScoreChange": "score change",
     "PolicyChange": "policy change",
 }
+NUMBERED = re.compile(r"(\D*)([0-9]{0,18})")
 MAX_TEXT = 400
 """Characters of a name or message that a picture shows."""
 
@@ -21,6 +23,16 @@ MAX_TEXT = 400
 def esc(text: object) -> str:
     """A text inside of a picture; the only way by which names enter one."""
     return escape(str(text)[:MAX_TEXT], quote=True)
+
+
+def shortened(text: str, length: int) -> str:
+    """A text that fits; what is cut ends with an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "\u2026"
+
+
+def natural_order(name: str) -> tuple[tuple[str, int], ...]:
+    """The key by which names are sorted as people count: c-9 comes before c-10."""
+    return tuple((words, int(digits or 0)) for words, digits in NUMBERED.findall(name))
 
 
 def plural(count: int, one: str, many: str = "") -> str:

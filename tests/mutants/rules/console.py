@@ -207,13 +207,6 @@ MUTANTS = (
         PLAN_PROPERTY,
     ),
     Mutant(
-        "A plan decides about a workload that moves as if its move were finished.",
-        "dryrun/plan_cases.py",
-        "return movement_state.finish(binding)",
-        "return binding",
-        PLAN_PROPERTY,
-    ),
-    Mutant(
         "A plan of a fleet that has changed since is not carried out.",
         APPLY,
         "if again.hash != plan.hash:",

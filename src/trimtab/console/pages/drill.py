@@ -18,7 +18,7 @@ from trimtab.console.pages.rebalance import (
     visible_lines,
 )
 from trimtab.console.pulse import PULSE_TOPICS, storm_state, thresholds_of
-from trimtab.console.text import median, path_to, plural, query_of, span
+from trimtab.console.text import median, natural_order, path_to, plural, query_of, span
 from trimtab.console.why import filters_that_would_help
 from trimtab.decide.request import DUPLICATED
 from trimtab.dryrun.change import Change
@@ -78,7 +78,9 @@ def path_with_toggled_failure(words: list[str], word: str) -> str:
 def drill(context: PageContext) -> View:
     model, words = context.model, context.values("fail")
     clusters = (
-        sorted(model.clusters.values(), key=lambda one: (one.region, one.name)) if context.visibility.clusters else []
+        sorted(model.clusters.values(), key=lambda one: (one.region, natural_order(one.name)))
+        if context.visibility.clusters
+        else []
     )
     regions = sorted({one.region for one in clusters if one.region})
     plan: Plan | None = context.extra

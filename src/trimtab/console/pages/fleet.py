@@ -19,7 +19,7 @@ from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cluster_path, path_to, plural, query_of, workload_path
+from trimtab.console.text import cluster_path, natural_order, path_to, plural, query_of, workload_path
 
 MAX_NEEDS = 8
 MAX_ROWS = 400
@@ -52,7 +52,7 @@ def shown_clusters(context: PageContext) -> list[ClusterFacts]:
         and (not providers or cluster.provider in providers)
         and (not states or any(is_in_state(cluster, state) for state in states))
     ]
-    return sorted(found, key=lambda cluster: (cluster.region == "", cluster.region, cluster.name))
+    return sorted(found, key=lambda cluster: (cluster.region == "", cluster.region, natural_order(cluster.name)))
 
 
 def is_in_state(cluster: ClusterFacts, state: str) -> bool:

@@ -8,7 +8,7 @@ from trimtab.console.facts import MOVING, NOWHERE, PLACED, SHORT, STUCK, WAITING
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import path_to, query_of, replaced
+from trimtab.console.text import natural_order, path_to, query_of, replaced
 
 WINDOW = 100
 """Rows on one page."""
@@ -38,7 +38,9 @@ def columns_of(context: PageContext) -> list[Column]:
     """Clusters by region; in a large fleet regions, of which some may be open."""
     if not context.visibility.clusters:
         return []
-    clusters = sorted(context.model.clusters.values(), key=lambda one: (one.region == "", one.region, one.name))
+    clusters = sorted(
+        context.model.clusters.values(), key=lambda one: (one.region == "", one.region, natural_order(one.name))
+    )
     only = context.query.get("cluster", "")
     if only:
         clusters = [one for one in clusters if one.name == only]

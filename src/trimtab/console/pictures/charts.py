@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trimtab.console.facts import Facts
 from trimtab.console.pictures.svg import DOT, Runs, dot_count, dots, num, picture
-from trimtab.console.text import esc
+from trimtab.console.text import esc, shortened
 
 __all__ = ["draw_bar", "draw_dots", "draw_load_change", "draw_meter", "draw_score", "draw_trend"]
 
@@ -101,7 +101,7 @@ def draw_load_change(rows: Sequence[LoadChange], width: float = 560) -> str:
 
 
 def load_row(row: LoadChange, y: float, left: float, right: float, width: float) -> str:
-    name = f'<text x="{num(left - 10)}" y="{num(y + 11)}" class="t-s m e{" mu" if row.lost else ""}">{esc(row.name[:13])}</text>'
+    name = f'<text x="{num(left - 10)}" y="{num(y + 11)}" class="t-s m e{" mu" if row.lost else ""}">{esc(shortened(row.name, 13))}</text>'
     if row.lost:
         return (
             f'<g class="dumb">{name}<path class="p-x" d="M{num(left - 3)} {num(y + 4)}l6 6m0 -6l-6 6"/>'

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trimtab.console.facts import Cell, Facts
 from trimtab.console.pictures.svg import dot_count, dots, num, picture
-from trimtab.console.text import esc
+from trimtab.console.text import esc, shortened
 
 __all__ = ["draw_delivery"]
 BOX_WIDTH, BOX_HEIGHT, GAP = 176.0, 58.0, 40.0
@@ -66,8 +66,8 @@ def box(step: Step, x: float, y: float) -> str:
     return (
         f'<g transform="translate({num(x)} {num(y)})"><rect class="step{" missing" if step.is_missing else ""}" '
         f'width="{num(BOX_WIDTH)}" height="{num(BOX_HEIGHT)}" rx="7"/><text x="12" y="17" class="t-xs mu">{esc(step.title)}</text>'
-        f'<text x="12" y="34" class="t-m m b">{esc(step.text[:20])}</text>'
-        f'<text x="12" y="49" class="t-xs mu">{esc(step.note[:30])}</text><title>{esc(step.text)} {esc(step.note)}</title></g>'
+        f'<text x="12" y="34" class="t-m m b">{esc(shortened(step.text, 20))}</text>'
+        f'<text x="12" y="49" class="t-xs mu">{esc(shortened(step.note, 30))}</text><title>{esc(step.text)} {esc(step.note)}</title></g>'
     )
 
 
@@ -79,7 +79,7 @@ def cluster_line(row: Delivery, x: float, y: float, width: float) -> str:
     counts = f"{row.cell.ready + row.cell.held + row.cell.blocked} of {row.cell.target}" if row.cell.target else ""
     note = "dark" if row.cell.lost else "unhealthy" if row.health == "Unhealthy" else ""
     return (
-        f'<g data-cl="{esc(row.cluster)}"><text x="{num(x + 6)}" y="{num(y + 4)}" class="t-s m b">{esc(row.cluster[:16])}</text>'
+        f'<g data-cl="{esc(row.cluster)}"><text x="{num(x + 6)}" y="{num(y + 4)}" class="t-s m b">{esc(shortened(row.cluster, 16))}</text>'
         f'<text x="{num(x + 130)}" y="{num(y + 4)}" class="t-s {style}">Work {row.state}<title>{esc(row.message)}</title></text>'
         f'<text x="{num(x + 270)}" y="{num(y + 4)}" class="t-s m e">{counts}</text>'
         f'{dots(runs, x + 282, y - 4, room, scale)}<text x="{num(width - 2)}" y="{num(y + 4)}" class="t-s e f-bad">{note}</text></g>'

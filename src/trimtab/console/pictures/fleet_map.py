@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trimtab.console.facts import CORDONED, DARK, DRAINING, JOINING, ClusterFacts, Facts
 from trimtab.console.pictures.svg import Runs, dot_count, dots, num
-from trimtab.console.text import MINUS, cause_class, cause_text, cluster_path, esc, iso, one_decimal
+from trimtab.console.text import MINUS, cause_class, cause_text, cluster_path, esc, iso, one_decimal, shortened
 
 __all__ = ["draw_fleet_map"]
 WIDTH = 1232.0
@@ -253,9 +253,9 @@ def card(cluster: MapCluster, box: Box, layout: Layout) -> str:
         f'<a class="card {STATE_CLASS.get(facts.state, "ok")}" href="{esc(cluster_path(facts.name))}" data-cl="{esc(facts.name)}" '
         f'aria-label="{esc(label)}"><g transform="translate({num(box.x)} {num(box.y)})">'
         f'<rect class="bg" width="{num(width)}" height="{num(layout.row_height)}" rx="7"/>{since}'
-        f'<text x="14" y="21" class="t-m m b">{esc(facts.name[:28])}</text>'
+        f'<text x="14" y="21" class="t-m m b">{esc(shortened(facts.name, 28))}</text>'
         f'<text x="{num(width - 14)}" y="21" class="t-s e {kind}">{esc(note)}</text>'
-        f'<text x="14" y="37" class="t-xs mu">{esc(sub[:44])}</text>'
+        f'<text x="14" y="37" class="t-xs mu">{esc(shortened(sub, 44))}</text>'
         f'<text x="{num(width - 14)}" y="37" class="t-s m e f-move b">{moving}</text>'
         f'<rect class="track" x="14" y="46" width="{num(bar)}" height="5" rx="2.5"/>'
         f'<rect class="fill" x="14" y="46" width="{num(bar * min(1.0, facts.load))}" height="5" rx="2.5"/>'
@@ -296,7 +296,7 @@ def tile(cluster: MapCluster, x: float, y: float) -> str:
         f'<a class="card {STATE_CLASS.get(facts.state, "ok")}" href="{esc(cluster_path(facts.name))}" data-cl="{esc(facts.name)}" '
         f'aria-label="{esc(f"{facts.name}: {note}, {total} replicas")}"><g transform="translate({num(x)} {num(y)})">'
         f'<rect class="bg" width="{num(TILE_WIDTH)}" height="{num(TILE_HEIGHT)}" rx="6"/>'
-        f'<text x="8" y="16" class="t-s m b">{esc(facts.name[:14])}</text>'
+        f'<text x="8" y="16" class="t-s m b">{esc(shortened(facts.name, 14))}</text>'
         f'<text x="{num(TILE_WIDTH - 8)}" y="35" class="t-xs mu e">{total}</text>'
         + (f'<text x="{num(TILE_WIDTH - 8)}" y="16" class="t-xs m e f-move b">{moving}</text>' if moving else "")
         + f'<rect class="track" x="8" y="29" width="72" height="5" rx="2.5"/>'

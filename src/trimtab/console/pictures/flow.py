@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from trimtab.console.facts import MoveFacts
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pictures.svg import num, picture, ribbon
-from trimtab.console.text import MINUS, cause_class, cause_text, clock_time, esc
+from trimtab.console.text import MINUS, cause_class, cause_text, clock_time, esc, shortened
 
 __all__ = ["draw_flows", "draw_span", "draw_time_axis"]
 AXIS_WIDTH = 224
@@ -84,7 +84,7 @@ def node_text(name: str, node: Node, x: float, total: int, side: str, is_lost: b
         f'<g data-cl="{esc(name)}"><rect class="node{" gone" if is_lost else ""}" x="{num(x if is_left else x - 8)}" y="{num(node.y)}" '
         f'width="8" height="{num(node.height)}" rx="2"/>'
         f'<text x="{num(text_x)}" y="{num(node.y + node.height / 2 + 4)}" class="t-s m{anchor}">'
-        f'<tspan class="b">{esc(name[:12])}</tspan><tspan class="mu"> {sign}{total}</tspan></text></g>'
+        f'<tspan class="b">{esc(shortened(name, 12))}</tspan><tspan class="mu"> {sign}{total}</tspan></text></g>'
     )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from trimtab.console.facts import Facts, MoveFacts
 from trimtab.console.pictures.svg import Runs, dots, num, picture, ribbon
-from trimtab.console.text import cause_class, cause_text, clock_time, esc
+from trimtab.console.text import cause_class, cause_text, clock_time, esc, shortened
 
 __all__ = ["draw_history"]
 MAX_STAGES = 5
@@ -241,7 +241,7 @@ def stage_links(
 
 def node_label(name: str, count: int, x: float, box: _Box, *, at_left: bool) -> str:
     y = box.y + box.height / 2 + 4
-    text = f'<tspan class="b">{esc(name[:12])}</tspan> {count}'
+    text = f'<tspan class="b">{esc(shortened(name, 12))}</tspan> {count}'
     if at_left:
         return f'<text x="{num(x - 8)}" y="{num(y)}" class="t-s m e">{text}</text>'
     return f'<text x="{num(x + NODE_WIDTH + 8)}" y="{num(y)}" class="t-s m halo">{text}</text>'
