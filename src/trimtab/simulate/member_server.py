@@ -14,6 +14,7 @@ from trimtab.api.kinds.native.certificates import CertificateSigningRequest
 from trimtab.api.profile import Profile
 from trimtab.clock import Clock
 from trimtab.server.admission.chain import AdmissionPlugin
+from trimtab.server.admission.default_ingress_class import DefaultIngressClass
 from trimtab.server.admission.default_storage_class import DefaultStorageClass
 from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
 from trimtab.server.admission.object_quotas import ObjectQuotaCheck
@@ -108,6 +109,7 @@ def _store_plugins(environment: MemberEnvironment) -> tuple[Callable[[Store], Ad
     of_whole_clusters: dict[str, Callable[[Store], AdmissionPlugin]] = {
         "ServiceAccount": ServiceAccountAdmission,
         "DefaultStorageClass": DefaultStorageClass,
+        "DefaultIngressClass": DefaultIngressClass,
     }
     enabled = (plugin for name, plugin in of_whole_clusters.items() if name not in environment.disabled_plugins)
     return (*enabled, PriorityQuotaCheck, ObjectQuotaCheck)

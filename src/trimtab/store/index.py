@@ -265,7 +265,8 @@ class MemoryIndex:
         A small store has no compressed values. In a large one, reading an object that was not written for long takes
         about 15 us more, and it needs a tenth of the memory.
         """
-        size = entry.held_size
+        held = entry.held
+        size = len(held) if type(held) is bytes else entry.held_size
         self._plain.append((entry, size))
         self._plain_bytes += size
         recent = self._retention.cached_events  # their sizes must not change
@@ -285,6 +286,8 @@ class MemoryIndex:
             keys = sorted(kept + [key for key, entry in before.items() if entry is not None])
         page = keys if limit is None else keys[:limit]
         entries = self.entries
+        if not before:
+            return list(map(entries.__getitem__, page)), len(keys) - len(page)
         return [before.get(key) or entries[key] for key in page], len(keys) - len(page)
 
     def _entries_at(

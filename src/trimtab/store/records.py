@@ -63,7 +63,10 @@ class StoreEvent(Struct, eq=False, gc=False):
     def held_size(self) -> int:
         """Bytes of `last_value` in memory."""
         entry = self.entry or self.previous
-        return entry.held_size if entry else 0
+        if entry is None:
+            return 0
+        held = entry.held
+        return len(held) if type(held) is bytes else entry.held_size
 
     @property
     def prev_value(self) -> bytes | None:

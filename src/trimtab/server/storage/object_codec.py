@@ -20,8 +20,8 @@ from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
-_ITEMS_AT_A_TIME, _BYTES_AT_A_TIME = 16, 64 * 1024
-"""So many small items of a list are encoded at a time; a compressed one counts as large."""
+_ITEMS_AT_A_TIME, _BYTES_AT_A_TIME = 32, 256 * 1024
+"""So many items of a list are encoded at a time, unless one is compressed or they are large together."""
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
@@ -202,13 +202,19 @@ class ObjectList(NamedTuple):
     def encoded_groups(self) -> Iterator[bytes]:
         """The JSON of the items with commas between them: small ones several at a time, which takes less."""
         served, entries, start = self.served, self.entries, 0
+        head, count = served.item_head, 1 if served.from_stored else _ITEMS_AT_A_TIME
         while start < len(entries):
-            group = entries[start : start + _ITEMS_AT_A_TIME]
-            sizes = [len(held) if type(held := entry.held) is bytes else _BYTES_AT_A_TIME for entry in group]
-            if served.from_stored or sum(sizes) >= _BYTES_AT_A_TIME:
-                group = group[:1]
-            yield b",".join([encode_item(served, entry) for entry in group])
-            start += len(group)
+            group = entries[start : start + count]
+            plain = [held for entry in group if type(held := entry.held) is bytes]
+            if count > 1 and len(plain) == len(group) and sum(map(len, plain)) <= _BYTES_AT_A_TIME:
+                made = [
+                    b'%b%d",%b' % (head, entry.mod_revision, value[_START:])
+                    for entry, value in zip(group, plain, strict=True)
+                ]
+            else:
+                made = [encode_item(served, group[0])]
+            yield b",".join(made)
+            start += len(made)
 
     def raw_items(self) -> Iterator[Raw]:
         return (unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries)
