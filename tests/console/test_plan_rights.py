@@ -1,6 +1,7 @@
 """Plans show and read much, so they need rights, tell nothing about hidden namespaces, and take little of the event loop."""
 
 import asyncio
+import threading
 from typing import Any
 
 import orjson
@@ -171,6 +172,28 @@ def test_pages_of_large_plans_and_runs_are_short() -> None:
     assert (len(plan["rows"]), plan["more"], plan["counts"]["go"]) == (rebalance.MAX_ROWS, 21, many + 1)
     long = ",".join(f"shop/Deployment/{number}" for number in range(1000))
     assert ask(console, "admin", f"/rebalance/plan?workload={long}").code == 400
+
+
+def test_drill_of_very_many_names_is_refused() -> None:
+    console = planning_console()
+    assert ask(console, "admin", "/drill?fail=" + "cluster:web-c0," * 101).code == 400
+    assert ask(console, "admin", "/drill?fail=cluster:web-c0").code == 200
+
+
+def test_templates_are_compiled_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+    console = planning_console()
+    compile_ = console._renderer.compile
+
+    def noting(page: Any) -> None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        compile_(page)
+
+    monkeypatch.setattr(console._renderer, "compile", noting)
+    cookie, _ = signed_in(console, "admin")
+    for _ in range(2):
+        assert asyncio.run(call(console, "/moves", cookie=cookie)).code == 200
+    assert threads == [False]
 
 
 def test_drill_for_real_needs_clusters() -> None:

@@ -394,6 +394,8 @@ class Console:
             context = context._replace(extra=await page.prepare(context))
         if request.wants_json:
             return messages.json({"pulse": pulse_of(context), **page.view(context)})
+        if not self._renderer.is_compiled(page):
+            await large_objects.run(True, self._renderer.compile, page)
         return messages.html(self._renderer.page(page, self.values(page, context, session)))
 
     async def _events(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:

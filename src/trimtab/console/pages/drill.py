@@ -27,6 +27,8 @@ from trimtab.errors import InputError
 from trimtab.server.auth.authorize import Action
 
 MAX_NAMES = 40
+MAX_FAILURES = 100
+"""Clusters and regions that fail; the page has links with all of them."""
 MAX_MEASURED = 200
 """Moves whose length is used to estimate how long replicas take to start."""
 MAX_DOWN = 6
@@ -37,7 +39,10 @@ def failures_of(context: PageContext) -> tuple[tuple[str, ...], tuple[str, ...]]
     """The clusters and the regions that fail, as the address says."""
     clusters: list[str] = []
     regions: list[str] = []
-    for word in context.values("fail"):
+    words = context.values("fail")
+    if len(words) > MAX_FAILURES:
+        raise InputError(f"{len(words)} clusters and regions are more than {MAX_FAILURES}")
+    for word in words:
         kind, _, name = word.partition(":")
         if kind not in ("cluster", "region") or not name:
             raise InputError(f"{word!r} is neither cluster:NAME nor region:NAME")
