@@ -1,21 +1,19 @@
 """An exhaustive model of the movement of one workload: every reachable state of a small fleet, not a sample of them.
 
 Two clusters, one workload with three replicas, one budget. The controllers that touch a binding are the real functions, on
-a view that is built from values. Their effects become the patches that the real committer computes, each checked against the
-version that was read. The rest is the environment: pods become ready in a member, a member reports to its Work, a cluster
-fails or recovers, time passes, the process crashes.
+a view that is built from values. Their effects become the patches that the real committer computes, each refused if the
+object changed since it was read. The rest is the environment: pods become ready in a member, a member reports to its Work, a
+cluster fails or recovers, time passes, the process crashes.
 
-A state is: the objects, the ready pods of each member, the environment events that are still to come, the time, and the
-reconciles in progress, each with the writes that it has not sent yet. `movement_exploration` visits every state that a step
-reaches:
+A state is: the objects, the ready pods of each member, the environment events that are still to come, and the reconciles
+in progress, each with the writes that it has not sent yet. `movement_exploration` visits every state that a step reaches:
 - a controller reads the objects and computes its writes (if it has none, nothing happens);
-- a reconcile in progress sends its next write, if the object still has the version that it read;
+- a reconcile in progress sends its next write;
 - the process crashes: the writes that were not sent are lost, and so is everything in memory. As a crash is always possible,
   nothing is ever remembered in memory;
 - something happens in the environment.
 
-Two states are the same if they differ only in absolute times, absolute generations and resourceVersions. Times are compared
-by the deadlines of the controllers that have passed (`movement_exploration.DEADLINES`), and by the orders that controllers ask for.
+`movement_normal_form` says which states are the same.
 
 What is not explored: which change wakes which controller. Any controller may run at any time, so a missed wake-up is not
 found here (stories and flows find it). Readiness is reported for a whole workload, not pod by pod.
@@ -23,6 +21,7 @@ found here (stories and flows find it). Readiness is reported for a whole worklo
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -55,7 +54,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Controller, Delete, Index, Ref, WriteSequence, controllers
-from trimtab.controllers.movement import state
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.propagation.aggregate import PENDING_REPORT, PendingReport
 from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
 from trimtab.decide.fleet import Fleet
@@ -76,34 +75,33 @@ CONTROLLERS = (
     "budget",
     "move_log",
 )
-TICKS = (timedelta(seconds=40), timedelta(seconds=700))
-"""Steps of time: past the short deadlines, and past all deadlines of a move."""
+TICK = timedelta(seconds=4000)
+"""A step of time: longer than every deadline of a move."""
 ObjectKey = tuple[str, str, str]
 
 
 class PendingWrite(NamedTuple):
-    """A write that a reconcile has computed and not sent: a patch, a new object, or a deletion (None)."""
+    """A write that a reconcile has computed and not sent."""
 
     key: ObjectKey
-    patch: Raw | None
-    version: int
-    """The version of the object from which it was computed; 0: the object is to be created."""
+    patch: bytes
+    """A merge patch or a new object as JSON; empty for a deletion."""
+    creates: bool = False
+    follows: bool = False
+    """Whether the reconcile has patched this object already: a write that has begun is finished if nobody changed its fields."""
 
 
 class Reconcile(NamedTuple):
-    """A reconcile in progress."""
+    """A reconcile in progress, with the writes that can still succeed."""
 
     controller: str
     writes: tuple[PendingWrite, ...]
-    begun: Mapping[ObjectKey, Raw]
-    """The objects that it has patched, as it left them: a write that has begun is finished if nobody changed its fields."""
 
 
 class ModelState(NamedTuple):
     """A state of the fleet."""
 
     objects: Mapping[ObjectKey, Object]
-    versions: Mapping[ObjectKey, int]
     pods: Mapping[str, int]
     """Ready pods in each member."""
     events: tuple[str, ...]
@@ -151,25 +149,43 @@ class Step(NamedTuple):
 
 
 class ModelView(FakeView):
-    """A view of one state; everything that a process keeps in memory is forgotten."""
+    """A view of one state that notes which kinds are read; everything that a process keeps in memory is forgotten."""
 
     def __init__(self, model: ModelState) -> None:
         super().__init__((), now=model.now, interpreter=INTERPRETER, fleet=FixedFleet(model))
         self.objects = sorted(model.objects.values(), key=lambda thing: (thing.namespace, thing.name))
         self.mode = model.mode
+        self.read: set[type[Any]] = set()
         key = api_key_of(model.binding)
         # The wait for the reports of other clusters is over: a report may be complete or not.
         self.memory[PENDING_REPORT, key] = PendingReport(model.now + timedelta(hours=1), 0.0)
 
-    def raw(self, ref: Ref) -> Raw | None:
-        if ref.kind != "Deployment":
-            return super().raw(ref)
-        return deployment(
-            "web", replicas=REPLICAS, labels={"app": "web"}, annotations={well_known.MOVE_MODE: self.mode}
-        )
+    def all(self, type_: type[Any], namespace: str | None = None) -> list[Any]:
+        self.read.add(type_)
+        return [
+            thing
+            for thing in self.objects
+            if type(thing) is type_ and (namespace is None or thing.namespace == namespace)
+        ]
 
     def by_index(self, index: Index[Any], value: str) -> list[Any]:
-        return [thing for thing in self.objects if type(thing) is index.type and value in index.values(thing)]
+        return [thing for thing in self.all(index.type) if value in index.values(thing)]
+
+    def raw(self, ref: Ref) -> Raw | None:
+        if ref.kind == "Deployment":
+            return template(self.mode)
+        self.read.update(map(type, self.objects))
+        return super().raw(ref)
+
+    @property
+    def fleet(self) -> Fleet[Cluster]:
+        self.read.add(Cluster)
+        return super().fleet
+
+
+@cache
+def template(mode: str) -> Raw:
+    return deployment("web", replicas=REPLICAS, labels={"app": "web"}, annotations={well_known.MOVE_MODE: mode})
 
 
 class FixedFleet:
@@ -210,7 +226,6 @@ def initial_state(*events: str, mode: str = "", min_available: int | None = MIN_
     things = [*clusters, make_binding(), budget, options]
     model = ModelState(
         {key_of(thing): thing for thing in things},
-        {key_of(thing): 1 for thing in things},
         {"m1": 0, "m2": 0},
         events,
         mode=mode,
@@ -266,27 +281,15 @@ def make_binding() -> ResourceBinding:
 # --- controllers ---
 
 
-_RECONCILES: dict[tuple[int, int, datetime, str, str], tuple[ModelState, Reconcile | None]] = {}
-"""What was computed for the same objects, with the state that keeps their ids valid: a controller does not see what is in progress."""
-MAX_RECONCILES = 20_000
-
-
-def start_reconcile(model: ModelState, name: str) -> Reconcile | None:
-    """The writes that a controller computes in this state; None if there are none."""
-    key = id(model.objects), id(model.versions), model.now, model.mode, name
-    if key not in _RECONCILES:
-        if len(_RECONCILES) >= MAX_RECONCILES:
-            _RECONCILES.pop(next(iter(_RECONCILES)))
-        _RECONCILES[key] = model, compute_reconcile(model, name)
-    return _RECONCILES[key][1]
-
-
-def compute_reconcile(model: ModelState, name: str) -> Reconcile | None:
+def compute_reconcile(model: ModelState, name: str) -> tuple[Reconcile | None, set[type[Any]]]:
+    """The writes that a controller computes in this state, None if there are none; and the kinds that it has read."""
     controller, view = controllers.get(name), ModelView(model)
-    writes = tuple(
-        write for effect in effects_of(controller, model, view) for write in writes_of(effect, model, controller)
-    )
-    return Reconcile(name, writes, {}) if writes else None
+    effects = list(effects_of(controller, model, view))
+    writes = tuple(write for effect in effects for write in writes_of(effect, model, controller))
+    written = {type(thing) for thing in effects if isinstance(thing, Object)}
+    written |= {type(step) for effect in effects if isinstance(effect, WriteSequence) for step in effect.steps}
+    written |= {type(effect.target) for effect in effects if isinstance(effect, Delete)}
+    return (Reconcile(name, writes) if writes else None), view.read | written | set(controller.subjects)
 
 
 def effects_of(controller: Controller, model: ModelState, view: ModelView) -> Iterator[Any]:
@@ -301,68 +304,98 @@ def writes_of(effect: Any, model: ModelState, controller: Controller) -> Iterato
     """The requests for one effect, as on an API server that takes spec and status in two requests."""
     if isinstance(effect, Delete):
         assert isinstance(effect.target, Object)
-        yield PendingWrite(key_of(effect.target), None, model.versions[key_of(effect.target)])
+        yield PendingWrite(key_of(effect.target), b"")
         return
     steps = effect.steps if isinstance(effect, WriteSequence) else (effect,) if isinstance(effect, Object) else ()
     for before, after in zip((None, *steps), steps, strict=False):
         key = key_of(after)
         known = before or model.objects.get(key)
         if known is None:
-            yield PendingWrite(key, to_wire(after), 0)
+            yield PendingWrite(key, msgspec.json.encode(to_wire(after)), creates=True)
             continue
         for write in writes_for(
             known, after, to_wire(known), controller.writes, controller.subjects, whole=WRITES_WHOLE_OBJECTS
         ):
-            yield PendingWrite(key, write.patch, model.versions[key])
+            yield PendingWrite(key, msgspec.json.encode(write.patch))
 
 
 WRITES_WHOLE_OBJECTS = False
 
 
 def send_next(model: ModelState, reconcile: Reconcile) -> tuple[ModelState, Reconcile | None]:
-    """Send the next write of a reconcile; a conflict ends it."""
+    """Send the next write of a reconcile that is not in `model.running`, and end those that it makes impossible."""
     write, rest = reconcile.writes[0], reconcile.writes[1:]
-    current = model.objects.get(write.key)
-    if write.patch is None:
-        return delete(model, write.key), next_of(reconcile, rest)
-    if write.version == 0:
-        if current is not None:
-            return model, None
-        created = kind_of_key(write.key).decode(write.patch)
-        created = created.but(metadata=created.metadata.but(resource_version="1", generation=1, uid=created.name))
-        return store(model, created), next_of(reconcile, rest)
-    if current is None:
-        return model, None
-    raw = to_wire(current)
-    left = reconcile.begun.get(write.key)
-    if left is None and model.versions[write.key] != write.version:
-        return model, None
-    if left is not None and not is_same_in_patched_fields(write.patch, left, raw):
-        return model, None
-    patched = patch_object(current, raw, write.patch)
-    begun = {**reconcile.begun, write.key: to_wire(patched)}
-    return store(model, patched), next_of(reconcile._replace(begun=begun), rest)
+    after = write_object(model, write)
+    left = tuple(later._replace(follows=True) if later.key == write.key else later for later in rest)
+    return after, Reconcile(reconcile.controller, left) if left else None
 
 
-def next_of(reconcile: Reconcile, rest: tuple[PendingWrite, ...]) -> Reconcile | None:
-    return reconcile._replace(writes=rest) if rest else None
+def write_object(model: ModelState, write: PendingWrite) -> ModelState:
+    if not write.patch:
+        return delete(model, write.key)
+    if write.creates:
+        return store(model, made(None, (write.key, write.patch), lambda _: create_object(write)))
+    return store(model, made(model.objects[write.key], write.patch, lambda current: patch_object(current, write.patch)))
+
+
+_MADE: dict[tuple[int, object], tuple[Object | None, Object]] = {}
+
+
+def made(source: Any, change: object, make: Callable[[Any], Object]) -> Object:
+    """The object that a change makes of another one, as the same value each time; steps repeat in many states."""
+    key = id(source), change
+    if key not in _MADE:
+        _MADE[key] = source, make(source)
+    return _MADE[key][1]
+
+
+def create_object(write: PendingWrite) -> Object:
+    created = kind_of_key(write.key).decode(msgspec.json.decode(write.patch))
+    assert isinstance(created, Object)
+    return created.but(metadata=created.metadata.but(generation=1, uid=created.name))
+
+
+def without_conflicts(before: ModelState, after: ModelState) -> ModelState:
+    """The state in which reconciles in progress keep only the writes that can still succeed.
+
+    A write to an object that another writer changed is refused, and ends its reconcile, whenever it is sent. So it and the
+    writes that follow it never happen.
+    """
+    if not after.running or before.objects is after.objects:
+        return after
+    kept = (until_conflict(reconcile, before, after) for reconcile in after.running)
+    return after._replace(running=tuple(reconcile for reconcile in kept if reconcile.writes))
+
+
+def until_conflict(reconcile: Reconcile, before: ModelState, after: ModelState) -> Reconcile:
+    for position, write in enumerate(reconcile.writes):
+        if write.patch and is_refused(write, before.objects.get(write.key), after.objects.get(write.key)):
+            return reconcile._replace(writes=reconcile.writes[:position])
+    return reconcile
+
+
+def is_refused(write: PendingWrite, old: Object | None, new: Object | None) -> bool:
+    if old is new:
+        return False
+    if write.creates or old is None or new is None or not write.follows:
+        return True
+    return not is_same_in_patched_fields(msgspec.json.decode(write.patch), to_wire(old), to_wire(new))
 
 
 def kind_of_key(key: ObjectKey) -> Any:
     return kind_of({"Move": Move, "Work": Work, "ResourceBinding": ResourceBinding}[key[0]])
 
 
-def patch_object(current: Object, raw: Raw, patch: Raw) -> Object:
-    patched = kind_of(current).decode(apply_merge_patch(raw, patch))
+def patch_object(current: Object, encoded: bytes) -> Object:
+    patch = msgspec.json.decode(encoded)
+    patched = kind_of(current).decode(apply_merge_patch(to_wire(current), patch))
     bumped = "spec" in patch
     return patched.but(metadata=patched.metadata.but(generation=current.metadata.generation + bumped))
 
 
 def store(model: ModelState, thing: Object) -> ModelState:
     key = key_of(thing)
-    model = model._replace(
-        objects={**model.objects, key: thing}, versions={**model.versions, key: model.versions.get(key, 0) + 1}
-    )
+    model = model._replace(objects={**model.objects, key: thing})
     return follow_work(model, well_known.cluster_of(thing.namespace)) if isinstance(thing, Work) else model
 
 
@@ -372,9 +405,9 @@ def delete(model: ModelState, key: ObjectKey) -> ModelState:
     if found is None:
         return model
     if isinstance(found, Work) and not model.is_reachable(well_known.cluster_of(found.namespace)):
-        return store(model, found.but(metadata=found.metadata.but(deletion_timestamp=model.now)))
-    rest = {known: thing for known, thing in model.objects.items() if known != key}
-    model = model._replace(objects=rest, versions={k: v for k, v in model.versions.items() if k != key})
+        deleted = made(found, "delete", lambda it: it.but(metadata=it.metadata.but(deletion_timestamp=model.now)))
+        return store(model, deleted)
+    model = model._replace(objects={known: thing for known, thing in model.objects.items() if known != key})
     return follow_work(model, well_known.cluster_of(found.namespace)) if isinstance(found, Work) else model
 
 
@@ -394,7 +427,7 @@ def wanted_pods(work: Work | None) -> int:
 
 def run_alone(model: ModelState, name: str) -> ModelState:
     """One whole reconcile of a controller."""
-    reconcile = start_reconcile(model, name)
+    reconcile, _ = compute_reconcile(model, name)
     while reconcile is not None:
         model, reconcile = send_next(model, reconcile)
     return model
@@ -405,19 +438,23 @@ def run_alone(model: ModelState, name: str) -> ModelState:
 
 def report(model: ModelState, name: str) -> ModelState:
     """The member reports the status of its object to the Work."""
-    work = model.work_in(name)
-    assert work is not None
-    manifest = work.spec.workload.manifests[0]
-    wanted, ready = wanted_pods(work), model.pods[name]
+    work, ready = model.work_in(name), model.pods[name]
+    reported = made(work, ("report", ready), lambda work: with_report(work, ready, ModelView(model)))
+    return model if reported is work else store(model, reported)
+
+
+def with_report(work: Work, ready: int, view: ModelView) -> Work:
+    manifest, wanted = work.spec.workload.manifests[0], wanted_pods(work)
     counts = {"replicas": wanted, "updatedReplicas": wanted, "readyReplicas": ready, "availableReplicas": ready}
     seen = {
         **manifest,
         "metadata": {**manifest["metadata"], "generation": 1},
         "status": {"observedGeneration": 1, **counts},
     }
-    status, _ = reflect_status(work, resource_identifier(0, manifest), seen, ModelView(model))
+    status, _ = reflect_status(work, resource_identifier(0, manifest), seen, view)
     applied = Condition(type="Applied", status="True", reason="AppliedSuccessful")
-    return store(model, work.but(status=WorkStatus(conditions=(applied,), manifest_statuses=(status,))))
+    reported = work.but(status=WorkStatus(conditions=(applied,), manifest_statuses=(status,)))
+    return work if reported == work else reported
 
 
 def environment_steps(model: ModelState) -> Iterator[Step]:
@@ -428,49 +465,46 @@ def environment_steps(model: ModelState) -> Iterator[Step]:
         if model.pods[name] < wanted_pods(work):
             yield Step(f"ready {name}", model._replace(pods={**model.pods, name: wanted_pods(work)}))
         reported = report(model, name)
-        if reported.work_in(name) != work:
+        if reported is not model:
             yield Step(f"report {name}", reported)
     for event in model.events:
         happened = EVENTS[event](model)
         if happened is not None:
             yield Step(event, happened._replace(events=tuple(e for e in model.events if e != event)))
-    if not model.running:
-        for tick in TICKS:
-            yield Step("time", model._replace(now=model.now + tick))
+    if not model.running and binding_moves.stalled_condition_of(model.binding) is not None:
+        yield Step("time", model._replace(now=model.now + TICK))
 
 
 def request_rebalance(model: ModelState) -> ModelState:
-    binding = model.binding
-    last = binding.status.last_scheduled_time or model.now
-    at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
-    return edit(model, state.request(binding, at, "Rebalance", "job"))
+    def request(binding: ResourceBinding) -> ResourceBinding:
+        last = binding.status.last_scheduled_time or model.now
+        at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
+        return edited(state.request(binding, at, "Rebalance", "job"))
+
+    return store(model, made(model.binding, "rebalance", request))
 
 
-def edit(model: ModelState, thing: Object) -> ModelState:
-    """A user changes the spec of an object."""
-    return store(model, thing.but(metadata=thing.metadata.but(generation=thing.metadata.generation + 1)))
+def edited(thing: Any) -> Any:
+    """The object after a user changed its spec."""
+    return thing.but(metadata=thing.metadata.but(generation=thing.metadata.generation + 1))
 
 
 def fail(name: str) -> Callable[[ModelState], ModelState | None]:
     def happen(model: ModelState) -> ModelState | None:
-        found = model.objects["Cluster", "", name]
-        assert isinstance(found, Cluster)
         taint = Taint(key="cluster.karmada.io/unreachable", effect="NoExecute", time_added=model.now)
-        down = (Condition(type="Ready", status="False", last_transition_time=model.now),)
-        down_cluster = found.but(spec=found.spec.but(taints=(taint,)), status=found.status.but(conditions=down))
-        return edit(model._replace(has_failed=True), down_cluster)
+        found = model.objects["Cluster", "", name]
+        down = made(found, "fail", lambda it: with_condition(it, (taint,), "False", model.now))
+        return store(model._replace(has_failed=True), down)
 
     return happen
 
 
 def recover(name: str) -> Callable[[ModelState], ModelState | None]:
     def happen(model: ModelState) -> ModelState | None:
-        found = model.objects["Cluster", "", name]
-        assert isinstance(found, Cluster)
         if model.is_reachable(name):
             return None
-        up = (Condition(type="Ready", status="True", last_transition_time=model.now),)
-        model = edit(model, found.but(spec=found.spec.but(taints=()), status=found.status.but(conditions=up)))
+        found = model.objects["Cluster", "", name]
+        model = store(model, made(found, "recover", lambda it: with_condition(it, (), "True", model.now)))
         work = model.work_in(name)
         if work is not None and work.metadata.deletion_timestamp is not None:
             return delete(model, key_of(work))
@@ -479,11 +513,18 @@ def recover(name: str) -> Callable[[ModelState], ModelState | None]:
     return happen
 
 
+def with_condition(found: Cluster, taints: tuple[Taint, ...], status: str, now: datetime) -> Cluster:
+    ready = (Condition(type="Ready", status=status, last_transition_time=now),)
+    return edited(found.but(spec=found.spec.but(taints=taints), status=found.status.but(conditions=ready)))
+
+
 def drain(name: str) -> Callable[[ModelState], ModelState | None]:
     def happen(model: ModelState) -> ModelState | None:
-        found = model.objects["Cluster", "", name]
-        annotations = {**found.metadata.annotations, well_known.DRAIN: "now"}
-        return store(model, found.but(metadata=found.metadata.but(annotations=annotations)))
+        def drained(found: Cluster) -> Cluster:
+            annotations = {**found.metadata.annotations, well_known.DRAIN: "now"}
+            return found.but(metadata=found.metadata.but(annotations=annotations))
+
+        return store(model, made(model.objects["Cluster", "", name], "drain", drained))
 
     return happen
 

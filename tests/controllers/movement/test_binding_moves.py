@@ -12,10 +12,12 @@ from trimtab.api.kinds.disruption import (
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
     InFlightDisruption,
+    Move,
 )
 from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
+from trimtab.controllers.contract import WriteSequence
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION, MoveCause, move_of_binding
 from trimtab.decide.gate import Transfer
@@ -125,12 +127,26 @@ def test_a_move_that_was_cancelled_before_it_began_begins_again() -> None:
     cause = MoveCause("Rebalance", "trimtab-mover")
     first = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 2), cause, NOON)
     assert list(binding_moves.log_start(first, FakeView())) == [first]
-    assert list(binding_moves.log_start(first, FakeView([first]))) == []
     late = NOON + timedelta(hours=1)
     cancelled = binding_moves.with_outcome(first, "Cancelled", "the move never started", late)
     again = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 1), cause, late)
-    (reopened,) = binding_moves.log_start(again, FakeView([cancelled]))
+    status, reopened = reopening(again, cancelled)
+    assert (status.status.outcome, status.status.started, status.spec.replicas) == ("", late, 2)
     assert (reopened.status.outcome, reopened.status.started, reopened.spec.replicas) == ("", late, 1)
+
+
+def test_a_move_that_the_log_may_be_about_to_cancel_is_written_again_status_first() -> None:
+    """Otherwise both would succeed: the log cancels the Move, and the replicas move without one in progress."""
+    first = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 2), MoveCause("Rebalance", "mover"), NOON)
+    late = NOON + timedelta(hours=1)
+    again = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 1), MoveCause("Rebalance", "mover"), late)
+    assert reopening(again, first) == (first.but(status=again.status), first.but(spec=again.spec, status=again.status))
+
+
+def reopening(again: Move, known: Move) -> tuple[Move, ...]:
+    (written,) = binding_moves.log_start(again, FakeView([known]))
+    assert isinstance(written, WriteSequence)
+    return tuple(step for step in written.steps if isinstance(step, Move))
 
 
 def test_an_object_that_is_not_applied_has_no_ready_replicas() -> None:

@@ -12,8 +12,10 @@ from views import FakeView
 from controllers.movement.test_gate import FLEET, budget, web
 from static_fleet import StaticFleet
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionRate, Move
-from trimtab.api.kinds.work import Binding, HeldReplicas
+from trimtab.api.kinds.work import Binding, HeldReplicas, Work
 from trimtab.api.profile import TRIMTAB
+from trimtab.api.value import Meta
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RequeueAfter, WriteSequence
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
@@ -44,6 +46,16 @@ def start(subject: Binding, *things: Any, cause: str = "Rebalance") -> Sequence[
 
 def of_type(effects: Sequence[Effect], type_: type[Any]) -> list[int]:
     return [index for index, effect in enumerate(effects) if isinstance(effect, type_)]
+
+
+def test_no_move_begins_into_a_cluster_that_still_has_a_copy_of_an_earlier_move() -> None:
+    """It is about to be deleted, and would pass as the replacement until then."""
+    subject = web({"m1": 4})
+    labels = {well_known.RB_ID: well_known.binding_id(subject)}
+    leftover = Work(metadata=Meta(name="web", namespace="karmada-es-m2", labels=labels))
+    assert start(subject, leftover) == [RequeueAfter(1.0)]
+    own = leftover.but(metadata=leftover.metadata.but(namespace="karmada-es-m1"))
+    assert of_type(start(subject, own), WriteSequence)
 
 
 def test_the_budget_is_charged_before_the_move_is_logged_and_both_before_the_binding_changes() -> None:

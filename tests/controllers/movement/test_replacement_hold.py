@@ -11,14 +11,19 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
 from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.work import (
+    AggregatedStatusItem,
     Binding,
     GracefulEvictionTask,
     HeldReplicas,
+    ManifestStatus,
     PreviousPlacement,
     StateBeforeMove,
     TargetCluster,
+    Work,
+    WorkStatus,
 )
-from trimtab.api.value import Meta
+from trimtab.api.value import Condition, Meta
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement.replacement_hold import bindings_with_holds, replacement_hold
 
@@ -48,9 +53,25 @@ def unfinished_move() -> Move:
     )
 
 
-def reconcile(subject: Binding, **options: Any) -> list[Any]:
+def work(item: AggregatedStatusItem) -> Work:
+    """A Work that reports what the binding shows of its cluster."""
+    applied = Condition(type="Applied", status="True" if item.applied else "False")
+    return Work(
+        metadata=Meta(
+            name="web",
+            namespace=f"karmada-es-{item.cluster_name}",
+            labels={well_known.RB_ID: "id-rb-web"},
+        ),
+        status=WorkStatus(
+            conditions=(applied,), manifest_statuses=(ManifestStatus(status=item.status, health=item.health),)
+        ),
+    )
+
+
+def reconcile(subject: Binding, *, works: list[Work] | None = None, **options: Any) -> list[Any]:
     clusters = [cluster("m1"), cluster("m2"), cluster("m3")]
-    return list(replacement_hold(subject, FakeView([*clusters, unfinished_move()], **{"now": NOON, **options})))
+    works = list(map(work, subject.status.aggregated_status)) if works is None else works
+    return list(replacement_hold(subject, FakeView([*clusters, *works, unfinished_move()], **{"now": NOON, **options})))
 
 
 def test_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
@@ -65,6 +86,15 @@ def test_holds_are_released_when_as_many_replicas_are_ready_elsewhere() -> None:
     (after,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert log.status.outcome == "Done"
     assert (after.status.holds, after.status.replacement) == ((), None)
+
+
+def test_a_copy_of_an_earlier_move_that_is_gone_is_no_replacement() -> None:
+    """The status of the binding still shows it, but its Work is gone, or is new and has reported nothing."""
+    subject = moving({"m1": 4, "m2": 4})
+    old = work(subject.status.aggregated_status[0])
+    new = work(subject.status.aggregated_status[1]).but(status=WorkStatus())
+    assert [type(effect) for effect in reconcile(subject, works=[old])] == [RequeueAfter]
+    assert [type(effect) for effect in reconcile(subject, works=[old, new])] == [RequeueAfter]
 
 
 def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:

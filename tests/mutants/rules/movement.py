@@ -254,8 +254,8 @@ MUTANTS = (
     Mutant(
         "Replicas that were ready before the move are no replacements.",
         HOLD,
-        "- were_ready.get(name, 0)) for name in growing",
-        ") for name in growing",
+        "max(0, n - were_ready.get(name, 0))",
+        "n",
         HOLD_TESTS,
     ),
     Mutant(
@@ -371,11 +371,32 @@ MUTANTS = (
         ("properties/test_movement_model.py::test_a_rebalance_keeps_every_promise_in_every_reachable_state",),
     ),
     Mutant(
-        "A Move that was cancelled before it began begins again with the next attempt.",
+        "A Move from an attempt that crashed begins again, so that the log does not cancel it meanwhile.",
         "controllers/movement/binding_moves.py",
-        "    elif known.status.outcome:\n        yield known.but(spec=move.spec, status=move.status)\n",
-        "",
+        "        yield WriteSequence((known.but(status=move.status), known.but(spec=move.spec, status=move.status)))",
+        "        return",
         ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
+        "The status of a Move that begins again is written before its spec, and only if nobody changed the Move.",
+        "controllers/movement/binding_moves.py",
+        "(known.but(status=move.status), known.but(spec=move.spec, status=move.status))",
+        "(known.but(spec=move.spec, status=move.status),)",
+        ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
+        "Replicas of a deleted copy that the binding still shows are no replacement.",
+        "controllers/movement/replacement_hold.py",
+        "states = (binding, with_status_of_works(binding, view))",
+        "states = (binding,)",
+        ("controllers/movement/test_replacement_hold.py",),
+    ),
+    Mutant(
+        "No move begins into a cluster that still has a copy of an earlier move.",
+        "controllers/movement/move_start.py",
+        "if growing & copies - expected:",
+        "if False:",
+        ("controllers/movement/test_move_start.py",),
     ),
     Mutant(
         "A condition type that a controller does not declare is not written.",

@@ -21,7 +21,7 @@ from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.contract import Index, View
+from trimtab.controllers.contract import Effect, Index, View, WriteSequence
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.decide.gate import Availability, Transfer
@@ -251,16 +251,17 @@ def new_move(moved: MovedObject, metadata: Meta, transfer: Transfer, cause: Move
     )
 
 
-def log_start(move: Move, view: View) -> Iterator[Move]:
-    """Write the Move, unless it is there from an attempt that crashed before the binding was written.
+def log_start(move: Move, view: View) -> Iterator[Effect]:
+    """Write the Move. One that is there from an attempt that crashed before the binding was written begins again.
 
-    An attempt that came too late was recorded as cancelled. The move begins now after all, so its Move begins again.
+    It is written even if it has no outcome, and its status first: the log may be about to cancel it, because it never
+    began, and then one of the two writes has to fail.
     """
     known = view.get(Move, move.namespace, move.name)
     if known is None:
         yield move
-    elif known.status.outcome:
-        yield known.but(spec=move.spec, status=move.status)
+    else:
+        yield WriteSequence((known.but(status=move.status), known.but(spec=move.spec, status=move.status)))
 
 
 GENERATION_ANNOTATION = "trimtab.dev/binding-generation"

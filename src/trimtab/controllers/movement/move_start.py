@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from trimtab.api.kinds.work import Binding, PendingApproval
 from trimtab.api.value import Key
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import (
     Effect,
     RequeueAfter,
@@ -21,6 +22,7 @@ from trimtab.controllers.movement.gate import (
     move_started_events,
     options_for,
 )
+from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
 from trimtab.controllers.propagation.scheduling.events import decision_events
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
 from trimtab.controllers.propagation.scheduling.result import report_stalled, status_after, with_decision
@@ -63,16 +65,20 @@ def grows_over_leftovers(binding: Binding, decision: BindingDecision, cause: str
     """Whether a cluster that would get replicas still has some of a move that has just finished.
 
     The next move counts the replicas that become ready from those that are ready when it starts. Replicas that are about to
-    be deleted would be counted, and their number would never be exceeded.
+    be deleted would be counted: their number would never be exceeded, or they would pass as the replacement.
     """
     if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange" or binding.status.holds:
         return False
+    shares = binding_moves.current_placement(binding)
+    growing = {name for name, n in decision.clusters if n > shares.get(name, 0)}
+    expected = expected_clusters(binding)
+    copies = {well_known.cluster_of(work.namespace) for work in works_of(binding, view)}
+    if growing & copies - expected:
+        return True
     finished = (move.status.finished for move in binding_moves.moves_of(binding, view))
     if not any(at is not None and view.now - at < LEFTOVER_TIME for at in finished):
         return False
-    shares = binding_moves.current_placement(binding)
     ready = binding_moves.ready_replicas_by_cluster(binding, view)
-    growing = {name for name, n in decision.clusters if n > shares.get(name, 0)}
     return any(n > shares.get(name, 0) for name, n in ready.items() if name in growing)
 
 

@@ -14,6 +14,8 @@ from trimtab.controllers.contract import Effect, Index, RecordEvent, RequeueAfte
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.gate import SOURCE
+from trimtab.controllers.propagation.aggregate import status_item
+from trimtab.controllers.propagation.dispatch import works_of
 from trimtab.controllers.propagation.work_rendering import is_workload
 
 ORPHANED_HOLD_TIMEOUT = timedelta(seconds=30)
@@ -87,21 +89,33 @@ def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
 
 
 def is_replacement_ready(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
-    """As many replicas as leave, at most as many as are added, became ready in the clusters that grow."""
+    """As many replicas as leave, at most as many as are added, became ready in the clusters that grow.
+
+    Both the status of the binding and the Works must show them. The status of the binding is older: it may still have a copy
+    of an earlier move that was deleted meanwhile.
+    """
     if binding_moves.is_replacement_lost(binding):
         return False
     before = {target.name: target.replicas for target in replacement.before}
     gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
+    states = (binding, with_status_of_works(binding, view))
     if not is_workload(binding):
-        items = binding_moves.status_by_cluster(binding)
-        return all(name in items and items[name].applied for name in gains if name not in before)
+        added = [name for name in gains if name not in before]
+        items = [binding_moves.status_by_cluster(state) for state in states]
+        return all(name in item and item[name].applied for name in added for item in items)
     were_ready = {target.name: target.replicas for target in replacement.ready}
     growing = {name: gain for name, gain in gains.items() if gain > 0}
-    arrived = sum(
-        max(0, binding_moves.ready_replicas_in(binding, name, view) - were_ready.get(name, 0)) for name in growing
-    )
+    ready = {name: min(binding_moves.ready_replicas_in(state, name, view) for state in states) for name in growing}
+    arrived = sum(max(0, n - were_ready.get(name, 0)) for name, n in ready.items())
     leaving = sum(hold.replicas for hold in binding.status.holds)
     return arrived >= min(leaving, sum(growing.values()))
+
+
+def with_status_of_works(binding: Binding, view: View) -> Binding:
+    """The binding with the status that its Works report now."""
+    works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
+    items = tuple(status_item(work, binding, view) for work in works)
+    return binding.but(status=binding.status.but(aggregated_status=items))
 
 
 def release_holds(binding: Binding, reason: str, view: View) -> Iterator[Effect]:
