@@ -129,6 +129,20 @@ def test_the_outcome_of_an_earlier_move_out_of_the_same_cluster_ends_no_later_on
     assert in_flight_after(NOON - SECOND) == (1, 1)
 
 
+def test_a_charge_ends_after_twice_the_longest_move_even_if_its_hold_stays() -> None:
+    """Otherwise a hold that nobody removes would use up the budget for ever."""
+    charge = InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON)
+    shares = (TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=2))
+    held = web(
+        {"m1": 2, "m2": 2},
+        status_holds=(HeldReplicas(cluster="m1", replicas=1, since=NOON, until=NOON + 600 * SECOND),),
+        status_replacement=StateBeforeMove(before=shares),
+    )
+    subject = workload_budget(DisruptionBudgetStatus(in_flight=(charge,)), max_concurrent=1)
+    assert len(reconcile(subject, held, now=NOON + 1199 * SECOND)[0].in_flight) == 1
+    assert reconcile(subject, held, now=NOON + 1200 * SECOND)[0].in_flight == ()
+
+
 def test_a_move_is_in_flight_as_long_as_replicas_are_held_for_it() -> None:
     in_flight = DisruptionBudgetStatus(
         in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)

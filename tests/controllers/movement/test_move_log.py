@@ -55,6 +55,11 @@ def test_a_move_is_done_when_the_placement_is_healthy() -> None:
     assert outcome(move_entry(age=61 * MINUTE), unhealthy) == "Stalled"
 
 
+def test_a_move_is_not_done_before_the_scheduler_has_seen_the_placement() -> None:
+    """What is healthy is the placement of the decision before."""
+    assert outcome(move_entry(), web(status_scheduler_observed_generation=1)) == "later"
+
+
 def test_a_move_is_not_done_while_the_target_reports_its_old_share() -> None:
     to = (MoveTarget(name="m2", replicas=1),)
     reported = {
@@ -84,6 +89,13 @@ def test_a_newer_move_from_the_same_cluster_supersedes_the_older() -> None:
     later = binding(clusters={"m2": 2})
     later = later.but(metadata=later.metadata.but(generation=5))
     assert outcome(move_entry(), move_entry("newer", generation=5), later) == "Superseded"
+
+
+def test_a_newer_move_from_another_cluster_supersedes_nothing() -> None:
+    later = move_entry("later", generation=3, from_="m3")
+    task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
+    current = web(graceful_eviction_tasks=(task,))
+    assert outcome(move_entry(generation=2), later, current.but(metadata=current.metadata.but(generation=3))) == ""
 
 
 def test_a_move_of_a_deleted_workload_is_cancelled() -> None:

@@ -1,6 +1,6 @@
 """Replicas that are held until their replacement is ready."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -95,6 +95,25 @@ def test_a_copy_of_an_earlier_move_that_is_gone_is_no_replacement() -> None:
     new = work(subject.status.aggregated_status[1]).but(status=WorkStatus())
     assert [type(effect) for effect in reconcile(subject, works=[old])] == [RequeueAfter]
     assert [type(effect) for effect in reconcile(subject, works=[old, new])] == [RequeueAfter]
+
+
+def test_a_copy_that_is_being_deleted_is_no_replacement() -> None:
+    subject = moving({"m1": 4, "m2": 4})
+    old, new = map(work, subject.status.aggregated_status)
+    leaving = new.but(metadata=new.metadata.but(deletion_timestamp=NOON))
+    assert [type(effect) for effect in reconcile(subject, works=[old, leaving])] == [RequeueAfter]
+
+
+@pytest.mark.parametrize(("ready", "now", "outcome"), [(4, NOON, "Done"), (1, LATER, "Reverted")])
+def test_only_the_moves_out_of_held_clusters_end(ready: int, now: datetime, outcome: str) -> None:
+    """An eviction out of another cluster goes on."""
+    subject = moving({"m1": 4, "m2": ready})
+    eviction = unfinished_move().but(metadata=Meta(name="f", namespace="demo", resource_version="1"))
+    eviction = eviction.but(spec=eviction.spec.but(from_="m3", cause="ClusterFailover"))
+    things = [cluster("m1"), cluster("m2"), cluster("m3"), *map(work, subject.status.aggregated_status)]
+    view = FakeView([*things, unfinished_move(), eviction], now=now)
+    written = [effect for effect in replacement_hold(subject, view) if isinstance(effect, Move)]
+    assert [(move.name, move.status.outcome) for move in written] == [("e", outcome)]
 
 
 def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:
