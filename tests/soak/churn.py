@@ -37,7 +37,7 @@ PLACEMENTS = (divided(("m1", 1), ("m2", 1), ("m3", 2)), aggregated(*MEMBERS), dy
 SMALL_BOUNDS: tuple[tuple[ModuleType, str, object], ...] = (
     (cache, "MAX_DELETED_REVISIONS", 16),  # more than are deleted at once, else a late response revives one
     (event_recorder, "MAX_REMEMBERED_EVENTS", 16),
-    (object_codec, "_MAX_RECENT", 16),
+    (object_codec, "_MAX_RECENT_BYTES", 60_000),
     (decide_fleet, "_MAX_CHANGES", 16),
     (decide_fleet, "_MAX_BYTES", 60_000),
     (move_log, "KEPT_WITHOUT_OBJECT", timedelta(days=1)),
