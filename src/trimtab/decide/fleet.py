@@ -252,15 +252,16 @@ class Fleet(Generic[T]):
 
     def columns_of(self, names: Sequence[str]) -> Array:
         """The columns of those names that are targets. Belongs to the cache, do not write to it."""
-        index = self.index
-
-        def look_up() -> tuple[Sequence[str], Array]:
-            return names, np.array([index[name] for name in names if name in index], dtype=np.intp)
-
-        # many names are found by identity: while they are stored with their columns, nothing else has their id
         if len(names) < _MANY_NAMES:
-            return look_up()[1]
-        return self.compute_once(("columns", id(names)), look_up, max_entries=_MAX_NAME_LISTS)[1]
+            return self._look_up(names)
+        # many names are found by identity: while they are stored with their columns, nothing else has their id
+        return self.compute_once(
+            ("columns", id(names)), lambda: (names, self._look_up(names)), max_entries=_MAX_NAME_LISTS
+        )[1]
+
+    def _look_up(self, names: Sequence[str]) -> Array:
+        index = self.index
+        return np.array([index[name] for name in names if name in index], dtype=np.intp)
 
     def external_value(self, kind: str, name: str) -> Any:
         """The external value of this kind for this target; None when there is none or it has expired."""

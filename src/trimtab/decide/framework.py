@@ -45,7 +45,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.api.identity_cache import IdentityCache
+from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.registry import Registry
 
@@ -237,7 +237,7 @@ node_score = _score_decorator(node_scores)
 
 _MAX_HASHABLE_KEYS = 8192
 _MAX_SCORE_ARRAYS = 128
-hashable_key: IdentityCache[Any, Hashable] = IdentityCache(
+hashable_key: Callable[[Any], Hashable] = cache_by_identity(
     msgspec.json.Encoder(order="deterministic").encode, max_entries=_MAX_HASHABLE_KEYS
 )
 """A hashable key that is equal for equal values, including dicts. Cheap when the same object is passed again."""

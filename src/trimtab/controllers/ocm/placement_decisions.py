@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.api.duration import parse_duration
-from trimtab.api.identity_cache import IdentityCache
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_placement import (
     ClusterDecision,
@@ -148,7 +148,7 @@ def _entries_of(clusters: list[str]) -> tuple[ClusterDecision, ...]:
     return tuple([ClusterDecision(cluster_name=name) for name in clusters])
 
 
-_shared_entries: IdentityCache[list[str], tuple[ClusterDecision, ...]] = IdentityCache(_entries_of, max_entries=1024)
+_shared_entries = cache_by_identity(_entries_of, max_entries=1024)
 """Placements that have the same clusters share the entries of a full page."""
 
 

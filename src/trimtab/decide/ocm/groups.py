@@ -1,9 +1,9 @@
 """Splits the chosen clusters into decision groups, and the groups into objects of at most a hundred clusters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from trimtab.api.identity_cache import IdentityCache
+from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupStrategy
 from trimtab.api.value import IntOrString
@@ -85,7 +85,7 @@ def decision_pages(placement: str, groups: Sequence[OcmDecisionGroup]) -> Iterat
             yield DecisionPage(page_name(placement, number), group.name, index, clusters)
 
 
-_full_pages: IdentityCache[list[str], list[list[str]]] = IdentityCache(
+_full_pages: Callable[[list[str]], list[list[str]]] = cache_by_identity(
     lambda clusters: [clusters[start : start + PAGE_SIZE] for start in range(0, len(clusters), PAGE_SIZE)],
     max_entries=64,
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from trimtab.api.identity_cache import IdentityCache
+from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, ClusterDecision, PlacementDecision
 from trimtab.api.value import Object
@@ -56,7 +56,7 @@ def clusters_of(decision: PlacementDecision) -> list[str]:
     return _names_of_entries(entries) if len(entries) == PAGE_SIZE else [entry.cluster_name for entry in entries]
 
 
-_names_of_entries: IdentityCache[tuple[ClusterDecision, ...], list[str]] = IdentityCache(
+_names_of_entries: Callable[[tuple[ClusterDecision, ...]], list[str]] = cache_by_identity(
     lambda entries: [entry.cluster_name for entry in entries], max_entries=1024
 )
 
@@ -227,6 +227,8 @@ class PlacementSnapshotCache:
 
     def _count_decisions(self) -> DecisionCounts:
         """Count what changed, or all decisions again when the layout changed."""
+        if not self._uncounted and self._counted_layout == self._fleet.layout:
+            return self._counts
         fleet, counts, outside = self._fleet, self._counts.counts, dict(self._counts.outside_fleet)
         if self._counted_layout != fleet.layout:
             self._counted_layout = fleet.layout
@@ -234,8 +236,6 @@ class PlacementSnapshotCache:
             self._uncounted = [
                 (held.clusters, 1) for all_of in self._decisions.values() for held in all_of.pages.values()
             ]
-        elif not self._uncounted:
-            return self._counts
         for step in (1, -1):
             pages = [(clusters, fleet.columns_of(clusters)) for clusters, one in self._uncounted if one == step]
             if pages:

@@ -65,7 +65,7 @@ def tolerated_until(tolerations: Sequence[PlacementToleration], *, in_use: bool)
 def next_toleration_end(request: OcmRequest, fleet: Fleet[ManagedCluster]) -> datetime | None:
     """When the first toleration that a cluster in use depends on ends; the Placement must be checked again then."""
     tolerations = request.spec.tolerations
-    if not request.placed or all(t.toleration_seconds is None for t in tolerations):
+    if not request.placed or not tolerations or all(t.toleration_seconds is None for t in tolerations):
         return None
     columns = fleet.columns_of(request.placed)
     tainted = columns[fleet.column("tainted", lambda: lambda cluster: bool(cluster.spec.taints), bool)[columns]]
