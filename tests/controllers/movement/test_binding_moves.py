@@ -14,6 +14,7 @@ from trimtab.api.kinds.disruption import (
     InFlightDisruption,
     Move,
 )
+from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
@@ -91,6 +92,13 @@ def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas
     granted = budget().but(status=DisruptionBudgetStatus(in_flight=(entry,)))
     found = binding_moves.availability_of(granted, FakeView([cluster("m1"), subject], raws=[deployment()]))
     assert (found.desired, found.available) == (3, 1)
+
+
+def test_replicas_that_are_not_placed_count_as_missing() -> None:
+    """Otherwise a budget would allow a move while a failover waits for its decision."""
+    rules = Placement(replica_scheduling=ReplicaSchedulingStrategy(replica_scheduling_type="Divided"))
+    subject = binding(clusters={"m1": 3}, replicas=5, placement=rules)
+    assert binding_moves.desired_replicas(subject) == 5
 
 
 def test_a_move_is_named_after_the_generation_it_creates() -> None:

@@ -77,6 +77,21 @@ def test_an_eviction_is_not_cancelled_while_its_cause_lasts() -> None:
     assert tasks_after(subject, cluster("m1"), cluster("m2"), profile=UPSTREAM) == 1
 
 
+def test_a_recovered_cluster_gets_nothing_back_once_it_is_replaced() -> None:
+    """The old copy is deleted instead: the replacement is ready, and would have to be moved back."""
+    subject = leaving(status_item("m1"), status_item("m2"), producer=TAINT_MANAGER)
+    effects = list(graceful_eviction(subject, FakeView([cluster("m1"), cluster("m2")])))
+    assert "EvictionCancelled" not in [effect.reason for effect in effects if isinstance(effect, RecordEvent)]
+
+
+def test_a_recovered_cluster_gets_nothing_back_after_an_immediate_purge() -> None:
+    """Its copy is deleted already."""
+    subject = leaving(
+        status_item("m2", "Unhealthy"), producer=TAINT_MANAGER, purge_mode="Directly", suppress_deletion=True
+    )
+    assert tasks_after(subject, cluster("m1"), cluster("m2")) == 1
+
+
 def test_only_bindings_with_eviction_tasks_are_reconciled() -> None:
     assert concerns_evictions(None, leaving())
     assert not concerns_evictions(leaving(), binding())

@@ -448,6 +448,27 @@ MUTANTS = (
         ("controllers/movement/test_move_log.py",),
     ),
     Mutant(
+        "A recovered cluster gets nothing back once it is replaced.",
+        "controllers/movement/graceful_eviction.py",
+        " and not is_replaced(task, binding, view)",
+        "",
+        ("controllers/movement/test_graceful_eviction.py",),
+    ),
+    Mutant(
+        "An eviction that deletes the old copy at once is not cancelled.",
+        "controllers/movement/graceful_eviction.py",
+        ' and task.purge_mode not in ("Directly", "Immediately")',
+        "",
+        ("controllers/movement/test_graceful_eviction.py",),
+    ),
+    Mutant(
+        "Replicas that are not placed count as missing.",
+        "controllers/movement/binding_moves.py",
+        "return max(placed, binding.spec.replicas) if is_divided(binding) else placed",
+        "return placed",
+        ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
         "A condition type that a controller does not declare is not written.",
         "runtime/effects/commit.py",
         "if old.get(name) != new.get(name)}",
