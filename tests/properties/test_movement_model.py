@@ -289,14 +289,3 @@ def test_a_hold_that_nobody_removes_after_a_crash_never_ends(monkeypatch: pytest
     monkeypatch.setattr(replacement_hold, "ORPHANED_HOLD_TIMEOUT", timedelta(days=1))
     with pytest.raises(AssertionError, match="no way to a settled state"):
         assert_explored(initial_state("rebalance"), concurrency=0)
-
-
-def test_a_move_that_begins_again_while_the_log_cancels_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two writers that never write the same object in order: only an exploration of two reconciles at once finds it."""
-
-    def log_once(move: Move, view: Any) -> Iterator[Move]:
-        if view.get(Move, move.namespace, move.name) is None:
-            yield move
-
-    monkeypatch.setattr(binding_moves, "log_start", log_once)
-    assert NOT_CHARGED in violation_after("rebalance", concurrency=2)
