@@ -24,6 +24,7 @@ from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.value import Raw
 from trimtab.cli.commands.drain_cluster import DrainMarks, start_drain, update_marks
 from trimtab.client.client import resource_of
+from trimtab.controllers.movement.move_start import PAUSE_AFTER_REVERT
 from trimtab.controllers.well_known import MOVE_MODE
 from trimtab.errors import ApiError, InputError
 
@@ -39,7 +40,8 @@ BUDGETS: dict[str, Raw] = {
     "one-at-once": {"maxConcurrent": 1},
     "slow": {"rate": {"disruptions": 2, "period": "20s"}},
 }
-SETTLE_SECONDS = 600.0
+SETTLE_SECONDS = PAUSE_AFTER_REVERT.total_seconds() + 300.0
+"""A cluster leaves only after the next attempt of a move that was reverted during the last faults."""
 EDIT_ATTEMPTS = 20
 FORWARD = (45.0, 600.0, 7200.0, 8_640_000.0)
 JUMPS = {"plane": (-3600.0, -30.0, *FORWARD)}

@@ -114,6 +114,30 @@ def test_last_copy_stays_while_there_is_nowhere_to_go() -> None:
     run_scenario(act)
 
 
+def test_edit_of_the_policy_after_a_reverted_move_lets_the_cluster_leave_at_once() -> None:
+    """The edit is part of the drain. As such it waited ten minutes, like a drain that is tried again by itself."""
+
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m2(scene, also=("m1",))
+        selector = LabelSelector(match_labels={"app": "web"})
+        scene.world["m1"].kubelets.override_behaviour(BehaviourOverride("broken", NEVER_READY, "default", selector, ""))
+        await leave(scene)
+
+        async def is_reverted() -> bool:
+            return [move.status.outcome for move in await scene.list_moves()] == ["Reverted"]
+
+        await scene.wait_until(is_reverted, 120)
+        await asyncio.sleep(20)
+        assert await scene.placement_of() == {"m2": 2}
+        await scene.set_placement(aggregated("m2", "m3"))
+        await scene.wait_until(lambda: is_gone(scene), 120)
+        await scene.wait_until_settled("web", {"m3": 2})
+        assert scene.lowest_ready["web"] >= 2
+        assert [move.spec.cause for move in await scene.list_moves()] == ["Drain", "Drain"]
+
+    run_scenario(act, settings={"move-timeout-seconds": 60})
+
+
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_scaling_while_the_cluster_leaves_does_not_take_the_serving_replicas(replicas: int) -> None:
     async def act(scene: MoveScenario) -> None:

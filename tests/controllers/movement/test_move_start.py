@@ -44,6 +44,10 @@ def start(subject: Binding, *things: Any, cause: str = "Rebalance") -> Sequence[
     return list(start_move(subject, decision, SchedulingIntent(cause, decision.request), view, set()))
 
 
+def seconds_until(subject: Binding, cause: str, view: FakeView, **fields: Any) -> float | None:
+    return seconds_until_move(subject, SchedulingIntent(cause, placement_request_of(subject), **fields), view)
+
+
 def of_type(effects: Sequence[Effect], type_: type[Any]) -> list[int]:
     return [index for index, effect in enumerate(effects) if isinstance(effect, type_)]
 
@@ -94,19 +98,20 @@ def test_a_refusal_that_time_does_not_end_is_tried_again_soon_and_then_less_ofte
 
 def test_no_voluntary_move_begins_while_another_is_in_progress() -> None:
     held = web({"m1": 4}, status_holds=(HeldReplicas(cluster="m9", replicas=1, until=NOON + MINUTE),))
-    assert seconds_until_move(held, "Rebalance", FakeView()) == 0.0
-    assert seconds_until_move(held, "Scale", FakeView()) is None
-    assert seconds_until_move(held, "PolicyChange", FakeView()) is None, "the author of a policy is not kept waiting"
+    assert seconds_until(held, "Rebalance", FakeView()) == 0.0
+    assert seconds_until(held, "Scale", FakeView()) is None
+    assert seconds_until(held, "PolicyChange", FakeView()) is None, "the author of a policy is not kept waiting"
 
 
 def test_after_a_reverted_move_the_next_one_waits_unless_somebody_asks_again() -> None:
     reverted = binding_moves.with_stalled_condition(web({"m1": 4}), "MoveReverted", "not ready", NOON)
-    assert seconds_until_move(reverted, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
-    assert seconds_until_move(reverted, "Rebalance", FakeView(now=NOON + PAUSE_AFTER_REVERT)) is None
+    assert seconds_until(reverted, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
+    assert seconds_until(reverted, "Rebalance", FakeView(now=NOON + PAUSE_AFTER_REVERT)) is None
     asked = reverted.but(spec=reverted.spec.but(reschedule_triggered_at=NOON + timedelta(seconds=1)))
-    assert seconds_until_move(asked, "Rebalance", FakeView(now=NOON + MINUTE)) is None
+    assert seconds_until(asked, "Rebalance", FakeView(now=NOON + MINUTE)) is None
     before = reverted.but(spec=reverted.spec.but(reschedule_triggered_at=NOON))
-    assert seconds_until_move(before, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
+    assert seconds_until(before, "Rebalance", FakeView(now=NOON + MINUTE)) == 540.0
+    assert seconds_until(reverted, "Drain", FakeView(now=NOON + MINUTE), is_policy_edit=True) is None
 
 
 def test_growth_alone_removes_nothing() -> None:

@@ -124,8 +124,15 @@ MUTANTS = (
     Mutant(
         "After a reverted move the next one waits.",
         START,
-        "return remaining if remaining > 0 and not newer else None",
+        "return remaining if remaining > 0 and not newer and not intent.is_policy_edit else None",
         "return None",
+        START_TESTS,
+    ),
+    Mutant(
+        "Who edits a policy after a reverted move does not wait, even while a cluster leaves.",
+        START,
+        " and not newer and not intent.is_policy_edit",
+        " and not newer",
         START_TESTS,
     ),
     Mutant(

@@ -43,12 +43,13 @@ def is_blocked(binding: Binding) -> bool:
     return condition is not None and condition.reason == MOVE_BLOCKED
 
 
-def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None:
+def seconds_until_move(binding: Binding, intent: SchedulingIntent, view: View) -> float | None:
     """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one.
 
-    A decision that replaces clusters which were evicted during the move is not voluntary.
+    A decision that replaces clusters which were evicted during the move is not voluntary. Who edits a policy or requests a
+    rebalance after a reverted move does not wait, also when the edit takes replicas out of a cluster that leaves.
     """
-    if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange":
+    if intent.cause not in VOLUNTARY_CAUSES or intent.cause == "PolicyChange":
         return None
     if binding.status.holds:
         return None if binding_moves.is_replacement_lost(binding) else 0.0
@@ -58,7 +59,7 @@ def seconds_until_move(binding: Binding, cause: str, view: View) -> float | None
     remaining = (condition.last_transition_time + PAUSE_AFTER_REVERT - view.now).total_seconds()
     requested = binding.spec.reschedule_triggered_at
     newer = requested is not None and requested > condition.last_transition_time
-    return remaining if remaining > 0 and not newer else None
+    return remaining if remaining > 0 and not newer and not intent.is_policy_edit else None
 
 
 def grows_over_leftovers(binding: Binding, decision: BindingDecision, cause: str, view: View) -> bool:

@@ -57,6 +57,17 @@ def test_a_drained_cluster_is_left_without_its_share() -> None:
     assert dict(found.request.placed) == {"m2": 1}
 
 
+def test_an_edit_of_the_policy_is_told_from_the_drain_that_it_takes_part_in() -> None:
+    subject = settled(binding(clusters={"m1": 2, "m2": 1}, placement=placement(replicaScheduling=EVENLY)))
+    leaving = cluster("m1").but(metadata=cluster("m1").metadata.but(deletion_timestamp=NOON))
+    edited = subject.but(spec=subject.spec.but(placement=placement(clusterAffinity={"clusterNames": ["m2"]})))
+    by_itself, by_edit = intent_in(subject, leaving), intent_in(edited, leaving)
+    assert by_itself is not None
+    assert by_edit is not None
+    assert (by_itself.cause, by_itself.is_policy_edit) == ("Drain", False)
+    assert (by_edit.cause, by_edit.is_policy_edit) == ("Drain", True)
+
+
 def test_a_scaled_workload_is_scheduled_for_its_scale() -> None:
     subject = settled(binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY)))
     found = intent_in(subject.but(spec=subject.spec.but(replicas=5)))

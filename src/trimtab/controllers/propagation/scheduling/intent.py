@@ -44,6 +44,8 @@ class SchedulingIntent(NamedTuple):
     """Move only when the new decision needs fewer clusters."""
     keep: tuple[TargetCluster, ...] = ()
     """The shares to keep in clusters that are still feasible."""
+    is_policy_edit: bool = False
+    """The author of the policy changed the placement. The cause is another one when a cluster leaves at the same time."""
 
 
 def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view: View) -> SchedulingIntent | None:
@@ -71,7 +73,8 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
         request = msgspec.structs.replace(request, fresh=True)
     if not replacement_first or not request.fresh:
         # No decision selects a cluster that leaves, so every decision takes its replicas away: that is its drain.
-        return SchedulingIntent("Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, ""), request)
+        cause = "Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, "")
+        return SchedulingIntent(cause, request, is_policy_edit=reason == "PlacementChanged")
     return intent_of_reschedule(binding, request, view)
 
 

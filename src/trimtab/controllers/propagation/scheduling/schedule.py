@@ -108,7 +108,7 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
             yield from ((binding, event) for event in deletion_events(binding))
         elif binding.spec.placement is not None:
             intent = intent_of(binding, fleet, gates, view)
-            rest = seconds_until_move(binding, intent.cause, view) if intent is not None else None
+            rest = seconds_until_move(binding, intent, view) if intent is not None else None
             if intent is not None and rest is None:
                 if groups.isdisjoint(own := set(affinity_groups_of(binding)) if gates.workload_affinity else set()):
                     groups |= own
