@@ -29,7 +29,7 @@ from properties.movement_model import (
 from properties.movement_normal_form import EXPIRED, Normalizer
 from trimtab.api.kinds.disruption import DisruptionBudget, Move
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.controllers.contract import WriteSequence
+from trimtab.controllers.contract import Effect, View, WriteSequence
 from trimtab.controllers.movement import binding_moves, gate, graceful_eviction, move_start, replacement_hold, state
 from trimtab.controllers.propagation import dispatch
 
@@ -63,11 +63,11 @@ def broken_by_controller(before: ModelState, after: ModelState) -> str:
     if isinstance(limit, int) and not before.has_failed and after.serving < min(before.serving, limit):
         return f"{after.serving} replicas serve; the budget requires {limit}"
     charged = {entry.from_ for entry in after.budget.status.in_flight}
-    logged = {move.spec.from_ for move in after.all(Move)}
+    logged = {move.spec.from_ for move in after.all(Move) if not move.status.outcome}
     held_before = {hold.cluster for hold in before.binding.status.holds}
     for hold in after.binding.status.holds:
         if hold.cluster not in held_before and not (hold.cluster in charged and hold.cluster in logged):
-            return f"replicas leave {hold.cluster}, but no budget is charged or no Move is written"
+            return f"replicas leave {hold.cluster}, but no budget is charged or no Move is in progress"
     return ""
 
 
@@ -213,7 +213,7 @@ def instead(value: Any) -> Callable[[Any], Any]:
 
 
 TOO_FEW = "replicas serve; the budget requires"
-NOT_CHARGED = "no budget is charged or no Move is written"
+NOT_CHARGED = "no budget is charged or no Move is in progress"
 NOT_CONSERVED = "replicas are placed and"
 LAST_COPY = "the last ready replica is removed"
 DEFECTS: dict[str, tuple[object, str, Callable[[Any], Any], str]] = {
@@ -289,3 +289,27 @@ def test_a_hold_that_nobody_removes_after_a_crash_never_ends(monkeypatch: pytest
     monkeypatch.setattr(replacement_hold, "ORPHANED_HOLD_TIMEOUT", timedelta(days=1))
     with pytest.raises(AssertionError, match="no way to a settled state"):
         assert_explored(initial_state("rebalance"), concurrency=0)
+
+
+def test_a_move_that_the_log_has_cancelled_and_that_begins_again_unlogged_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def log_once(move: Move, view: View) -> Iterator[Effect]:
+        if view.get(Move, move.namespace, move.name) is None:
+            yield move
+
+    monkeypatch.setattr(binding_moves, "log_start", log_once)
+    assert NOT_CHARGED in violation_after("rebalance")
+
+
+def test_a_move_that_begins_again_while_the_log_cancels_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers of which one writes nothing: only an exploration of two reconciles at once finds it."""
+    log_start = binding_moves.log_start
+
+    def log_if_over(move: Move, view: View) -> Iterator[Effect]:
+        known = view.get(Move, move.namespace, move.name)
+        if known is None or known.status.outcome:
+            yield from log_start(move, view)
+
+    monkeypatch.setattr(binding_moves, "log_start", log_if_over)
+    assert NOT_CHARGED in violation_after("rebalance", concurrency=2)

@@ -185,23 +185,39 @@ def test_a_drain_never_takes_the_last_applied_copy_of_an_object_without_replicas
     assert (shares(result), result.refusal and result.refusal.code) == ({"m1": 0}, "LastCopy")
 
 
-def test_a_cluster_that_was_evicted_during_a_move_is_not_logged_or_charged_again() -> None:
-    logged = Move(
-        metadata=Meta(name="web-deployment.2.m3", namespace="demo"),
-        spec=MoveSpec(
-            object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web"),
-            cause="ClusterFailover",
-            from_="m3",
-            replicas=2,
-        ),
-    )
-    moving = web(
-        {"m1": 1, "m2": 1},
+MOVE_OUT_OF_M3 = Move(
+    metadata=Meta(name="web-deployment.2.m3", namespace="demo"),
+    spec=MoveSpec(
+        object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web"),
+        cause="ClusterFailover",
+        from_="m3",
+        replicas=2,
+    ),
+)
+
+
+def moving_out_of_m1(clusters: dict[str, int]) -> Binding:
+    """A drain of m1 in progress; m3 had replicas when it began."""
+    return web(
+        clusters,
         replicas=4,
         status_holds=(HeldReplicas(cluster="m1", replicas=1, since=NOON, reason="Drain"),),
         status_replacement=StateBeforeMove(before=web({"m1": 2, "m3": 2}).spec.clusters),
     )
+
+
+def test_a_cluster_that_was_evicted_during_a_move_is_not_logged_or_charged_again() -> None:
+    moving = moving_out_of_m1({"m1": 1, "m2": 1})
     for cause in ("Scale", "PolicyChange"):
-        result = admitted(moving, logged, budget(max_concurrent=0), cause=cause)
+        result = admitted(moving, MOVE_OUT_OF_M3, budget(max_concurrent=0), cause=cause)
         assert (shares(result), result.charged_budgets, result.log_entries) == ({"m1": 2, "m2": 2}, (), ())
         assert [(hold.cluster, hold.reason) for hold in result.holds] == [("m3", "ClusterFailover")]
+
+
+def test_a_move_that_was_logged_but_did_not_begin_is_charged() -> None:
+    """A crash after the Move was written: m3 is still placed, so its replicas do not leave without the gate."""
+    moving = moving_out_of_m1({"m1": 1, "m2": 1, "m3": 2})
+    refused = admitted(moving, MOVE_OUT_OF_M3, budget(max_concurrent=0), cause="PolicyChange")
+    assert (refused.is_complete, shares(refused)["m3"]) == (False, 2)
+    begun = admitted(moving, MOVE_OUT_OF_M3, budget(max_unavailable=4), cause="PolicyChange")
+    assert [entry.from_ for entry in begun.charged_budgets[0].status.in_flight] == ["m3"]

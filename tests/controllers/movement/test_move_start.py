@@ -12,12 +12,13 @@ from views import FakeView
 from controllers.movement.test_gate import FLEET, budget, web
 from static_fleet import StaticFleet
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionRate, Move
+from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, Work
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RequeueAfter, WriteSequence
-from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
 from trimtab.controllers.movement.move_start import (
     BLOCKED_SECONDS,
@@ -72,6 +73,19 @@ def test_the_budget_is_charged_before_the_move_is_logged_and_both_before_the_bin
     assert held.status.holds  # type: ignore[attr-defined]
     assert binding_moves.current_placement(held) == {"m1": 4}  # type: ignore[arg-type]
     assert binding_moves.current_placement(placed) == {"m1": 2, "m2": 2}  # type: ignore[arg-type]
+
+
+def test_a_move_of_some_replicas_keeps_the_request_for_the_rest() -> None:
+    before = NOON - MINUTE
+    requested = state.request(web({"m1": 4}, status_last_scheduled_time=before), NOON, "Rebalance", "job")
+    for surge, scheduled_at, placed_as in ((1, before, {"m1": 3, "m2": 1}), (2, NOON, {"m1": 2, "m2": 2})):
+        options = RebalancerSpec(move=MoveOptions(max_surge=surge))
+        effects = start(requested, WorkloadRebalancer(metadata=Meta(name="job"), spec=options))
+        (placed,) = (effect.steps[-1] for effect in effects if isinstance(effect, WriteSequence))
+        assert isinstance(placed, Binding)
+        assert binding_moves.current_placement(placed) == placed_as
+        assert placed.spec.reschedule_triggered_at == NOON
+        assert placed.status.last_scheduled_time == scheduled_at, "a request is answered when this time reaches it"
 
 
 def test_a_refused_move_writes_no_placement_and_is_tried_again_when_the_rate_allows_it() -> None:

@@ -44,6 +44,9 @@ def targets(**shares: int) -> tuple[TargetCluster, ...]:
     return tuple(TargetCluster(name=name, replicas=n) for name, n in shares.items())
 
 
+PREVIOUSLY_THREE = PreviousPlacement(clusters=targets(m1=3), since=NOON)
+
+
 def held(name: str = "m1", replicas: int = 3, reason: str = "Rebalance") -> HeldReplicas:
     return HeldReplicas(cluster=name, replicas=replicas, since=NOON, until=NOON + MINUTE, reason=reason)
 
@@ -222,6 +225,15 @@ def test_replacements_in_a_cluster_that_grew_prevent_that_the_previous_placement
     evicted = state.place(evicted, targets(m2=4))
     back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {"m2": 4})
     assert current_placement(back) == {"m2": 4}
+
+
+def test_a_previous_placement_with_another_share_of_the_recovered_cluster_is_not_restored() -> None:
+    """The workload has grown since: the old placement would take replicas away from it."""
+    subject = binding(clusters={"m1": 5}, placement=DIVIDED, status_previous_placement=PREVIOUSLY_THREE)
+    evicted = state.place(state.evict_from(subject, "m1", TASK), targets(m2=5))
+    back = state.cancel(evicted, evicted.spec.graceful_eviction_tasks[0], {})
+    assert current_placement(back) == {"m1": 5}
+    assert back.status.previous_placement == PREVIOUSLY_THREE
 
 
 def test_a_cluster_that_is_still_being_left_gets_nothing_when_another_eviction_is_cancelled() -> None:

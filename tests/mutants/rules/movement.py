@@ -559,4 +559,25 @@ MUTANTS = (
         "and not grown and not arrived",
         ("controllers/movement/test_state.py",),
     ),
+    Mutant(
+        "A cancelled eviction restores the previous placement only if the cluster had the same share in it.",
+        "controllers/movement/state.py",
+        "return was.get(task.from_cluster) == (task.replicas or 0) and not grown",
+        "return not grown",
+        ("controllers/movement/test_state.py",),
+    ),
+    Mutant(
+        "A move of some replicas keeps the request for the rest.",
+        "controllers/movement/move_start.py",
+        "    if not begun.is_complete:\n",
+        "    if False:\n",
+        ("controllers/movement/test_move_start.py",),
+    ),
+    Mutant(
+        "A move that was logged but did not begin is charged when it begins.",
+        "controllers/movement/binding_moves.py",
+        "for move in unfinished_moves(binding, view) if move.spec.from_ not in there}",
+        "for move in unfinished_moves(binding, view)}",
+        GATE_TESTS,
+    ),
 )
