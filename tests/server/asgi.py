@@ -35,7 +35,7 @@ class AsgiClient:
     ) -> ReceivedResponse:
         raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         path, _, query = path.partition("?")
-        received: dict[str, Any] = {"body": b""}
+        received: dict[str, Any] = {"body": bytearray()}
         body_sent = False
 
         async def receive() -> dict[str, Any]:
@@ -68,7 +68,7 @@ class AsgiClient:
             "certificate_user": user,
         }
         await self.server.app(scope, receive, send)
-        return ReceivedResponse(received["status"], received["headers"], received["body"])
+        return ReceivedResponse(received["status"], received["headers"], bytes(received["body"]))
 
 
 def with_asgi_client(
