@@ -26,8 +26,10 @@ from trimtab.runtime.effects import event_recorder
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.storage import object_codec
+from trimtab.simulate import member_server
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member_server import seeded_uids
+from trimtab.store.index import Retention
 from trimtab.store.store import Store
 from trimtab.store.writer_thread import OnDone, WriterThread
 
@@ -41,8 +43,10 @@ SMALL_BOUNDS: tuple[tuple[ModuleType, str, object], ...] = (
     (decide_fleet, "_MAX_CHANGES", 16),
     (decide_fleet, "_MAX_BYTES", 60_000),
     (move_log, "KEPT_WITHOUT_OBJECT", timedelta(days=1)),
+    (member_server, "RETENTION", member_server.RETENTION._replace(plain_bytes=60_000)),
 )
 """Caches and logs that may hold so much are full after the first days; all others have to stay as they are."""
+HOST_RETENTION = Retention(plain_bytes=60_000)
 POLICIES = resource_of(kind_of(PropagationPolicy))
 REBALANCERS = resource_of(kind_of(WorkloadRebalancer))
 
@@ -105,7 +109,7 @@ def run_days(days: int, apps: int, directory: Path) -> list[Sizes]:
         settings = ApiServerSettings(
             clock=LoopClock(), plugins=[PeerWebhooks(uids)], new_uid=uids, token_key=rng.randbytes(32)
         )
-        host = ApiServer(Store.open(directory), settings)
+        host = ApiServer(Store.open(directory, HOST_RETENTION), settings)
         await host.start()
         plan = FleetPlan(
             members=tuple(MemberPlan(name=name, nodes=1) for name in MEMBERS), pace="typical", heartbeat=300
