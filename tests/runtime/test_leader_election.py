@@ -165,6 +165,18 @@ def test_writes_are_refused_before_and_after_the_lease_is_held() -> None:
     run_scenario(scenario)
 
 
+def test_leader_that_has_released_its_lease_refuses_to_write() -> None:
+    async def scenario(candidates: Candidates) -> None:
+        task = candidates.start("first")
+        await asyncio.sleep(5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        with pytest.raises(LeaseLost):
+            candidates.elections["first"].check_held()
+
+    run_scenario(scenario)
+
+
 def test_paused_leader_refuses_to_write_before_its_loop_notices() -> None:
     async def scenario(candidates: Candidates) -> None:
         paused = 0.0

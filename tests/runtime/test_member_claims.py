@@ -10,7 +10,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.clusters.ownership import member_lease
 from trimtab.errors import Unavailable
 from trimtab.runtime.leader_election import LEASES, LeaseLost
-from trimtab.runtime.member_claims import MemberClaims
+from trimtab.runtime.member_claims import PROCESS_PREFIX, MemberClaims
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -19,9 +19,10 @@ SETTLED_SECONDS = 60.0
 
 
 class CuttableClient(LocalClient):
-    """A client whose connection can be cut."""
+    """A client whose connection can be cut, or slow."""
 
     cut = False
+    replace_seconds = 0.0
 
     async def list(self, *arguments, **more):
         if self.cut:
@@ -31,6 +32,7 @@ class CuttableClient(LocalClient):
     async def replace(self, *arguments, **more):
         if self.cut:
             raise Unavailable("the connection is cut")
+        await asyncio.sleep(self.replace_seconds)
         return await super().replace(*arguments, **more)
 
 
@@ -216,6 +218,50 @@ def test_paused_process_refuses_to_write() -> None:
         assert first.may_write("m0")
         first.paused_seconds = 60.0
         assert not first.may_write("m0")
+
+    run_scenario(1, scenario)
+
+
+def test_member_whose_lease_another_process_holds_is_not_renewed() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        first = fleet.start("a")
+        await asyncio.sleep(5)
+        client = LocalClient(fleet.server)
+        lease = await client.get(LEASES, "default", member_lease("m0"))
+        await client.replace(LEASES, lease | {"spec": lease["spec"] | {"holderIdentity": "other"}})
+        await asyncio.sleep(2.5)
+        assert not first.may_write("m0")
+        lease = await client.get(LEASES, "default", member_lease("m0"))
+        assert lease["spec"]["holderIdentity"] == "other"
+
+    run_scenario(1, scenario)
+
+
+def test_member_is_held_from_the_time_before_the_request_that_renewed_its_lease() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        first = fleet.start("a")
+        await asyncio.sleep(5)
+        first.client.replace_seconds = 4.0
+        await asyncio.sleep(9.5)  # announced from 6 to 10, renewed from 10 to 14
+        first.client.cut = True
+        await asyncio.sleep(5)
+        assert first.may_write("m0")
+        await asyncio.sleep(1)
+        assert not first.may_write("m0")
+
+    run_scenario(1, scenario)
+
+
+def test_announcement_of_a_process_that_renewed_it_meanwhile_is_not_removed() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        first = fleet.start("a")
+        await asyncio.sleep(1)
+        client = LocalClient(fleet.server)
+        name = f"{PROCESS_PREFIX}a"
+        seen = await client.get(LEASES, "default", name)
+        renewed = await client.replace(LEASES, seen | {"spec": seen["spec"] | {"renewTime": None}})
+        await first.claims._forget_process(seen)
+        assert await client.get(LEASES, "default", name) == renewed
 
     run_scenario(1, scenario)
 

@@ -685,4 +685,32 @@ MUTANTS = (
         "True",
         ("controllers/access/test_impersonation.py",),
     ),
+    Mutant(
+        "A certificate that a user asks for has a limited lifetime.",
+        "server/auth/request_signing.py",
+        "min(timedelta(seconds=seconds), LONGEST_VALIDITY)",
+        "timedelta(seconds=seconds)",
+        ("server/auth/test_request_signing.py",),
+    ),
+    Mutant(
+        "A kubelet gets a certificate for one name.",
+        "server/auth/request_signing.py",
+        "len(subject.names) != 1 or not",
+        "not",
+        ("server/auth/test_request_signing.py",),
+    ),
+    Mutant(
+        "A list of revoked certificates is read only if it has a limited size.",
+        "server/auth/revocation.py",
+        "if self.path.stat().st_size > MAX_BYTES:",
+        "if False:",
+        ("server/auth/test_revocation.py",),
+    ),
+    Mutant(
+        "A quota of storage counts the storage of all claims.",
+        "server/admission/object_quotas.py",
+        ' or "storage" in name for',
+        " for",
+        ("server/admission/test_object_quotas.py",),
+    ),
 )

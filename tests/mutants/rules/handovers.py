@@ -194,4 +194,11 @@ MUTANTS = (
         "pass",
         ("controllers/propagation/test_dispatch.py",),
     ),
+    Mutant(
+        "A process that has released its lease writes nothing.",
+        LEADER,
+        "        self._held_until = None\n        try:",
+        "        try:",
+        LEADER_TESTS,
+    ),
 )

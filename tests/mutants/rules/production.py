@@ -197,4 +197,25 @@ MUTANTS = (
         "",
         ("controllers/propagation/test_detect.py", "controllers/propagation/test_namespaces.py"),
     ),
+    Mutant(
+        "A process renews only Leases of members that it still holds.",
+        CLAIMS,
+        "mine = lease is not None and _holder(lease) == self.identity",
+        "mine = lease is not None",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "A member is held from the time before the request that renewed its Lease.",
+        CLAIMS,
+        "self._held_until[member] = started + self._times.renew_deadline_seconds\n\n    async def _hand_over",
+        "self._held_until[member] = self._monotonic() + 10.0\n\n    async def _hand_over",
+        CLAIMS_TESTS,
+    ),
+    Mutant(
+        "The announcement of a process is removed only if it did not change meanwhile.",
+        CLAIMS,
+        'uid=metadata["uid"], revision=metadata["resourceVersion"]',
+        'uid=metadata["uid"]',
+        CLAIMS_TESTS,
+    ),
 )

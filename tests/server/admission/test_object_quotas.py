@@ -11,6 +11,7 @@ from trimtab.store.store import Store
 
 SPACE = "/api/v1/namespaces/default"
 QUOTAS, SERVICES, SECRETS = (f"{SPACE}/{name}" for name in ("resourcequotas", "services", "secrets"))
+CLAIMS = f"{SPACE}/persistentvolumeclaims"
 
 
 def run_with_quota(hard: dict[str, str], scenario: Callable[[AsgiClient], Awaitable[None]]) -> None:
@@ -75,3 +76,17 @@ def test_other_namespaces_and_dry_runs_use_nothing() -> None:
         assert (await wire("POST", "/api/v1/namespaces/kube-system/secrets", {"metadata": {"name": "a"}})).status == 201
 
     run_with_quota({"secrets": "0"}, scenario)
+
+
+def claim(name: str, storage: str) -> dict[str, Any]:
+    resources = {"requests": {"storage": storage}}
+    return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+
+
+def test_storage_of_all_claims_counts() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        assert (await wire("POST", CLAIMS, claim("a", "2Gi"))).status == 201
+        assert (await wire("POST", CLAIMS, claim("b", "2Gi"))).status == 403
+        assert (await wire("POST", CLAIMS, claim("c", "1Gi"))).status == 201
+
+    run_with_quota({"requests.storage": "3Gi"}, scenario)

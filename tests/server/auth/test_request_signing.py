@@ -1,5 +1,7 @@
+import asyncio
 import base64
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -7,15 +9,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from trimtab.server.auth.request_signing import is_to_sign, refusal_of_signer
+from trimtab.server.auth import signing
+from trimtab.server.auth.certificates import CertificateAuthority
+from trimtab.server.auth.request_signing import is_to_sign, refusal_of_signer, with_certificate
 
 CLIENT, KUBELET = "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet"
 USAGES = ("digital signature", "key encipherment", "client auth")
 
 
-def spec(signer: str, user: str, groups: tuple[str, ...] = (), usages: tuple[str, ...] = USAGES) -> dict[str, Any]:
+def spec(signer: str, *users: str, groups: tuple[str, ...] = (), usages: tuple[str, ...] = USAGES) -> dict[str, Any]:
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+    subject = x509.Name([*names, *(x509.NameAttribute(NameOID.COMMON_NAME, user) for user in users)])
     key = ec.generate_private_key(ec.SECP256R1())
     asked = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     text = base64.b64encode(asked.public_bytes(serialization.Encoding.PEM)).decode()
@@ -25,13 +29,14 @@ def spec(signer: str, user: str, groups: tuple[str, ...] = (), usages: tuple[str
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (spec(CLIENT, "anna", ("team",)), ""),
+        (spec(CLIENT, "anna", groups=("team",)), ""),
         (spec(CLIENT, "anna", usages=("digital signature",)), "usages did not match"),
         (spec(CLIENT, "anna", usages=(*USAGES, "server auth")), "usages did not match"),
-        (spec(KUBELET, "system:node:one", ("system:nodes",)), ""),
-        (spec(KUBELET, "anna", ("system:nodes",)), "common name"),
-        (spec(KUBELET, "system:node:one", ("system:nodes", "system:masters")), "organization"),
-        (spec(KUBELET, "system:node:one", ("system:masters",)), "organization"),
+        (spec(KUBELET, "system:node:one", groups=("system:nodes",)), ""),
+        (spec(KUBELET, "system:node:one", "anna", groups=("system:nodes",)), "common name"),
+        (spec(KUBELET, "anna", groups=("system:nodes",)), "common name"),
+        (spec(KUBELET, "system:node:one", groups=("system:nodes", "system:masters")), "organization"),
+        (spec(KUBELET, "system:node:one", groups=("system:masters",)), "organization"),
     ],
 )
 def test_a_signer_signs_only_what_it_is_for(asked: dict[str, Any], why: str) -> None:
@@ -53,3 +58,20 @@ def test_a_signer_signs_only_what_it_is_for(asked: dict[str, Any], why: str) -> 
 def test_only_an_approved_request_is_signed_and_only_once(types: list[str], certificate: str, expected: bool) -> None:
     conditions = [{"type": one, "status": "True"} for one in types]
     assert is_to_sign({"status": {"conditions": conditions, "certificate": certificate}}) is expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 365), (86_400, 1), (1000 * 86_400, 365)])
+def test_a_certificate_is_valid_for_a_limited_time(
+    seconds: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_for: list[timedelta] = []
+
+    def sign(_authority: object, _request: bytes, validity: timedelta, _now: datetime) -> bytes:
+        signed_for.append(validity)
+        return b""
+
+    monkeypatch.setattr(signing, "sign_request", sign)
+    request = {"spec": {"request": "", "expirationSeconds": seconds}}
+    authority = cast("CertificateAuthority", None)
+    asyncio.run(with_certificate(request, authority, datetime(2026, 1, 1, tzinfo=UTC)))
+    assert signed_for == [timedelta(days=expected)]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import InputError
+from trimtab.server.auth import revocation
 from trimtab.server.auth.revocation import RevokedCertificates, normalize_serial
 
 
@@ -32,3 +33,10 @@ def test_change_of_the_file_is_noticed(tmp_path: Path) -> None:
 def test_what_is_no_serial_number_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is no serial number"):
         normalize_serial(text)
+
+
+def test_list_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revocation, "MAX_BYTES", 4)
+    (tmp_path / "list").write_text("12\n34\n")
+    with pytest.raises(InputError, match="more than 4 bytes"):
+        RevokedCertificates(tmp_path / "list").reload()
