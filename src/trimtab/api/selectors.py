@@ -22,6 +22,9 @@ class LabelSelectorRequirement(Value):
         compare = _OPERATORS.get(self.operator)
         return compare is not None and compare(self.key, self.values, labels)
 
+    def has_known_operator(self) -> bool:
+        return self.operator in _OPERATORS
+
 
 class LabelSelector(Value):
     """All parts must match; an empty selector matches everything."""

@@ -119,9 +119,12 @@ def _parse_dependency(entry: Any) -> Raw:
 
 def _check_selector(selector: Any) -> None:
     try:
-        msgspec.convert(selector, LabelSelector).matches({})
-    except (msgspec.ValidationError, KeyError) as error:
+        rules = msgspec.convert(selector, LabelSelector).match_expressions
+    except msgspec.ValidationError as error:
         raise InvalidScriptResult(f"a dependency's labelSelector is wrong: {error}") from error
+    for rule in rules:
+        if not rule.has_known_operator():
+            raise InvalidScriptResult(f"a dependency's labelSelector is wrong: unknown operator {rule.operator!r}")
 
 
 _PARSERS: Mapping[Operation, Callable[[Any, Sequence[Any]], Any]] = {
