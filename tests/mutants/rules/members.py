@@ -216,4 +216,11 @@ MUTANTS = (
         "return view.profile.silent_restarts",
         ("controllers/propagation/test_detect.py",),
     ),
+    Mutant(
+        "A Work acts in a member as an account only where the member allows it every verb.",
+        "runtime/effects/member_effects.py",
+        'if not (review.get("status") or {}).get("allowed"):',
+        "if False:",
+        ("runtime/effects/test_member_effects.py",),
+    ),
 )

@@ -10,7 +10,7 @@ import pytest
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
-from trimtab.controllers.contract import NOT_FETCHED, Delete, Ensure, Ref
+from trimtab.controllers.contract import NOT_FETCHED, CheckAccess, Delete, Ensure, Ref
 from trimtab.errors import ApiError, Conflict, NotFound
 from trimtab.runtime.effects.member_effects import MemberEffects, MemberFault
 from trimtab.runtime.effects.object_writer import ObjectWriter
@@ -164,3 +164,14 @@ def test_only_objects_that_the_first_list_lacks_are_read_one_by_one() -> None:
     assert member.read == []
     asyncio.run(effects(member).fetch("m1", Ref("v1", "ConfigMap", "default", "b")))
     assert member.read == ["b"]
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [({"get", "update"}, True), ({"get"}, False), (set(), False)])
+def test_access_is_allowed_only_if_the_member_allows_every_verb(allowed: set[str], expected: bool) -> None:
+    class ReviewingMember(FakeMember):
+        async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, body: Raw) -> Raw:
+            verb = body["spec"]["resourceAttributes"]["verb"]
+            return {"status": {"allowed": True}} if verb in allowed else {}
+
+    check = CheckAccess("m1", "system:serviceaccount:demo:deployer", REF, ("get", "update"))
+    assert asyncio.run(effects(ReviewingMember(None)).is_access_allowed(check)) is expected
