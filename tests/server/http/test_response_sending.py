@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -11,7 +13,9 @@ from server.asgi import AsgiClient, with_asgi_client
 from server.http.test_asgi import CONFIG_MAPS, scope_of
 from server.http.test_exchange import SlowClient
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.request import parts
 from trimtab.server.request.body_worker import BodyWorker
+from trimtab.server.request.parts import PART_SECONDS
 
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 OBJECTS = 300
@@ -55,7 +59,10 @@ async def turns_during_list(client: AsgiClient, accept: str, query: str = "") ->
         "application/vnd.kubernetes.protobuf",
     ],
 )
-def test_others_have_turns_between_the_parts_of_a_large_list(accept: str) -> None:
+def test_others_have_turns_between_the_parts_of_a_large_list(accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = itertools.count(step=PART_SECONDS / 2)  # a part ends after two of its items, however fast the machine is
+    monkeypatch.setattr(parts, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+
     async def scenario(client: AsgiClient) -> None:
         await fill(client)
         turns, bodies = await turns_during_list(client, accept)
