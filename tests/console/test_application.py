@@ -232,6 +232,39 @@ def test_approval_releases_only_the_move_that_was_shown() -> None:
     assert 'data-dialog="approve"' not in asyncio.run(call(console, f"/workloads/{key}", cookie=viewer)).text
 
 
+def test_buttons_and_forms_of_a_waiting_move_follow_the_binding_without_a_reload() -> None:
+    console = new_console()
+    fill(console)
+    key = "shop/Deployment/web"
+    old = console.model.bindings[key]
+    pending = PendingApproval(cause="Rebalance", clusters=(TargetCluster(name="web-c1", replicas=3),), since=NOW)
+    waiting = old.but(status=old.status.but(pending_approval=pending))
+    _, session = signed_in(console)
+
+    def live_parts() -> str:
+        page, context = asyncio.run(console.context(session, ("workloads", *key.split("/")), {}))
+        values = console.values(page, context, session)
+        return "".join(console._renderer.part(page, name, values) for name in page.live if name != "pulse")
+
+    assert 'data-dialog="approve"' not in live_parts()
+    console.model.put_binding(waiting, old)
+    shown = live_parts()
+    assert 'data-dialog="approve"' in shown
+    assert '<dialog id="approve"' in shown
+    console.model.put_binding(old, waiting)
+    assert 'id="approve"' not in live_parts()
+    assert 'data-dialog="approve"' not in live_parts()
+
+
+def test_buttons_of_a_cluster_follow_it_without_a_reload() -> None:
+    console = new_console()
+    fill(console)
+    _, session = signed_in(console)
+    page, context = asyncio.run(console.context(session, ("clusters", next(iter(console.model.clusters))), {}))
+    assert 'data-dialog="drain"' in console._renderer.part(page, "buttons", console.values(page, context, session))
+    assert "buttons" in page.live
+
+
 def test_preview_plans_objects_and_shows_a_policy_only_to_those_who_may_read_it() -> None:
     changes: list[Any] = []
 

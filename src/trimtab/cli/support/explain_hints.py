@@ -7,13 +7,13 @@ from trimtab.decide.explain import ClusterExplanation, Explanation
 
 HINTS = {
     "UntoleratedTaint": "tolerate the taint in the policy (placement.clusterTolerations), or remove it from the cluster: "
-    "trimtab taint cluster/{cluster} KEY-",
+    "trimtab taint cluster/{cluster} KEY-, or of a cordon: trimtab uncordon-cluster {cluster}",
     "AffinityMismatch": "name the cluster in the policy (placement.clusterAffinity), or give it the labels that the policy "
     "selects",
     "APINotEnabled": "install the API of the kind {kind} in the cluster",
     "PropertyMissing": "set the missing property in the spec of the Cluster, or remove the spread constraint",
     "Blocked": "wait, or allow the cluster again: trimtab unblock {workload} {cluster}",
-    "Evicting": "nothing: it can be chosen again when the eviction has ended",
+    "Evicting": "wait until the eviction has ended",
     "NotDecided": "the Placement that the policy refers to must select the cluster: trimtab explain placement/NAME",
     "AntiAffinityGroupPresent": "move the other workload of the anti-affinity group out of the cluster",
     "Deleting": "nothing: the cluster leaves the fleet",

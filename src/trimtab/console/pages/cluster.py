@@ -130,6 +130,7 @@ def drain_time(cluster: ClusterFacts, now: datetime) -> str:
     live={
         "pulse": PULSE_TOPICS,
         "lead": ("cluster:*", "in:*"),
+        "buttons": ("cluster:*",),
         "facts": ("cluster:*", "in:*", "moves"),
         "leave": ("clusters", "policy"),
         "timeline": ("events:Cluster//*",),

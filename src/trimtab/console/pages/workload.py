@@ -269,6 +269,8 @@ def actions_of(context: PageContext) -> Mapping[str, Action]:
     live={
         "pulse": PULSE_TOPICS,
         "lead": ("workload:*",),
+        "buttons": ("workload:*",),
+        "forms": ("workload:*",),
         "note": ("workload:*",),
         "delivery": ("workload:*",),
         "history": ("workload:*", "events"),

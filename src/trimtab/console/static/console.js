@@ -50,6 +50,7 @@
     for (const name of ["aria-selected"]) if (old.hasAttribute(name)) fresh.setAttribute(name, old.getAttribute(name));
     const scrolled = old.scrollLeft;
     old.replaceWith(fresh);
+    setUp(fresh);
     if (scrolled) fresh.scrollLeft = scrolled;
     if (had) $(had, fresh)?.focus({ preventScroll: true });
   };
