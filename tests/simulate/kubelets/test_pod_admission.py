@@ -38,3 +38,13 @@ def test_host_port_is_taken_until_its_pod_is_removed() -> None:
     assert not admission.has_port_conflict("two", [HTTP])
     admission.remove(A, "one")
     assert not admission.has_port_conflict("one", [HTTP])
+
+
+def test_rejection_names_the_system_then_the_lacking_resource_then_the_port() -> None:
+    admission = PodAdmission()
+    admission.add(A, "one", resources({"cpu": 1500}, HTTP))
+    pod = {"spec": {"nodeName": "one"}}
+    windows = {"spec": {"nodeName": "one", "os": {"name": "windows"}}}
+    needs = [(windows, {}, ()), (pod, {"cpu": 600}, (HTTP,)), (pod, {"cpu": 500}, (HTTP,)), (pod, {"cpu": 500}, ())]
+    rejections = [admission.check(raw, resources(amounts, *ports), CAPACITY) for raw, amounts, ports in needs]
+    assert [one and one.reason for one in rejections] == ["PodOSNotSupported", "OutOfcpu", "NodePorts", None]

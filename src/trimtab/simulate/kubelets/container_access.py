@@ -11,6 +11,7 @@ from trimtab.simulate.containers.commands import run_command
 from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
 from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
 from trimtab.simulate.containers.environment import MissingConfig
+from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.container_logs import format_container_log
 from trimtab.simulate.kubelets.loop_times import LoopTimes
 from trimtab.simulate.kubelets.pod_lifecycle import PodLifecycle
@@ -24,12 +25,12 @@ class ContainerAccess:
     """The containers of one cluster; before its kubelets are attached, none runs."""
 
     def __init__(self) -> None:
-        self._pods: PodWorkers | None = None
+        self._workers: PodWorkers | None = None
         self._times: LoopTimes
 
-    def attach(self, pods: PodWorkers, times: LoopTimes) -> None:
-        """Give access to the containers of these pods; `times` converts their times."""
-        self._pods, self._times = pods, times
+    def attach(self, workers: PodWorkers, times: LoopTimes) -> None:
+        """Give access to the containers of these workers' pods; `times` converts their times."""
+        self._workers, self._times = workers, times
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> list[LogLine]:
         """The log of a container: what its program wrote, or, if that is not known, its starts and ends."""
@@ -70,12 +71,22 @@ class ContainerAccess:
     ) -> int:
         """Run a command in a container; one that is not simulated ends as if it did not exist."""
         try:
-            context = await self._pods.command_context(pod, container) if self._pods is not None else None
+            context = await self._command_context(pod, container)
         except MissingConfig as fault:
             raise BadRequest(str(fault)) from None
         if context is None:
             raise BadRequest(f'container "{container}" is not running')
         return await run_command(command, text, context, write)
+
+    async def _command_context(self, pod: Raw, container: str) -> ContainerContext | None:
+        """What a command in a running container of this pod sees; None if it does not run."""
+        found = self._find(pod, container)
+        if self._workers is None or found is None or found.running_since is None:
+            return None
+        sandbox = await self._workers.loaded_sandbox(pod)
+        if found.context is None:  # its program is not known; commands see its files all the same
+            found.context = sandbox.new_context(found.container)
+        return found.context
 
     def send_input(self, pod: Raw, container: str, data: bytes | None) -> None:
         """Pass bytes to the standard input of a container that has one; None closes it."""
@@ -129,7 +140,7 @@ class ContainerAccess:
             passing.cancel()
 
     def _find_pod(self, pod: Raw) -> PodLifecycle | None:
-        return self._pods.find_lifecycle(pod) if self._pods is not None else None
+        return self._workers.pods.find_lifecycle(pod) if self._workers is not None else None
 
     def _find(self, pod: Raw, container: str) -> ContainerLifecycle | None:
         lifecycle = self._find_pod(pod)
@@ -141,5 +152,5 @@ class ContainerAccess:
         return [container for container in containers if container.running_since is not None]
 
     def _wake(self, pod: Raw, container: ContainerLifecycle) -> None:
-        if self._pods is not None:
-            self._pods.wake(pod, container)
+        if self._workers is not None:
+            self._workers.wake(pod, container)

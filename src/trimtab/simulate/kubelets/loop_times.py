@@ -31,3 +31,6 @@ class LoopTimes:
         if abs(self._difference() - self._epoch) > CLOCK_SET_SECONDS:
             self.synchronize()
         return datetime.fromtimestamp(self._epoch + moment, tz=self._clock.now().tzinfo)
+
+    def wall_time(self) -> datetime:
+        return self.to_wall_time(self.now())

@@ -1,9 +1,22 @@
 """Which pods a simulated machine admits: those that fit its actual capacity, which may be less than it reports, and its ports."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from trimtab.api.value import Key
+from trimtab.api.value import Key, Raw
 from trimtab.decide.pods.fit.requests import Amounts, HostPort, PodResources
+
+PORTS_MESSAGE = (
+    "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+)
+OS_MESSAGE = "Failed to admit pod as the OS field doesn't match node OS"
+
+
+class Rejection(NamedTuple):
+    """Why a kubelet does not run a pod that is bound to its node."""
+
+    reason: str
+    message: str
 
 
 class PodAdmission:
@@ -13,6 +26,18 @@ class PodAdmission:
         self._admitted: dict[str, dict[Key, Amounts]] = {}
         self._ports: dict[str, dict[Key, tuple[HostPort, ...]]] = {}
         """Only of pods that have some."""
+
+    def check(self, pod: Raw, resources: PodResources, capacity: Amounts) -> Rejection | None:
+        """Why the node of this pod does not admit it; None if it does."""
+        if ((pod["spec"].get("os") or {}).get("name") or "linux") != "linux":  # the system of every simulated machine
+            return Rejection("PodOSNotSupported", OS_MESSAGE)
+        node, requests = pod["spec"]["nodeName"], resources.requests
+        if insufficient := self.insufficient_resource(node, capacity, requests):
+            message = self.rejection_message(node, capacity, requests, insufficient)
+            return Rejection(f"OutOf{insufficient}", message)
+        if self.has_port_conflict(node, resources.ports):
+            return Rejection("NodePorts", PORTS_MESSAGE)
+        return None
 
     def insufficient_resource(self, node: str, capacity: Amounts, requests: Amounts) -> str | None:
         """The first resource of which the node has too little for one more pod; None if the pod fits."""

@@ -1,12 +1,10 @@
 """The state of one pod on its node, as a kubelet reports it: its init containers in order, then its containers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
-from trimtab.clock import timestamp
 from trimtab.simulate.containers.container_lifecycle import TIME_TOLERANCE_SECONDS, ContainerLifecycle
 from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.behaviour import Behaviour
@@ -38,7 +36,7 @@ class PodLifecycle:
         self.uid = pod.metadata.uid
         self.node = pod.spec.node_name
         self._behaviour = behaviour
-        self._to_wall_time = to_wall_time
+        self.to_wall_time = to_wall_time
         self._context_of = context_of
         self.start_time = now
         self.stop_at: float | None = None
@@ -70,7 +68,7 @@ class PodLifecycle:
             policy, behaviour = "Always", self._behaviour._replace(run=None)
         elif init:
             policy, behaviour = ("Never" if policy == "Never" else "OnFailure"), INIT_BEHAVIOUR
-        return ContainerLifecycle(container, policy, behaviour, self._to_wall_time, self._context_of)
+        return ContainerLifecycle(container, policy, behaviour, self.to_wall_time, self._context_of)
 
     def _resume(self, pod: Pod, now: float) -> None:
         restarts = {one.name: one.restart_count for one in pod.status.container_statuses}
@@ -114,7 +112,7 @@ class PodLifecycle:
             if added["name"] not in known:
                 never_ends = self._behaviour._replace(run=None, crash=None)
                 self.ephemerals.append(
-                    ContainerLifecycle(added, "Never", never_ends, self._to_wall_time, self._context_of)
+                    ContainerLifecycle(added, "Never", never_ends, self.to_wall_time, self._context_of)
                 )
                 self.ephemerals[-1].schedule(now)
                 changed = True
@@ -124,11 +122,7 @@ class PodLifecycle:
 
     @property
     def is_initialized(self) -> bool:
-        return all(self._is_init_done(one) for one in self.inits)
-
-    @staticmethod
-    def _is_init_done(container: ContainerLifecycle) -> bool:
-        return container.is_started if container.restart_policy == "Always" else container.has_succeeded
+        return all(is_init_done(one) for one in self.inits)
 
     @property
     def is_finished(self) -> bool:
@@ -175,7 +169,7 @@ class PodLifecycle:
             wait = container.advance(now)
             if wait is not None:
                 waits.append(wait)
-            if self._is_init_done(container):
+            if is_init_done(container):
                 continue
             if container.termination is not None and not container.has_succeeded:
                 self.is_failed = True
@@ -232,93 +226,10 @@ class PodLifecycle:
         sidecars = [one for one in self.inits if one.restart_policy == "Always"]
         return self.is_initialized and all(one.is_ready(now) for one in (*self.containers, *sidecars))
 
-    def status(self, pod: Raw, now: float, address: str) -> Raw:
-        """The part of the pod status that the kubelet owns."""
-        ready = self.is_ready(now) and self._are_readiness_gates_true(pod)
-        phase = self.phase
-        waiting = "PodInitializing" if self.inits else "ContainerCreating"
-        status: Raw = {
-            "phase": phase,
-            "conditions": self._conditions(pod, phase, ready=ready, containers_ready=self.is_ready(now), now=now),
-            "hostIP": address,
-            "hostIPs": [{"ip": address}],
-            "startTime": (pod.get("status") or {}).get("startTime") or timestamp(self._to_wall_time(self.start_time)),
-            "containerStatuses": [self._status_of(one, now, waiting) for one in self.containers],
-            **self.failure,
-        }
-        if self.inits:
-            status["initContainerStatuses"] = [self._init_status(one, now) for one in self.inits]
-        if self.ephemerals:
-            status["ephemeralContainerStatuses"] = [self._status_of(one, now, waiting) for one in self.ephemerals]
-        if any(one.has_run for one in (*self.inits, *self.containers)):
-            own = address if pod["spec"].get("hostNetwork") else pod_address(self.uid)
-            status |= {"podIP": own, "podIPs": [{"ip": own}]}
-        return status
 
-    def _status_of(self, container: ContainerLifecycle, now: float, waiting: str) -> Raw:
-        status = container.status(now, ready=container.is_ready(now), waiting_reason=waiting)
-        if error := self.config_errors.get(container.name):
-            status["state"] = {"waiting": {"reason": "CreateContainerConfigError", "message": error}}
-        return status
-
-    def _init_status(self, container: ContainerLifecycle, now: float) -> Raw:
-        sidecar = container.restart_policy == "Always"
-        ready = container.is_ready(now) if sidecar else container.has_succeeded
-        return container.status(now, ready=ready, waiting_reason="PodInitializing")
-
-    def _are_readiness_gates_true(self, pod: Raw) -> bool:
-        gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()]
-        true = {one["type"] for one in (pod.get("status") or {}).get("conditions") or () if one["status"] == "True"}
-        return true.issuperset(gates)
-
-    def _conditions(self, pod: Raw, phase: str, *, ready: bool, containers_ready: bool, now: float) -> list[Raw]:
-        present = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
-        reason_fields: dict[str, Any] = {}
-        if phase == "Succeeded":
-            reason_fields = {"reason": "PodCompleted"}
-        elif not containers_ready:
-            unready = _names(one for one in self.containers if not one.is_ready(now))
-            reason_fields = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{unready}]"}
-        elif not ready:
-            reason_fields = {"reason": "ReadinessGatesNotReady"}
-        running = phase != "Pending" or any(one.has_run for one in self.inits)
-        conditions = {
-            "PodReadyToStartContainers": (running and not self.is_finished, {}),
-            "Initialized": (self.is_initialized or phase == "Succeeded", self._initialized_reason(phase)),
-            "Ready": (ready, reason_fields),
-            "ContainersReady": (
-                containers_ready,
-                reason_fields if reason_fields.get("reason") != "ReadinessGatesNotReady" else {},
-            ),
-        }
-        reported = []
-        for type_, (holds, reason) in conditions.items():
-            status = "True" if holds else "False"
-            before = present.get(type_)
-            since = (
-                before["lastTransitionTime"]
-                if before and before["status"] == status
-                else timestamp(self._to_wall_time(now))
-            )
-            reported.append(
-                {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason}
-            )
-        return reported + [one for type_, one in present.items() if type_ not in conditions]
-
-    def _initialized_reason(self, phase: str) -> Raw:
-        if phase == "Succeeded":
-            return {"reason": "PodCompleted"}
-        if self.is_initialized:
-            return {}
-        incomplete = _names(one for one in self.inits if not self._is_init_done(one))
-        return {
-            "reason": "ContainersNotInitialized",
-            "message": f"containers with incomplete status: [{incomplete}]",
-        }
-
-
-def _names(containers: Iterable[ContainerLifecycle]) -> str:
-    return " ".join(one.name for one in containers)
+def is_init_done(container: ContainerLifecycle) -> bool:
+    """Whether the next container may start: a sidecar has started, another init container has succeeded."""
+    return container.is_started if container.restart_policy == "Always" else container.has_succeeded
 
 
 def pod_deadline(raw: Raw) -> float | None:
@@ -330,9 +241,3 @@ def pod_deadline(raw: Raw) -> float | None:
 def _phase_and_readiness(status: Raw) -> tuple[str, str]:
     ready = next((one["status"] for one in status.get("conditions") or () if one["type"] == "Ready"), "")
     return status.get("phase", ""), ready
-
-
-def pod_address(uid: str) -> str:
-    """A stable address derived from the uid."""
-    number = sum(uid.encode()) + int(uid.replace("-", "")[:8] or "0", 16)
-    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
