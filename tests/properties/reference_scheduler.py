@@ -7,8 +7,8 @@ from typing import Any
 from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import parse_quantity
+from trimtab.decide.feasible import filters_for
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.pipeline import filters_for
 from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, PlacementRequest
 
 ReplicasOrError = dict[str, int] | str

@@ -16,10 +16,10 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.quantity import from_int, from_milli, parse_quantity
 from trimtab.clock import EPOCH
 from trimtab.decide.explain import explain
+from trimtab.decide.feasible import filters_for
 from trimtab.decide.fleet import ExternalValue, Fleet
 from trimtab.decide.framework import filter_mask
 from trimtab.decide.karmada import BindingDecision, decide, decide_all
-from trimtab.decide.pipeline import filters_for
 from trimtab.decide.request import (
     AGGREGATED,
     BY_SCORE,

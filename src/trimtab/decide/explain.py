@@ -9,6 +9,7 @@ import numpy as np
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.api.kinds.work import DecisionRecord, RejectedClusters
 from trimtab.api.value import Value
+from trimtab.decide.feasible import all_filters, all_rejections, columns_in_use, feasible_clusters, scores_for
 from trimtab.decide.framework import (
     Rejection,
     filter_mask,
@@ -17,15 +18,7 @@ from trimtab.decide.framework import (
     scores_of_target,
 )
 from trimtab.decide.karmada import BindingDecision
-from trimtab.decide.pipeline import (
-    Failure,
-    PlacementAttempt,
-    all_filters,
-    all_rejections,
-    columns_in_use,
-    feasible_clusters,
-    scores_for,
-)
+from trimtab.decide.pipeline import Failure, PlacementAttempt
 from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, PlacementRequest
 from trimtab.decide.spread import SpreadFailure
 

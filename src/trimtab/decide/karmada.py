@@ -19,8 +19,9 @@ from trimtab.api.kinds.work import TargetCluster, TargetComponent
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.observed_attempt import ObservedAttempt
-from trimtab.decide.pipeline import NO_FIT, QUOTA_EXCEEDED, UNSCHEDULABLE, Failure, PlacementAttempt, ReplicaShares
+from trimtab.decide.pipeline import NO_FIT, QUOTA_EXCEEDED, UNSCHEDULABLE, Failure, PlacementAttempt
 from trimtab.decide.request import PlacementRequest, QuotaUse
+from trimtab.decide.shares import ReplicaShares
 from trimtab.decide.step_observer import StepObserver
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ import numpy as np
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.lazy import lazily
 from trimtab.api.profile import Profile
+from trimtab.decide.feasible import all_filters, columns_in_use
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
     CachedFilters,
@@ -22,15 +23,9 @@ from trimtab.decide.framework import (
     feasible_mask,
     weighted_total,
 )
-from trimtab.decide.pipeline import (
-    Failure,
-    PlacementAttempt,
-    ReplicaShares,
-    Selected,
-    all_filters,
-    columns_in_use,
-)
+from trimtab.decide.pipeline import Failure, PlacementAttempt
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.shares import ReplicaShares, Selected
 from trimtab.decide.spread import SpreadFailure
 from trimtab.decide.step_observer import StepObserver
 

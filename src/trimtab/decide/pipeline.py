@@ -1,10 +1,8 @@
 """One attempt to place one request on clusters: filter, score, select, divide."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import compress, repeat
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,31 +11,20 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import StaticClusterWeight
 from trimtab.api.lazy import lazily
 from trimtab.api.profile import Profile
+from trimtab.decide.aggregation import aggregate
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.divide import (
-    apportion,
     apportion_sorted,
     apportion_with_limits,
-    candidates_for_fewest,
-    count_reaching,
-    fewest_reaching,
     heaviest,
 )
+from trimtab.decide.feasible import columns_in_use, combined_filters, no_fit_message, scores_for
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
-    CachedFilters,
-    Check,
     FeasibleSet,
-    FilterPlugin,
-    Reason,
-    Rejection,
     ScorePlugin,
-    every_rejection,
-    filters,
-    first_rejections,
     hashable_key,
     prioritizers,
-    scores,
     weighted_total,
 )
 from trimtab.decide.request import (
@@ -50,10 +37,8 @@ from trimtab.decide.request import (
     Prioritizer,
     ScoreQuery,
 )
+from trimtab.decide.shares import ReplicaShares, Selected, as_list, shares_in_order, shares_of, sort_by_name
 from trimtab.decide.spread import ClusterRanking, SpreadFailure, select_by_spread_constraints
-
-Selected: TypeAlias = Array | list[int]
-"""An array is in name order, a list in order of selection."""
 
 DECISION_COUNTS = "Choices"
 """The kind of external value with the number of bindings per cluster, for the prioritizer Balance."""
@@ -61,8 +46,6 @@ NO_FIT, UNSCHEDULABLE, OTHER = "FitError", "Unschedulable", "Other"
 QUOTA_EXCEEDED = "QuotaExceeded"
 """A quota of the namespace refuses the decision."""
 _BEYOND_ALL_GROUPS = 1000
-_FEW = 8
-"""So many of the largest clusters usually have room for all replicas that are aggregated."""
 
 
 class Failure(NamedTuple):
@@ -78,26 +61,6 @@ class Failure(NamedTuple):
 
 def _failure(kind: str, message: str) -> Failure:
     return Failure(kind, lambda: message)
-
-
-class ReplicaShares(NamedTuple):
-    """Replicas by column of the fleet in name order: one number per column, or one for all."""
-
-    columns: Sequence[int] | Array
-    replicas: Sequence[int] | int
-
-    def by_name(self, fleet: Fleet[Cluster]) -> list[tuple[str, int]]:
-        if isinstance(self.columns, np.ndarray):
-            names = fleet.names_at(self.columns)
-        else:
-            names = [fleet.names[column] for column in self.columns]
-        return list(zip(names, repeat(self.replicas) if isinstance(self.replicas, int) else self.replicas))  # noqa: B905 - repeat is infinite
-
-    def by_column(self) -> dict[int, int]:
-        columns = self.columns.tolist() if isinstance(self.columns, np.ndarray) else self.columns
-        if isinstance(self.replicas, int):
-            return dict.fromkeys(columns, self.replicas)
-        return dict(zip(columns, self.replicas, strict=True))
 
 
 class PlacementAttempt:
@@ -117,7 +80,8 @@ class PlacementAttempt:
 
     @lazily
     def feasible(self) -> FeasibleSet:
-        return feasible_clusters(self.ask, self.fleet)
+        placed = columns_in_use(self.ask, self.fleet) if self.ask.placed else ()
+        return combined_filters(self.ask).feasible(self.ask, self.fleet, placed)
 
     @lazily
     def free_replicas(self) -> Array:
@@ -195,13 +159,13 @@ class PlacementAttempt:
         if isinstance(shares, Failure):
             return _failure(shares.kind, f"failed to assign replicas: {shares.message}")
         if self.ask.feature_gates.empty_workloads:
-            shares = _shares_of({**dict.fromkeys(_as_list(selected), 0), **shares.by_column()}, keep_empty=True)
+            shares = shares_of({**dict.fromkeys(as_list(selected), 0), **shares.by_column()}, keep_empty=True)
         return shares
 
     def _assign(self, selected: Selected) -> ReplicaShares | Failure:
         request = self.ask
         if not (request.replicas > 0 or request.resource_request is not None) or len(request.components) > 1:
-            return ReplicaShares(_sort_by_name(selected), 0)
+            return ReplicaShares(sort_by_name(selected), 0)
         if request.placement.strategy == "":
             return _failure(OTHER, _unsupported_strategy_message(request))
         if request.group < 0:
@@ -232,24 +196,24 @@ class PlacementAttempt:
             together.update(shares.by_column())
             left -= replicas
             if left == 0:
-                return _shares_of(together)
+                return shares_of(together)
         return _failure(UNSCHEDULABLE, "Clusters available replicas are not enough to schedule.")
 
     def _divide(self, selected: Selected, replicas: int) -> ReplicaShares | Failure:
         strategy = self.ask.placement.strategy
         if strategy == DUPLICATED:
-            return ReplicaShares(_sort_by_name(selected), replicas) if replicas else ReplicaShares((), 0)
+            return ReplicaShares(sort_by_name(selected), replicas) if replicas else ReplicaShares((), 0)
         if strategy == STATIC:
             return self._divide_by_static_weights(selected, replicas)
         if strategy == BY_SCORE:
-            return self._divide_by_score(np.asarray(_sort_by_name(selected)), replicas)
+            return self._divide_by_score(np.asarray(sort_by_name(selected)), replicas)
         return self._divide_by_capacity(selected, replicas)
 
     def _divide_by_static_weights(self, selected: Selected, replicas: int) -> ReplicaShares:
         columns, weights = self._sort_by_static_weight(selected)
         # with n replicas, only the first n can get one
         shares = apportion_sorted(replicas, weights[: max(0, replicas)].tolist())
-        return _shares_in_order(columns[: len(shares)].tolist(), shares)
+        return shares_in_order(columns[: len(shares)].tolist(), shares)
 
     def _sort_by_static_weight(self, selected: Selected) -> tuple[Array, Array]:
         """The selected columns by falling weight: the same for all requests that may use the same clusters."""
@@ -257,7 +221,7 @@ class PlacementAttempt:
         rules_key = None if rules is None else hashable_key(rules)
 
         def compute() -> tuple[Array, Array]:
-            columns = np.asarray(_sort_by_name(selected))[:: -1 if leans_back else 1]
+            columns = np.asarray(sort_by_name(selected))[:: -1 if leans_back else 1]
             weights = np.ones(len(columns), dtype=np.int64)
             if rules is not None:
                 given = self.fleet.column(("weights", rules_key), lambda: _static_weight_of(rules))[columns]
@@ -278,7 +242,7 @@ class PlacementAttempt:
         given = apportion_with_limits(
             replicas, weights.tolist(), capacity.tolist(), last_wins_ties=self.ask.last_wins_ties
         )
-        return _shares_of(dict(zip(columns.tolist(), given, strict=True)))
+        return shares_of(dict(zip(columns.tolist(), given, strict=True)))
 
     def score_weights(self) -> Array:
         """From 0 for the worst possible prioritizer total to 1000 for the best."""
@@ -300,7 +264,7 @@ class PlacementAttempt:
             return self._distribute("failed to scale down", replicas, list(holding), previous, {})
         if held < replicas:
             return self._distribute("failed to scale up", replicas - held, selected, self.free_replicas, holding)
-        return _shares_of(holding)
+        return shares_of(holding)
 
     def _replicas_kept_in(self, selected: Selected) -> dict[int, int]:
         if isinstance(selected, list):
@@ -312,7 +276,9 @@ class PlacementAttempt:
     ) -> ReplicaShares | Failure:
         """Distribute `target` by the capacity of the selected clusters, in addition to what they keep."""
         if self.ask.placement.strategy == AGGREGATED:
-            shares = self._aggregate(target, selected, capacity, keep)
+            shares = aggregate(
+                target, selected, capacity, keep, lambda: self.ranking, last_wins_ties=self.ask.last_wins_ties
+            )
         else:
             shares = self._apportion_by_capacity(target, np.asarray(selected), capacity)
         if shares is None:
@@ -322,149 +288,14 @@ class PlacementAttempt:
         together = dict(keep)
         for column, replicas in shares.by_column().items():
             together[column] = together.get(column, 0) + replicas
-        return _shares_of(together)
+        return shares_of(together)
 
     def _apportion_by_capacity(self, seats: int, columns: Array, capacity: Array) -> ReplicaShares | None:
         """Apportion by capacity; None when there is too little."""
         able = heaviest(seats, capacity, columns, last_wins_ties=self.ask.last_wins_ties)
         if sum(able.weights) < seats and int(capacity[columns].sum()) < seats:
             return None
-        return _shares_in_order(able.positions, apportion_sorted(seats, able.weights))
-
-    def _aggregate(
-        self, target: int, selected: Selected, capacity: Array, keep: Mapping[int, int]
-    ) -> ReplicaShares | None:
-        """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
-        in_use = [column for column, replicas in keep.items() if replicas > 0]
-        if in_use and (enough := self._enough_in_use(target, in_use, capacity)) is not None:
-            given = apportion(target, list(enough.values()), last_wins_ties=self.ask.last_wins_ties)
-            return _nonzero_shares(list(enough), given)
-        if not in_use and not isinstance(selected, list) and self.ranking.is_by_capacity_only:
-            return self._aggregate_by_capacity(target, selected, capacity)
-        columns = (
-            selected if isinstance(selected, list) else self._aggregation_candidates(target, selected, capacity, in_use)
-        )
-        capacities = capacity[columns].tolist()
-        if not in_use and (most := max(capacities)) >= target:
-            return _one_share(columns[capacities.index(most)], target)
-        if sum(capacities) < target:
-            return None
-        first = frozenset([position for position, column in enumerate(columns) if column in in_use] if in_use else ())
-        chosen = sorted(
-            [(columns[position], capacities[position]) for position in fewest_reaching(target, capacities, first)]
-        )
-        given = apportion(target, [capacity for _, capacity in chosen], last_wins_ties=self.ask.last_wins_ties)
-        return _nonzero_shares([column for column, _ in chosen], given)
-
-    def _enough_in_use(self, target: int, in_use: Sequence[int], capacity: Array) -> dict[int, int] | None:
-        """The fewest clusters in use that suffice, with their capacity and by name; None when they do not suffice.
-
-        Equal capacities are in order of selection, which is left to the general case.
-        """
-        pairs = sorted(zip(capacity[in_use].tolist(), in_use, strict=True), reverse=True)
-        capacities = [here for here, _ in pairs]
-        used = count_reaching(target, capacities)
-        if used is None or len(set(capacities)) < len(capacities):
-            return None
-        return {column: here for here, column in sorted(pairs[:used], key=itemgetter(1))}
-
-    def _aggregate_by_capacity(self, target: int, selected: Array, capacity: Array) -> ReplicaShares | None:
-        """The same where only capacity and name matter."""
-        roomiest = int(selected[capacity[selected].argmax()])
-        if capacity[roomiest] >= target:
-            return _one_share(roomiest, target)
-        for count in (_FEW, len(selected)):
-            able = heaviest(count, capacity, selected, last_wins_ties=False)
-            if (used := count_reaching(target, able.weights)) is not None:
-                columns = sorted(zip(able.positions[:used], able.weights[:used], strict=True))
-                given = apportion(target, [weight for _, weight in columns], last_wins_ties=self.ask.last_wins_ties)
-                return _nonzero_shares([column for column, _ in columns], given)
-        return None
-
-    def _aggregation_candidates(self, target: int, columns: Array, capacity: Array, in_use: Sequence[int]) -> list[int]:
-        """A few columns in order of selection that suffice to reach `target`; or all of them."""
-        first = np.searchsorted(columns, in_use).tolist() if in_use else ()
-        some = columns[candidates_for_fewest(target, capacity[columns], first)]
-        # where only capacity and name matter, equal capacities are in the right order already
-        few: list[int] = some.tolist() if self.ranking.is_by_capacity_only else self.ranking.sort_few(some)
-        return few
-
-
-def filters_for(request: PlacementRequest) -> tuple[FilterPlugin[PlacementRequest, Cluster], ...]:
-    """All registered and enabled filters, in name order: the first rejection is the one that is reported."""
-    return _filters(len(filters), request.feature_gates.disabled_plugins)
-
-
-@lru_cache(maxsize=64)
-def _filters(registered: int, without: frozenset[str]) -> tuple[FilterPlugin[PlacementRequest, Cluster], ...]:
-    return tuple(plugin for plugin in filters.values() if plugin.name not in without)
-
-
-@lru_cache(maxsize=64)
-def _cached_filters(registered: int, without: frozenset[str]) -> CachedFilters[PlacementRequest, Cluster]:
-    return CachedFilters((_NOT_TERMINATING, *_filters(registered, without)))
-
-
-def feasible_clusters(request: PlacementRequest, fleet: Fleet[Cluster]) -> FeasibleSet:
-    """The clusters that no filter rejects."""
-    placed = columns_in_use(request, fleet) if request.placed else ()
-    return _cached_filters(len(filters), request.feature_gates.disabled_plugins).feasible(request, fleet, placed)
-
-
-def scores_for(request: PlacementRequest) -> tuple[ScorePlugin[PlacementRequest, Cluster], ...]:
-    return _scores(len(scores), request.feature_gates.disabled_plugins)
-
-
-@lru_cache(maxsize=64)
-def _scores(registered: int, without: frozenset[str]) -> tuple[ScorePlugin[PlacementRequest, Cluster], ...]:
-    return tuple(plugin for plugin in scores.values() if plugin.name not in without)
-
-
-def is_not_terminating(cluster: Cluster) -> bool:
-    return cluster.metadata.deletion_timestamp is None
-
-
-def _check_not_terminating(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
-    return lambda cluster: None if is_not_terminating(cluster) else Reason("Deleting", "cluster(s) is being deleted")
-
-
-_NOT_TERMINATING: FilterPlugin[PlacementRequest, Cluster] = FilterPlugin(
-    "NotTerminating", _check_not_terminating, reads=lambda _: None
-)
-"""Terminating clusters are never selected; Karmada reports no reason for it, so it is not a plugin."""
-
-
-def columns_in_use(request: PlacementRequest, fleet: Fleet[Cluster]) -> list[int]:
-    return [fleet.index[name] for name in request.placed_clusters if name in fleet.index]
-
-
-def cluster_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Rejection | None]]:
-    """For every cluster that is not terminating, the first rejection by a filter."""
-    columns = [column for column, cluster in enumerate(fleet.targets) if is_not_terminating(cluster)]
-    return first_rejections(filters_for(request), request, fleet, columns, frozenset(columns_in_use(request, fleet)))
-
-
-def all_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iterator[tuple[int, list[Rejection]]]:
-    """For every cluster what each rejecting filter says, including terminating clusters."""
-    return every_rejection(
-        all_filters(request), request, fleet, range(len(fleet)), frozenset(columns_in_use(request, fleet))
-    )
-
-
-def all_filters(request: PlacementRequest) -> tuple[FilterPlugin[PlacementRequest, Cluster], ...]:
-    """In the order in which they are evaluated."""
-    return (_NOT_TERMINATING, *filters_for(request))
-
-
-def no_fit_message(request: PlacementRequest, fleet: Fleet[Cluster]) -> str:
-    counts: dict[str, int] = {}
-    for _, objection in cluster_rejections(request, fleet):
-        if objection is not None:
-            counts[objection.reason.message] = counts.get(objection.reason.message, 0) + 1
-    if not counts:
-        return f"0/{len(fleet)} clusters are available: no cluster exists."
-    reasons = sorted(f"{count} {message}" for message, count in counts.items())
-    return f"0/{len(fleet)} clusters are available: {', '.join(reasons)}."
+        return shares_in_order(able.positions, apportion_sorted(seats, able.weights))
 
 
 def _overflow_rank_of(request: PlacementRequest) -> Callable[[Cluster], int]:
@@ -497,33 +328,3 @@ def _unsupported_strategy_message(request: PlacementRequest) -> str:
 
 def _not_enough_message(what: str, capacity: int) -> str:
     return f"{what}: Clusters available replicas {capacity} are not enough to schedule."
-
-
-def _as_list(selected: Selected) -> list[int]:
-    return selected if isinstance(selected, list) else selected.tolist()
-
-
-def _sort_by_name(selected: Selected) -> Selected:
-    return sorted(selected) if isinstance(selected, list) else selected
-
-
-def _one_share(column: int, replicas: int) -> ReplicaShares:
-    return ReplicaShares([column] if replicas else [], replicas)
-
-
-def _nonzero_shares(columns: Sequence[int], replicas: Sequence[int]) -> ReplicaShares:
-    return ReplicaShares(list(compress(columns, replicas)), [count for count in replicas if count])
-
-
-def _shares_in_order(columns: Sequence[int], replicas: Sequence[int]) -> ReplicaShares:
-    """The shares of these columns, of which those without replicas may be missing at the end."""
-    if len(replicas) <= len(columns) and replicas and replicas[0] == 1:
-        return ReplicaShares(sorted(columns[: sum(replicas)]), 1)  # larger shares come first
-    share_of = dict(zip(columns, replicas, strict=False))
-    used = sorted(share_of if replicas and replicas[-1] else [column for column, count in share_of.items() if count])
-    return ReplicaShares(used, [share_of[column] for column in used])
-
-
-def _shares_of(replicas: Mapping[int, int], *, keep_empty: bool = False) -> ReplicaShares:
-    used = sorted(column for column, count in replicas.items() if count or keep_empty)
-    return ReplicaShares(used, [replicas[column] for column in used])

@@ -23,13 +23,13 @@ from trimtab.controllers.clusters.health import CONDITION_TAINTS
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import View
 from trimtab.controllers.movement import binding_moves
+from trimtab.decide.feasible import all_filters, columns_in_use
 from trimtab.decide.framework import Reason, Rejection, first_rejections
 from trimtab.decide.karmada import BindingDecision
 from trimtab.decide.ocm.decision import Misconfigured
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet, eligible_clusters, ordered_filters
 from trimtab.decide.ocm.request import ocm_request_of
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
-from trimtab.decide.pipeline import all_filters, columns_in_use
 from trimtab.decide.reschedule_trigger import read_placement
 
 HEALTH_TAINTS = ("/unavailable", "/unreachable", "/not-ready")

@@ -9,8 +9,8 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
 from trimtab.decide.explain import explain
 from trimtab.decide.karmada import BindingDecision
-from trimtab.decide.pipeline import ReplicaShares
 from trimtab.decide.request import DUPLICATED
+from trimtab.decide.shares import ReplicaShares
 
 
 def adjust_to_intent(binding: Binding, decision: BindingDecision, intent: SchedulingIntent) -> BindingDecision:
