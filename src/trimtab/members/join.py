@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from trimtab.api.kind import kind_of
@@ -12,6 +13,7 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
 from trimtab.controllers.access.impersonation import IMPERSONATOR
 from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
+from trimtab.members.left_objects import remove_left_objects
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -71,16 +73,20 @@ async def join(
     *,
     mode: str = "Push",
     take_over: bool = False,
+    removed: Callable[[Sequence[str]], None] = lambda _: None,
 ) -> Raw:
     """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host.
 
-    Refuses a member that another control plane holds, except with `take_over`.
+    Refuses a member that another control plane holds, except with `take_over`. Removes what this control plane left there when
+    the member left without an answer; `removed` is called with the names.
     """
     if faults := label_faults(name):
         raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
     identity = await cluster_id(member)
     await _check_not_joined(host, name, identity)
-    await claim_member(member, name, await cluster_id(host), take_over=take_over)
+    control_plane = await cluster_id(host)
+    await claim_member(member, name, control_plane, take_over=take_over)
+    removed(await remove_left_objects(host, member, control_plane))
     spec: Raw = {
         "id": identity,
         "syncMode": mode,

@@ -189,3 +189,15 @@ def test_upstream_deletes_at_once() -> None:
         assert "m2" not in await cluster_names(scene)
 
     run_scenario(act, profile=UPSTREAM)
+
+
+def test_copies_in_a_cluster_that_does_not_answer_are_named(capsys) -> None:
+    async def act(scene: MoveScenario) -> None:
+        scene.world["m2"].stop_api()
+        await asyncio.sleep(60)
+        assert await remove(scene.client, "m2", QUICK) == 0
+        assert "copies in it stay there, and are deleted when it joins this fleet again" in capsys.readouterr().err
+        assert await remove(scene.client, "m3", QUICK) == 0
+        assert capsys.readouterr().err == ""
+
+    run_scenario(act)

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from builders import binding
+from builders import NOON, binding, cluster
 from move_helpers import PODS, MoveScenario, aggregated, run_scenario
+from views import FakeView
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
@@ -15,8 +16,10 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Resource, resource_of
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.movement.cluster_departure import clusters_in_use
+from trimtab.controllers.movement.cluster_departure import cluster_departure, clusters_in_use
 from trimtab.errors import NotFound
+from trimtab.members.join import cluster_id
+from trimtab.members.left_objects import remove_left_objects
 from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CLUSTERS = resource_of(kind_of(Cluster))
@@ -280,6 +283,13 @@ def test_cluster_that_does_not_answer_leaves_once_its_workloads_run_elsewhere() 
         await scene.wait_until(lambda: is_gone(scene), 1500)
         assert "m2" not in await scene.placement_of()
         assert not [work for work in await scene.list_all(Work) if work.namespace == "karmada-es-m2"]
+        scene.world["m2"].start_api()
+        member = scene.world["m2"].client
+        assert await names_in(scene, DEPLOYMENTS) == ["web"]
+        assert await remove_left_objects(scene.client, member, await cluster_id(scene.client)) == [
+            "Deployment/default/web"
+        ], "as a join does, so that nothing is orphaned"
+        assert await names_in(scene, DEPLOYMENTS) == []
 
     run_scenario(act)
 
@@ -413,3 +423,16 @@ def test_cluster_is_in_use_while_replicas_are_placed_held_or_being_evicted_there
     task = GracefulEvictionTask(from_cluster="m3", replicas=1, reason="R", producer="x")
     subject = binding(clusters={"m1": 2}, graceful_eviction_tasks=(task,), status_holds=(held,))
     assert set(clusters_in_use(subject)) == {"m1", "m2", "m3"}
+
+
+@pytest.mark.parametrize(
+    ("ready", "said"), [("True", "nothing is left"), ("False", "copies in it stay until it joins")]
+)
+def test_report_does_not_say_that_a_cluster_is_empty_which_does_not_answer(ready: str, said: str) -> None:
+    subject = cluster("m2", ready=ready)
+    subject = subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))
+    changed = next(iter(cluster_departure(subject, FakeView([subject]))))
+    assert isinstance(changed, Cluster)
+    condition = find_condition(changed.status.conditions, "Drained")
+    assert condition is not None
+    assert (condition.status, said in condition.message) == ("True", True)

@@ -12,7 +12,51 @@ OWNERSHIP, OWNERSHIP_TESTS = (
     ("controllers/propagation/works/test_object_ownership.py",),
 )
 
+LEFT, LEFT_TESTS = "members/left_objects.py", ("members/test_left_objects.py",)
+
 MUTANTS = (
+    Mutant(
+        "A join deletes no object whose Work exists.",
+        LEFT,
+        "and not await _is_wanted(LeftObject(resource, raw), host)",
+        "",
+        LEFT_TESTS,
+    ),
+    Mutant(
+        "A join deletes no object of another control plane.",
+        LEFT,
+        "and well_known.annotations_of(raw).get(well_known.CONTROL_PLANE) == control_plane",
+        "",
+        LEFT_TESTS,
+    ),
+    Mutant(
+        "A join deletes nothing that existed before, or that its policy preserves.",
+        LEFT,
+        "if well_known.ADOPTED in well_known.annotations_of(left.raw) or is_orphaned_on_deletion(left.raw):",
+        "if False:",
+        LEFT_TESTS,
+    ),
+    Mutant(
+        "A join deletes no namespace with objects of others.",
+        LEFT,
+        "return left.is_namespace and bool(await foreign_objects(member, left.name))",
+        "return False",
+        LEFT_TESTS,
+    ),
+    Mutant(
+        "An agent deletes copies without a Work only before its cluster was ready for the first time.",
+        LEFT,
+        'return [] if status.get("kubernetesVersion") else',
+        "return",
+        LEFT_TESTS,
+    ),
+    Mutant(
+        "A preserved object says so in the member.",
+        "controllers/propagation/works/object_ownership.py",
+        "if work.spec.preserve_resources_on_deletion:",
+        "if False:",
+        ("controllers/propagation/works/test_object_ownership.py",),
+    ),
     Mutant(
         "Only objects that this control plane manages are deleted with their Work.",
         REMOVAL,

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import logging
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,11 +21,18 @@ from trimtab.client.kubeconfig import Credentials, load
 from trimtab.client.namespaced_reads import NamespacedReads
 from trimtab.client.otlp import TraceTarget
 from trimtab.clock import WallClock
+from trimtab.errors import ApiError
 from trimtab.members.agent import CONTROLLERS, Heartbeat
 from trimtab.members.agent_access import namespaced_kinds
 from trimtab.members.agent_credentials import AgentCredentials, HostAddress
+from trimtab.members.join import cluster_id
+from trimtab.members.left_objects import remove_before_first_report
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.telemetry import Sample, configure_logging
+
+RETRY_SECONDS = 10.0
+
+log = logging.getLogger("trimtab.agent")
 
 
 @click.command()
@@ -133,8 +141,25 @@ class AgentProcess(NamedTuple):
         click.echo(f"the agent of {self.name} is ready")
         try:
             async with serve_probes(probes, self.health_address):
+                await self._remove_left_objects(host)
                 await plane.run()
         finally:
             heartbeat.cancel()
             scripts.close()
             await host.close()
+
+    async def _remove_left_objects(self, host: Client) -> None:
+        """Remove what is left from before the cluster joined, before any Work is applied."""
+        while True:
+            member = KubeClient(self.member)
+            try:
+                found = await remove_before_first_report(host, member, self.name, await cluster_id(host))
+            except (ApiError, OSError, TimeoutError) as fault:
+                log.warning("cannot look for objects of earlier Works: %s", fault, extra={"cluster": self.name})
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                for name in found:
+                    log.info("deleted %s, which was left in the cluster", name, extra={"cluster": self.name})
+                return
+            finally:
+                await member.close()

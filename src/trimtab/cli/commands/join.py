@@ -1,5 +1,7 @@
 """`trimtab join`: add a cluster to the fleet."""
 
+from collections.abc import Sequence
+
 import click
 import yaml
 
@@ -55,7 +57,12 @@ def command(
         member = KubeClient(credentials)
         try:
             await check_reachable(member, name)
-            await join(host, member, name, credentials, facts, mode=mode.capitalize(), take_over=take_over)
+            await join(
+                *(host, member, name, credentials, facts),
+                mode=mode.capitalize(),
+                take_over=take_over,
+                removed=report_removed,
+            )
         finally:
             await member.close()
 
@@ -63,6 +70,11 @@ def command(
     click.echo(f"cluster {name} joined in {mode} mode")
     if mode == "pull":
         click.echo(f"start the agent in the cluster: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")
+
+
+def report_removed(names: Sequence[str]) -> None:
+    for name in names:
+        click.echo(f"deleted {name}, which was left in the cluster when it did not answer")
 
 
 def parse_label(label: str) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import list_typed
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.departure import DRAINED, is_terminating
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.cluster_departure import BLOCKED, is_unbound
 from trimtab.controllers.well_known import CLUSTER_FINALIZER, DRAIN, FORCE_LEAVE, execution_namespace
@@ -88,6 +89,11 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         if code:
             return code
     secret = await find_secret(host, cluster)
+    if CLUSTER_FINALIZER in cluster.metadata.finalizers and not is_ready(await read_cluster(host, name)):
+        click.echo(
+            f"cluster {name} does not answer: copies in it stay there, and are deleted when it joins this fleet again",
+            err=True,
+        )
     await unjoin(host, name)
     if options.wait:
         await wait_until_removed(host, name, options.timeout)

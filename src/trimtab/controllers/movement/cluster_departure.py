@@ -33,6 +33,8 @@ SOURCE = "trimtab-mover"
 POLL_SECONDS = 10.0
 MAX_LISTED = 3
 BLOCKED, DRAINING, EMPTY, FORCED = "Blocked", "Draining", "Empty", "Forced"
+EMPTY_MESSAGE = "nothing is left in the cluster"
+UNANSWERED_MESSAGE = "nothing needs the cluster any more; it does not answer, so copies in it stay until it joins again"
 
 
 def clusters_in_use(binding: Binding) -> Iterable[str]:
@@ -90,7 +92,7 @@ def cluster_departure(cluster: Cluster, view: View) -> Iterator[Effect]:
         return
     remaining = list(remaining_users(cluster, view))
     forced = is_forced_out(cluster, view.profile)
-    news = list(report(cluster, drained_condition(remaining, view, forced=forced)))
+    news = list(report(cluster, drained_condition(cluster, remaining, view, forced=forced)))
     yield from news
     if forced:
         yield from delete_unbound(cluster, view)
@@ -168,7 +170,7 @@ def workload_name(binding: Binding) -> str:
     return "/".join(part for part in (about.kind.lower(), about.namespace, about.name) if part)
 
 
-def drained_condition(remaining: Sequence[ClusterUser], view: View, *, forced: bool) -> Condition:
+def drained_condition(cluster: Cluster, remaining: Sequence[ClusterUser], view: View, *, forced: bool) -> Condition:
     """The texts name what is blocked, not what moves, so that a large drain does not write the Cluster for each move."""
     blocked = [user for user in remaining if user.obstacle]
     if forced and remaining:
@@ -181,7 +183,7 @@ def drained_condition(remaining: Sequence[ClusterUser], view: View, *, forced: b
     elif remaining:
         reason, message = DRAINING, "what is in the cluster is leaving"
     else:
-        reason, message = EMPTY, "nothing is left in the cluster"
+        reason, message = EMPTY, EMPTY_MESSAGE if is_ready(cluster) else UNANSWERED_MESSAGE
     return Condition(
         type=DRAINED,
         status="False" if remaining else "True",
@@ -200,7 +202,7 @@ def report(cluster: Cluster, condition: Condition) -> Iterator[Effect]:
     if condition.reason == BLOCKED:
         yield RecordEvent(well_known.ref_of(cluster), "DrainBlocked", condition.message, SOURCE, "Warning")
     elif condition.reason == EMPTY:
-        yield RecordEvent(well_known.ref_of(cluster), "Drained", "Nothing is left in the cluster.", SOURCE)
+        yield RecordEvent(well_known.ref_of(cluster), "Drained", f"{condition.message.capitalize()}.", SOURCE)
 
 
 def delete_unbound(cluster: Cluster, view: View) -> Iterator[Effect]:

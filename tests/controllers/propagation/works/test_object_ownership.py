@@ -50,6 +50,14 @@ def test_applied_object_carries_the_id_of_the_control_plane() -> None:
     assert well_known.CONTROL_PLANE not in well_known.annotations_of(write.wanted)
 
 
+def test_preserved_object_says_so_because_its_work_may_be_gone_when_its_cluster_joins_again() -> None:
+    work = work_for(preserve_resources_on_deletion=True)
+    (write,) = member_writes(list(execute(work, view(cluster("m1"), HOST, work))))
+    assert well_known.annotations_of(write.wanted)[well_known.ON_DELETION] == "Orphan"
+    (write,) = member_writes(list(execute(work, view(cluster("m1"), HOST, work, profile=UPSTREAM))))
+    assert well_known.ON_DELETION not in well_known.annotations_of(write.wanted)
+
+
 def test_foreign_object_is_a_conflict_that_the_work_reports() -> None:
     work = work_for()
     there = {member_key(work): owned_by(object_in_member(work, spec={}), "other-id")}

@@ -12,6 +12,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ref, View
 
 ID_NAMESPACE = "kube-system"
+ORPHAN = "Orphan"
 
 
 def control_plane_id(view: View) -> str:
@@ -22,12 +23,18 @@ def control_plane_id(view: View) -> str:
     return namespace.metadata.uid if namespace is not None else ""
 
 
-def with_control_plane(manifest: Raw, view: View) -> Raw:
-    """The manifest, marked with the id of this control plane."""
+def with_control_plane(manifest: Raw, work: Work, view: View) -> Raw:
+    """The manifest, marked with the id of this control plane, and whether the object outlives its Work.
+
+    A cluster may leave while it does not answer. What is still in it has no Work when the cluster joins again.
+    """
     own = control_plane_id(view)
     if not own:
         return manifest
-    return well_known.with_metadata(manifest, labels={}, annotations={well_known.CONTROL_PLANE: own})
+    marks = {well_known.CONTROL_PLANE: own}
+    if work.spec.preserve_resources_on_deletion:
+        marks[well_known.ON_DELETION] = ORPHAN
+    return well_known.with_metadata(manifest, labels={}, annotations=marks)
 
 
 def is_managed(raw: Raw) -> bool:

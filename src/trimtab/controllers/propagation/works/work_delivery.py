@@ -62,7 +62,7 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Ma
         return ManifestDelivery(ref, manifest, there, None, "")
     if there is not None and (problem := ownership_problem(work, manifest, ref, there, cluster.name, view)):
         return ManifestDelivery(ref, manifest, there, None, problem)
-    manifest = with_control_plane(manifest, view)
+    manifest = with_control_plane(manifest, work, view)
     if strategy == SERVER_SIDE_APPLY:
         try:
             return ManifestDelivery(

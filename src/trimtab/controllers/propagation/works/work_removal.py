@@ -22,9 +22,7 @@ from trimtab.controllers.contract import (
     RequeueAfter,
     View,
 )
-from trimtab.controllers.propagation.works.object_ownership import (
-    is_managed_here,
-)
+from trimtab.controllers.propagation.works.object_ownership import ORPHAN, is_managed_here
 from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, ManifestDelivery, strategy_of
 
 NOT_READY_SECONDS = 10.0
@@ -113,7 +111,7 @@ def objects_of_others(ref: Ref, seen: Raw, cluster: Cluster, view: View) -> bool
 
 
 def is_orphaned_on_deletion(manifest: Raw) -> bool:
-    return well_known.annotations_of(manifest).get(well_known.ON_DELETION) == "Orphan"
+    return well_known.annotations_of(manifest).get(well_known.ON_DELETION) == ORPHAN
 
 
 def release_object(seen: Raw) -> Ensure:
