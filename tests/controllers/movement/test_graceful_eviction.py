@@ -54,6 +54,13 @@ def test_after_the_deadline_an_unhealthy_copy_is_deleted_if_it_was_replaced() ->
     assert tasks_after(leaving(status_item("m1", "Unhealthy")), now=AFTER) == 1
 
 
+def test_grace_period_is_over_when_its_last_second_has_passed() -> None:
+    """The task may have been created at the end of the second that its time names."""
+    unhealthy = leaving(status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"), grace_period_seconds=5)
+    assert tasks_after(unhealthy, now=NOON + timedelta(seconds=5.9)) == 1
+    assert tasks_after(unhealthy, now=NOON + timedelta(seconds=6.1)) == 0
+
+
 def test_a_suppressed_deletion_waits_for_the_user() -> None:
     assert tasks_after(leaving(status_item("m1"), status_item("m2"), suppress_deletion=True), now=AFTER) == 1
     assert tasks_after(leaving(status_item("m1"), suppress_deletion=False)) == 0

@@ -713,4 +713,11 @@ MUTANTS = (
         " for",
         ("server/admission/test_object_quotas.py",),
     ),
+    Mutant(
+        "A request for names that cannot be read is refused.",
+        "server/auth/request_signing.py",
+        "has_other_names = True  # names of a kind that cannot be read",
+        "has_other_names = False",
+        ("server/auth/test_request_signing.py",),
+    ),
 )

@@ -310,4 +310,32 @@ MUTANTS = (
         "",
         (f"{WORKS}/test_work_report.py",),
     ),
+    Mutant(
+        "A grace period is never shorter than asked, although its start has whole seconds.",
+        "controllers/movement/graceful_eviction.py",
+        "task.creation_timestamp + timedelta(seconds=1)",
+        "task.creation_timestamp",
+        ("controllers/movement/test_graceful_eviction.py",),
+    ),
+    Mutant(
+        "A reschedule request in the second of the last decision is not lost.",
+        f"{SCHEDULING}/intent.py",
+        "return last is not None and last[0] != stamp",
+        "return False",
+        (f"{SCHEDULING}/test_intent.py",),
+    ),
+    Mutant(
+        "The release of a claim that a conflict interrupted is finished.",
+        "controllers/propagation/policy_claims.py",
+        "        elif any(well_known.labels_of(template).get(label) for label in NO_CLAIM_LABELS):\n",
+        "        else:\n",
+        ("controllers/propagation/test_policy_claims.py",),
+    ),
+    Mutant(
+        "A policy does not take the claim of another one from a binding.",
+        "controllers/propagation/policy_claims.py",
+        "            continue  # another policy claimed it meanwhile\n",
+        "            pass\n",
+        ("controllers/propagation/test_policy_claims.py",),
+    ),
 )

@@ -45,6 +45,23 @@ def test_a_signer_signs_only_what_it_is_for(asked: dict[str, Any], why: str) -> 
     assert why in refusal
 
 
+@pytest.mark.parametrize("names", [b"not a name", b"\x30\x04\xa3\x02\x30\x00"])
+def test_names_that_cannot_be_read_are_refused(names: bytes) -> None:
+    """Neither text that is no sequence of names, nor an X.400 address."""
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+            x509.NameAttribute(NameOID.COMMON_NAME, "system:node:one"),
+        ]
+    )
+    extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject).add_extension(extension, critical=False)
+    asked = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    text = base64.b64encode(asked.public_bytes(serialization.Encoding.PEM)).decode()
+    refusal = refusal_of_signer({"signerName": KUBELET, "usages": list(USAGES), "request": text})
+    assert refusal == "subject alternative names are not allowed"
+
+
 @pytest.mark.parametrize(
     ("types", "certificate", "expected"),
     [
