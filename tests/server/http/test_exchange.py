@@ -41,6 +41,9 @@ class SlowClient:
     def is_congested(self) -> bool:
         return self._congested
 
+    def join_writes(self) -> None:
+        """Every message is recorded by itself."""
+
     def delay_reading(self, seconds: float) -> None:
         self.delayed = seconds
 

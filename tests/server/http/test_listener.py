@@ -1,9 +1,12 @@
 """The listener closes connections whose requests are too large or never complete."""
 
 import asyncio
+import ssl
+from pathlib import Path
 
 import pytest
 
+from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.http import listener
 from trimtab.server.http.listener import Listener
 
@@ -115,3 +118,26 @@ def test_rejected_connection_is_not_read_for_a_while() -> None:
 )
 def test_client_that_goes_on_sending_still_reads_the_refusal(parts: list[bytes], status: bytes) -> None:
     assert exchange(*parts, pause=0.001).startswith(b"HTTP/1.1 " + status)
+
+
+def test_head_of_a_response_without_a_body_is_sent_at_once_over_tls(tmp_path: Path) -> None:
+    async def app(scope, receive, send) -> None:
+        scope["connection"].join_writes()
+        await hello(scope, receive, send)
+
+    async def scenario() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        serving = Listener(app, "127.0.0.1", 0, ensure_authority(tmp_path, ["127.0.0.1"]))
+        await serving.start()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context)
+            for method, end in (("HEAD", b"\r\n\r\n"), ("GET", b"hi")):
+                writer.write(f"{method} / HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+                response = await asyncio.wait_for(reader.readuntil(end), 10)
+                assert response.startswith(b"HTTP/1.1 200 ")
+            writer.close()
+        finally:
+            await serving.stop()
+
+    asyncio.run(scenario())

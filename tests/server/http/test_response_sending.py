@@ -50,6 +50,12 @@ async def turns_during_list(client: AsgiClient, accept: str, query: str = "") ->
     return sent_at[-1] - sent_at[0], bodies
 
 
+def end_parts_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a part end after two of its items, however fast the machine is."""
+    readings = itertools.count(step=PART_SECONDS / 2)
+    monkeypatch.setattr(parts, "time", SimpleNamespace(thread_time=lambda: next(readings)))
+
+
 @pytest.mark.parametrize(
     "accept",
     [
@@ -60,8 +66,7 @@ async def turns_during_list(client: AsgiClient, accept: str, query: str = "") ->
     ],
 )
 def test_others_have_turns_between_the_parts_of_a_large_list(accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = itertools.count(step=PART_SECONDS / 2)  # a part ends after two of its items, however fast the machine is
-    monkeypatch.setattr(parts, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    end_parts_early(monkeypatch)
 
     async def scenario(client: AsgiClient) -> None:
         await fill(client)
@@ -104,7 +109,48 @@ def test_large_list_is_compressed_for_clients_that_accept_it() -> None:
     with_asgi_client(scenario)
 
 
-def test_list_for_a_client_that_has_gone_ends_early() -> None:
+async def compressible_list(client: AsgiClient, query: str, accept: str) -> SlowClient:
+    """A list for a client that accepts compressed responses."""
+    connection = SlowClient(b"")
+    scope = {**scope_of(CONFIG_MAPS, query), "certificate_user": ADMIN, "connection": connection}
+    scope["headers"] = [(b"accept-encoding", b"gzip"), (b"accept", accept.encode())]
+    await client.server.app(scope, connection.receive, connection.send)
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("accept", "query"),
+    [
+        ("application/json", "limit=50"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io", ""),
+        ("application/vnd.kubernetes.protobuf", "limit=50"),
+    ],
+)
+def test_small_list_has_a_length_and_is_not_compressed(accept: str, query: str) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        head, *bodies = (await compressible_list(client, query, accept)).sent
+        headers = dict(head["headers"])
+        body = b"".join(message["body"] for message in bodies)
+        assert b"content-encoding" not in headers
+        assert int(headers[b"content-length"]) == len(body)
+
+    with_asgi_client(scenario)
+
+
+def test_list_of_at_most_a_part_is_sent_at_once() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        turns, bodies = await turns_during_list(client, "application/json", "limit=100")
+        assert (turns, len(bodies)) == (0, 1)
+        assert len(orjson.loads(bodies[0])["items"]) == 100
+
+    with_asgi_client(scenario)
+
+
+def test_list_for_a_client_that_has_gone_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_parts_early(monkeypatch)
+
     async def scenario(client: AsgiClient) -> None:
         await fill(client)
         connection = SlowClient(b"")
@@ -140,7 +186,9 @@ def test_large_list_for_a_person_is_indented_in_a_worker_process(monkeypatch: py
     assert tasks == ["to-indented-json"]
 
 
-def test_watch_sends_its_first_events_in_parts() -> None:
+def test_watch_sends_its_first_events_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_parts_early(monkeypatch)
+
     async def scenario(client: AsgiClient) -> None:
         await fill(client)
         turns, bodies = await turns_during_list(client, "application/json", "watch=1&timeoutSeconds=1")

@@ -17,7 +17,7 @@ from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.http import acceptor, tls
 from trimtab.server.http.acceptor import Acceptor
 from trimtab.server.http.listener import make_tls_context
-from trimtab.server.http.tls import TlsLayer
+from trimtab.server.http.tls import TlsLayer, TlsTransport
 
 LARGE = 3 * 1024 * 1024
 Run = Callable[[Callable[[], Awaitable[None]]], None]
@@ -128,6 +128,72 @@ def test_protocol_sees_the_connection_and_its_end(tmp_path: Path, run: Run) -> N
             assert not echo.transport.get_extra_info("peercert")
             writer.close()
             await echo.ended
+
+    run(scenario)
+
+
+async def sizes_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch, write: Callable[[TlsTransport], None]
+) -> list[int]:
+    """The sizes of what the server encrypts at a time, and that all of it arrives."""
+    sizes: list[int] = []
+    send = TlsLayer.send
+
+    def noted(layer: TlsLayer, data: bytes) -> None:
+        sizes.append(len(data))
+        send(layer, data)
+
+    reader, writer = await server.connect()
+    writer.write(b"x")
+    await reader.readexactly(1)
+    (echo,) = server.connections
+    monkeypatch.setattr(TlsLayer, "send", noted)
+    assert isinstance(echo.transport, TlsTransport)
+    write(echo.transport)
+    assert await reader.readexactly(sum(sizes)) == b"y" * sum(sizes)
+    writer.close()
+    await echo.ended
+    return sizes
+
+
+def test_joined_writes_are_sent_together(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(transport: TlsTransport) -> None:
+        transport.join_writes()
+        for size in (100, 1000, 10):
+            transport.write(b"y" * size)
+
+    async def scenario() -> None:
+        async with Server(tmp_path) as server:
+            assert await sizes_sent(server, monkeypatch, write) == [1100, 10]
+
+    run(scenario)
+
+
+def test_large_write_is_not_copied_to_be_joined(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(transport: TlsTransport) -> None:
+        transport.join_writes()
+        transport.write(b"y" * 100)
+        transport.write(b"y" * LARGE)
+
+    async def scenario() -> None:
+        async with Server(tmp_path) as server:
+            assert await sizes_sent(server, monkeypatch, write) == [100, LARGE]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("end", [TlsTransport.end_joining, TlsTransport.close])
+def test_write_that_nothing_follows_is_sent_at_the_end(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, end: Callable[[TlsTransport], None]
+) -> None:
+    def write(transport: TlsTransport) -> None:
+        transport.join_writes()
+        transport.write(b"y" * 100)
+        end(transport)
+
+    async def scenario() -> None:
+        async with Server(tmp_path) as server:
+            assert await sizes_sent(server, monkeypatch, write) == [100]
 
     run(scenario)
 

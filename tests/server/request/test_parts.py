@@ -11,11 +11,11 @@ from trimtab.server.request.parts import PART_BYTES, Pacer, join_items, split_by
 
 
 def test_parts_of_a_list_are_the_whole_document() -> None:
-    items = [orjson.dumps({"name": str(number), "text": "x" * 1000}) for number in range(500)]
+    items = [orjson.dumps({"name": str(number), "text": "x" * 1000}) for number in range(1500)]
     made = list(join_items(b'{"items":[', iter(items), b"]}"))
-    assert len(made) > 5
+    assert len(made) > 4
     assert max(map(len, made)) < 2 * PART_BYTES
-    assert len(orjson.loads(b"".join(made))["items"]) == 500
+    assert len(orjson.loads(b"".join(made))["items"]) == 1500
 
 
 def test_empty_list_is_one_part() -> None:
@@ -24,7 +24,7 @@ def test_empty_list_is_one_part() -> None:
 
 def test_part_ends_when_it_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(1000))
-    monkeypatch.setattr(parts.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(parts.time, "thread_time", lambda: next(now))
     made = list(join_items(b"[", (b"1" for _ in range(10)), b"]"))
     assert len(made) == 11
     assert b"".join(made) == b"[1,1,1,1,1,1,1,1,1,1]"
@@ -32,12 +32,12 @@ def test_part_ends_when_it_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pacer_is_due_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds() -> Iterator[float]:
-        yield from (0.0, 0.5, 1.0, 1.5, 2.0)
+        yield from (0.0, 0.5, 1.0, 1.5)
 
     now = seconds()
-    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(time, "thread_time", lambda: next(now))
     pacer = Pacer(1.0)
-    assert [pacer.is_due() for _ in range(4)] == [False, True, False, True]
+    assert [pacer.is_due() for _ in range(3)] == [False, True, True]
 
 
 def test_body_is_split() -> None:

@@ -66,6 +66,10 @@ class Connection(Protocol):
         """Wait until the client has read most of what was sent to it."""
         ...
 
+    def join_writes(self) -> None:
+        """Send the head of the response together with what is sent after it."""
+        ...
+
     def abort(self) -> None: ...
 
     def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
@@ -87,6 +91,9 @@ class NoConnection:
 
     async def wait_until_sent(self) -> None:
         """Nothing waits for a client."""
+
+    def join_writes(self) -> None:
+        """Nothing is written."""
 
     def abort(self) -> None:
         """There is no connection."""

@@ -19,6 +19,7 @@ from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.revocation import RevokedCertificates
 from trimtab.server.http.acceptor import Acceptor
 from trimtab.server.http.exchange import Framing, UpgradedSocket
+from trimtab.server.http.tls import TlsTransport
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -38,6 +39,7 @@ class ServerProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._tls = transport if isinstance(transport, TlsTransport) else None
         certificate = transport.get_extra_info("peercert")
         self.serial = str((certificate or {}).get("serialNumber") or "")
         self.certificate_user = user_of_certificate(certificate)
@@ -82,6 +84,10 @@ class ServerProtocol(HttpToolsProtocol):
     async def wait_until_sent(self) -> None:
         await self.flow.drain()
 
+    def join_writes(self) -> None:
+        if self._tls is not None:  # other sockets join the writes of a turn by themselves
+            self._tls.join_writes()
+
     def abort(self) -> None:
         self.transport.abort()
 
@@ -99,6 +105,8 @@ class ServerProtocol(HttpToolsProtocol):
         self._reading_delay = seconds
 
     def on_response_complete(self) -> None:
+        if self._tls is not None:
+            self._tls.end_joining()
         super().on_response_complete()
         if self._reading_delay and not self.transport.is_closing():
             self.flow.pause_reading()

@@ -80,9 +80,11 @@ def _new_compressor() -> Any:
     return zlib.compressobj(1, zlib.DEFLATED, 31)
 
 
-def _compress(body: bytes) -> bytes:
-    compressor = _new_compressor()
-    return bytes(compressor.compress(body) + compressor.flush())
+async def _compress(compressor: Any, data: bytes) -> bytes:
+    """Compress a part here, which takes about a millisecond; a larger one in a thread, as zlib does not hold Python's lock."""
+    if len(data) <= 2 * PART_BYTES:
+        return bytes(compressor.compress(data))
+    return bytes(await asyncio.to_thread(compressor.compress, data))
 
 
 async def send_response(
@@ -100,13 +102,16 @@ async def send_response(
     body = b"" if response.code in {204, 304} else _render_body(response, "" if response.verbatim else task)
     headers = common_headers(response, request)
     if len(body) > _GZIP_MIN_BYTES and _accepts_gzip(request):
-        body = await asyncio.to_thread(_compress, body)  # zlib does not hold Python's lock
+        compressor = _new_compressor()
+        body = await _compress(compressor, body) + compressor.flush()
         headers += _GZIP_HEADERS
     if response.code not in {204, 304}:
         headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": response.code, "headers": headers})
     if request.without_body:
         body = b""
+    else:
+        connection.join_writes()
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
     if len(body) > PART_BYTES:
         *parts, body = split_bytes(body)
         for part in parts:
@@ -118,18 +123,36 @@ async def _send_parted(
     response: PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
 ) -> None:
     headers = common_headers(response, request)
-    compressor = _new_compressor() if _accepts_gzip(request) else None
-    if compressor is not None:
+    made: list[bytes] = []
+    compressor = None
+    if _accepts_gzip(request) and not request.without_body:
+        made = await _first_parts(response, exchange, connection, send)
+        if sum(map(len, made)) <= _GZIP_MIN_BYTES:
+            whole = Response(response.code, b"".join(made), response.media_type, response.headers, response.verbatim)
+            await send_response(whole, "", request, exchange, connection, send)
+            return
+        compressor = _new_compressor()
         headers += _GZIP_HEADERS
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
     tail = b"" if response.verbatim or request.without_body else b"\n"
     if not request.without_body:
-        while (part := await response.next_part()) is not None:
-            compressed = await asyncio.to_thread(compressor.compress, part) if compressor is not None and part else part
+        part = b"".join(made) or await response.next_part()
+        while part is not None:
+            compressed = part if compressor is None else await _compress(compressor, part)
             await _send_part(compressed, exchange, connection, send)
+            part = await response.next_part()
         if compressor is not None:
             tail = compressor.compress(tail) + compressor.flush()
     await send({"type": "http.response.body", "body": tail})
+
+
+async def _first_parts(response: PartedResponse, exchange: Exchange, connection: Connection, send: Send) -> list[bytes]:
+    """Enough parts to know whether the body is large enough to be compressed; all of a smaller one."""
+    made: list[bytes] = []
+    while sum(map(len, made)) <= _GZIP_MIN_BYTES and (part := await response.next_part()) is not None:
+        made.append(part)
+        await _send_part(b"", exchange, connection, send)
+    return made
 
 
 async def _send_part(part: bytes, exchange: Exchange, connection: Connection, send: Send) -> None:

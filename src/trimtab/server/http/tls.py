@@ -18,6 +18,8 @@ from typing import Any, cast
 _MAX_HANDSHAKE_BYTES = 256 * 1024
 """What a client may send before its handshake is complete; the largest chains of certificates are smaller."""
 _READ_BYTES = 256 * 1024
+_MAX_JOINED_BYTES = 16 * 1024
+"""The largest write that is copied to be sent together with the one before it; also the size of a record."""
 
 
 class TlsTransport(asyncio.Transport):
@@ -26,6 +28,8 @@ class TlsTransport(asyncio.Transport):
     def __init__(self, layer: "TlsLayer", raw: asyncio.Transport, tls: ssl.SSLObject) -> None:
         super().__init__()
         self._layer, self._raw, self._tls = layer, raw, tls
+        self._is_joining = False
+        self._held = b""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "peercert":
@@ -34,10 +38,30 @@ class TlsTransport(asyncio.Transport):
             return self._tls.context
         return self._tls if name == "ssl_object" else self._raw.get_extra_info(name, default)
 
+    def join_writes(self) -> None:
+        """Send the next write together with the one after it, in one record: the head of a response and its body."""
+        self._is_joining = True
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_joining:
+            self._is_joining, self._held = False, bytes(data)
+            return
+        if self._held:
+            held, self._held = self._held, b""
+            if len(data) > _MAX_JOINED_BYTES:
+                self._layer.send(held)
+            else:
+                data = held + data
         self._layer.send(data)
 
+    def end_joining(self) -> None:
+        """Send a write that nothing followed, such as the head of a response without a body."""
+        self._is_joining = False
+        if self._held:
+            self.write(b"")
+
     def close(self) -> None:
+        self.end_joining()
         self._layer.close()
 
     def abort(self) -> None:
@@ -163,6 +187,8 @@ class TlsLayer(asyncio.Protocol):
                     is_ended = True
                     break
                 protocol.data_received(data)
+                if not self._incoming.pending and not self._tls.pending():
+                    break  # another read would only raise
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:

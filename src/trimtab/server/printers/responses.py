@@ -26,8 +26,8 @@ from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, unpack
 from trimtab.store.store import Store
 
-_MAX_SMALL_LIST = 20
-"""A list of so many small objects is encoded at once; a larger one in parts."""
+_MAX_SMALL_LIST, _MAX_SMALL_BYTES = 20, 64 * 1024
+"""A list of so many objects is decoded and encoded at once; a larger one in parts."""
 _MAX_COLUMNS_IN_LOOP = 100
 """Columns of a custom table whose rows are built in the event loop, about ten microseconds each."""
 _MAX_WATCH_SECONDS = 3600
@@ -106,11 +106,15 @@ def list_response(
     request: Request, batch: ObjectList, now: datetime, form: ResponseFormat | None = None
 ) -> Response | PartedResponse:
     form = form or response_format(request, batch.served, single=False)
+    if form.media_type == JSON and not form.transform:
+        body = batch.small_body(PART_BYTES)
+        if body is not None:
+            return Response(200, body)
     include = validate_include_object(request.query.get("includeObject", "")) if form.transform == "Table" else ""
     parts = _list_parts(batch, form, include, now)
     is_protobuf = form.media_type == PROTOBUF and form.transform != "Table"
     media = PROTOBUF if is_protobuf else JSON
-    if len(batch.entries) <= _MAX_SMALL_LIST and sum([len(entry.value) for entry in batch.entries]) <= PART_BYTES:
+    if len(batch.entries) <= _MAX_SMALL_LIST and sum([len(entry.value) for entry in batch.entries]) <= _MAX_SMALL_BYTES:
         return Response(200, b"".join(parts), media, verbatim=is_protobuf)
     return PartedResponse(parts, media, verbatim=is_protobuf)
 

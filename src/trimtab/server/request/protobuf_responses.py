@@ -56,6 +56,7 @@ def protobuf_list_parts(head: Raw, metadata: Raw, items: Iterable[Raw]) -> Itera
         encoded.append(_bytes_field(2, protobuf.decode_envelope(encode_object(item)).raw))
         if pacer.is_due():
             yield b""  # the length of the whole comes first
+            pacer = Pacer()
     yield from split_bytes(_wrap_envelope(head, b"".join(encoded)))
 
 

@@ -22,6 +22,8 @@ from trimtab.store.records import StoredEntry, StoreEvent
 _START = len(b'{"metadata":{')
 _ITEMS_AT_A_TIME, _BYTES_AT_A_TIME = 32, 256 * 1024
 """So many items of a list are encoded at a time, unless one is compressed or they are large together."""
+_MIN_OBJECT_BYTES = 100
+"""No stored object is smaller: each has a name, a uid and a time of creation."""
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
@@ -144,6 +146,13 @@ def encode_item(served: ServedResource, entry: StoredEntry) -> bytes:
     return b'%b%d",%b' % (served.item_head, entry.mod_revision, value[_START:])
 
 
+def _encode_plain(head: bytes, entries: Sequence[StoredEntry], values: Sequence[bytes]) -> list[bytes]:
+    """The JSON of list items whose stored values are not compressed and are sent as they are."""
+    return [
+        b'%b%d",%b' % (head, entry.mod_revision, value[_START:]) for entry, value in zip(entries, values, strict=True)
+    ]
+
+
 def labels_of(value: bytes) -> dict[str, str]:
     """The labels of a stored object, without decoding the rest."""
     return _partial_decoder.decode(value).metadata.labels or {}
@@ -199,6 +208,17 @@ class ObjectList(NamedTuple):
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
         return b'%b%b,"items":[' % (head, orjson.dumps(self.metadata())), b"]}"
 
+    def small_body(self, max_bytes: int) -> bytes | None:
+        """The list's JSON, if the items are sent as they are stored and have at most so many bytes."""
+        entries = self.entries
+        if self.served.from_stored or len(entries) * _MIN_OBJECT_BYTES > max_bytes:
+            return None
+        values = [held for entry in entries if type(held := entry.held) is bytes]
+        if len(values) < len(entries) or sum(map(len, values)) > max_bytes:
+            return None
+        before, after = self.frame()
+        return b"%b%b%b" % (before, b",".join(_encode_plain(self.served.item_head, entries, values)), after)
+
     def encoded_groups(self) -> Iterator[bytes]:
         """The JSON of the items with commas between them: small ones several at a time, which takes less."""
         served, entries, start = self.served, self.entries, 0
@@ -207,10 +227,7 @@ class ObjectList(NamedTuple):
             group = entries[start : start + count]
             plain = [held for entry in group if type(held := entry.held) is bytes]
             if count > 1 and len(plain) == len(group) and sum(map(len, plain)) <= _BYTES_AT_A_TIME:
-                made = [
-                    b'%b%d",%b' % (head, entry.mod_revision, value[_START:])
-                    for entry, value in zip(group, plain, strict=True)
-                ]
+                made = _encode_plain(head, group, plain)
             else:
                 made = [encode_item(served, group[0])]
             yield b",".join(made)
