@@ -11,7 +11,7 @@ from trimtab import debug_pages
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.debug_pages import DebugPages, debug_action
-from trimtab.decide.explain import Explanation
+from trimtab.decide.explanation import Explanation
 from trimtab.errors import ApiError, NotFound
 from trimtab.server.request.messages import Request
 from trimtab.store.store import Store

@@ -4,6 +4,7 @@ With uv this takes a few seconds. Without it, pip installs: the pip of the calli
 and without compiling everything in advance, as most of it is never imported.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -90,6 +91,17 @@ def link_package() -> None:
         path.chmod(0o755)
 
 
+def write_byte_code() -> None:
+    """Write the byte code of the commands where the environment tells Python to write none, as many container images do.
+
+    Each command would compile its modules anew otherwise, which takes longer than the command.
+    """
+    if sys.dont_write_bytecode:
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+        command = [VENV / "bin" / "trimtab", "--help"]  # it imports every command
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+
+
 def set_up_to_run(uv: str | None) -> None:
     requirements = ROOT / "requirements" / "core.txt"
     print("1/3 creating .venv", flush=True)
@@ -98,6 +110,7 @@ def set_up_to_run(uv: str | None) -> None:
     install(uv, "--no-deps", "--require-hashes", "-r", str(requirements))
     print("3/3 linking Trimtab", flush=True)
     link_package()
+    write_byte_code()
     print(f'The command is .venv/bin/trimtab. To call it by name: export PATH="{VENV / "bin"}:$PATH"', flush=True)
 
 

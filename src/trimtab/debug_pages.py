@@ -15,7 +15,8 @@ from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.propagation.scheduling.schedule import DECISION
 from trimtab.controllers.settings import SETTINGS
 from trimtab.controllers.well_known import ref_of
-from trimtab.decide.explain import Explanation, explain
+from trimtab.decide.explain import explain
+from trimtab.decide.explanation import Explanation
 from trimtab.decide.ocm.decision import Misconfigured
 from trimtab.decide.ocm.explain import ClusterOutcome, cluster_outcomes, debug_document
 from trimtab.decide.ocm.pipeline import UnlistableClusterSet

@@ -8,12 +8,11 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from trimtab import __version__
+from trimtab.build_info import built_commit
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
@@ -351,13 +350,6 @@ def _format_labels(labels: Mapping[str, str]) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-@lru_cache
-def built_commit() -> str:
-    """The commit in a built package; empty in an editable installation."""
-    path = files("trimtab") / "commit.txt"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
 def process_samples() -> Iterator[Sample]:

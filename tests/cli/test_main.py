@@ -63,6 +63,26 @@ def test_garbage_collection_is_rare_in_commands(monkeypatch, capsys) -> None:
 )
 def test_reading_commands_import_neither_a_server_nor_a_second_http_client(modules: str) -> None:
     """Their imports are most of the CPU time that a person waits for."""
-    code = f"import sys, {modules}; print([m for m in sys.modules if m.startswith(('aiohttp', 'trimtab.server'))])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert imported_by(f"import {modules}", "aiohttp", "trimtab.server", "yarl", "cel_expr_python") == "[]\n"
+
+
+def test_version_imports_neither_an_event_loop_nor_logging() -> None:
+    call = "from trimtab.cli.main import trimtab; trimtab.main(['version'], standalone_mode=False)"
+    assert imported_by(call, "asyncio", "logging", "msgspec", "numpy").splitlines()[1:] == ["[]"]
+
+
+def test_a_remembered_decision_is_explained_without_arrays() -> None:
+    assert imported_by("import trimtab.cli.commands.explain", "numpy", "trimtab.controllers") == "[]\n"
+
+
+def test_plans_load_the_plugins_for_clusters_alone() -> None:
+    call = "from trimtab import plugins; plugins.load_for_clusters()"
+    packages = ("trimtab.plugins.movers", "trimtab.plugins.node_scores", "trimtab.plugins.filters.taint_toleration")
+    assert imported_by(call, *packages) == "['trimtab.plugins.filters.taint_toleration']\n"
+
+
+def imported_by(code: str, *prefixes: str) -> str:
+    """What the code prints in a new process, and then the modules with these prefixes that it has imported."""
+    listing = f"import sys; print([m for m in sys.modules if m.startswith({prefixes!r})])"
+    command = [sys.executable, "-c", f"{code}; {listing}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -23,6 +23,20 @@ def test_linked_source_runs_by_its_commands(tmp_path: Path, monkeypatch: pytest.
         assert text.startswith(f"#!{tmp_path}/venv/bin/python\n")
 
 
+@pytest.mark.parametrize("told_to_write_none", [True, False])
+def test_byte_code_is_written_once_where_python_writes_none(
+    told_to_write_none: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "trimtab").write_text(f'#!/bin/sh\necho "$* [$PYTHONDONTWRITEBYTECODE]" > {seen}\n')
+    (tmp_path / "bin" / "trimtab").chmod(0o755)
+    monkeypatch.setattr(environment, "VENV", tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", told_to_write_none)
+    environment.write_byte_code()
+    assert (seen.read_text() if seen.exists() else "") == ("--help []\n" if told_to_write_none else "")
+
+
 def test_running_needs_no_package_of_development() -> None:
     run = (ROOT / "requirements" / "core.txt").read_text()
     assert environment.locked_packages(ROOT / "requirements" / "core.txt") < 30

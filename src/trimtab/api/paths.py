@@ -5,15 +5,19 @@ task.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_not
 from typing import Any
 
 from trimtab.api.value import Raw
+
+_MAPPINGS = (dict, Mapping)
+"""As a tuple: a union would be built anew for every step of a path."""
 
 
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
-        if not isinstance(obj, dict | Mapping):
+        if not isinstance(obj, _MAPPINGS):
             return None
         obj = obj.get(step)
     return obj
@@ -94,7 +98,7 @@ def map_objects_at(obj: Raw, path: tuple[str, ...], change: Callable[[Raw], Raw]
     if not isinstance(items, list):
         return obj
     changed = [change(item) if isinstance(item, dict) else item for item in items]
-    return obj if all(a is b for a, b in zip(changed, items, strict=True)) else with_value(obj, changed, *path)
+    return with_value(obj, changed, *path) if any(map(is_not, changed, items)) else obj
 
 
 def api_version_and_kind(obj: Raw) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import orjson
-from yarl import URL
 
 from trimtab import __version__
 from trimtab.client.connection_pool import ConnectionPool, Reply
@@ -21,6 +20,7 @@ from trimtab.errors import InputError, Unauthorized
 
 if TYPE_CHECKING:
     import aiohttp
+    from yarl import URL
 
 STREAM_SECONDS = 300
 """How long a server may keep a response open, such as that of a watch."""
@@ -97,7 +97,7 @@ class HTTPTransport:
         self.requests += 1
         if not self._credentials.proxy:
             return await self._pool.request(method, target, {**self._default_headers, **headers}, body or b"")
-        url = URL(self._credentials.server + target, encoded=True)
+        url = _encoded_url(self._credentials.server + target)
         with as_connection_errors():
             async with self._session_for_requests.request(
                 method, url, data=body, headers=headers, **self._request_options()
@@ -128,7 +128,7 @@ class HTTPTransport:
         self.requests += 1
         return await self._session_for_requests.request(
             method,
-            URL(self._url(path, query), encoded=True),  # dots in the path must not leave the path of the server
+            _encoded_url(self._url(path, query)),  # dots in the path must not leave the path of the server
             data=body or None,
             headers=[*headers, *(await self.headers()).items()],
             timeout=_stream_timeout(),
@@ -230,6 +230,12 @@ def _stream_timeout() -> "aiohttp.ClientTimeout":
     import aiohttp  # noqa: PLC0415
 
     return aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=STREAM_SECONDS + 60)
+
+
+def _encoded_url(text: str) -> "URL":
+    from yarl import URL  # noqa: PLC0415
+
+    return URL(text, encoded=True)
 
 
 def _query_string(parameters: Mapping[str, str | int]) -> str:

@@ -13,7 +13,7 @@ from trimtab.console.decision_history import PastDecision
 from trimtab.console.model import FleetModel
 from trimtab.console.permissions import EVERYTHING, Visibility
 from trimtab.controllers.settings import value_of
-from trimtab.decide.explain import Explanation
+from trimtab.decide.explanation import Explanation
 from trimtab.decide.ocm.explain import ClusterOutcome
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import Plan

@@ -9,7 +9,8 @@ from trimtab.api.value import Object
 from trimtab.console.facts import NOWHERE, STUCK, Facts, WorkloadFacts
 from trimtab.console.page import PageContext
 from trimtab.console.text import plural
-from trimtab.decide.explain import ClusterExplanation, Explanation, explain
+from trimtab.decide.explain import explain
+from trimtab.decide.explanation import ClusterExplanation, Explanation
 from trimtab.dryrun.current_decision import decide_now
 from trimtab.dryrun.static_view import StaticView
 

@@ -10,7 +10,7 @@ however often they run. An effect that is already true writes nothing.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import Profile
@@ -19,10 +19,12 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.request import PlacementRequest
 from trimtab.decide.step_observer import StepObserver
-from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.questions import Question
 from trimtab.registry import Registry
+
+if TYPE_CHECKING:
+    from trimtab.interpret.cel.expressions import Evaluator  # most readers of a View evaluate no expressions
 
 T = TypeVar("T", bound=Object)
 K = TypeVar("K")
@@ -333,7 +335,7 @@ class View(Protocol):
     def interpreter(self) -> Interpreter: ...
 
     @property
-    def cel(self) -> Evaluator | None:
+    def cel(self) -> "Evaluator | None":
         """The evaluator of CEL expressions; None where it is not installed."""
         ...
 

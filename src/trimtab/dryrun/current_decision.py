@@ -28,7 +28,7 @@ KINDS: tuple[type[Object], ...] = (
 
 def decide_now(binding: Binding, view: View) -> BindingDecision:
     """The decision of the scheduler, with its own functions; a binding without a reason to be scheduled is decided as it is."""
-    plugins.load()
+    plugins.load_for_clusters()
     intent = intent_of(binding, view.fleet, feature_gates(view), view)
     if intent is None:
         return decide(request_for(binding, view, placement_candidates(binding, view)), view.fleet, view.profile)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,8 @@ from trimtab.controllers.propagation.detect import (
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
 from trimtab.decide import karmada
-from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, explain
+from trimtab.decide.explain import explain
+from trimtab.decide.explanation import AffinityGroupExplanation, ClusterExplanation
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Reason
 from trimtab.decide.ocm import explain as placement_explain
@@ -65,7 +66,6 @@ from trimtab.decide.pods.schedule import explain as node_opinions
 from trimtab.dryrun.manifest import Manifest, Manifests, display_name
 from trimtab.dryrun.static_view import StaticView
 from trimtab.errors import InputError
-from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.propagatable import is_propagatable
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -112,7 +112,7 @@ class DryRunDecision(Value):
 
 def decide_manifests(manifests: Manifests, *, now: datetime, profile: Profile) -> list[DryRunDecision]:
     """Decide everything in the manifests; raises InputError when there is nothing to decide."""
-    plugins.load()
+    plugins.load_for_clusters()
     policies = [*manifests.all(PropagationPolicy), *manifests.all(ClusterPropagationPolicy)]
     bindings = [*manifests.all(ResourceBinding), *manifests.all(ClusterResourceBinding)]
     placements, nodes = manifests.all(OcmPlacement), manifests.all(Node)
@@ -165,8 +165,7 @@ def decide_workloads(
     manifests: Manifests, now: datetime, profile: Profile, decided: Sequence[PlacementDecision]
 ) -> list[DryRunDecision]:
     customizations = [item.raw for item in manifests.items if isinstance(item.typed, ResourceInterpreterCustomization)]
-    interpreter = Interpreter.of(customizations, profile=cast("Any", profile.name))
-    view = StaticView(manifests.items, now=now, profile=profile, interpreter=interpreter, more=decided)
+    view = StaticView(manifests.items, now=now, profile=profile, customizations=customizations, more=decided)
     fleet = view.fleet
     results: list[DryRunDecision | None] = []
     cases: list[BindingCase] = []

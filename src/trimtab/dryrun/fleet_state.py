@@ -23,7 +23,6 @@ from trimtab.client.lookups import list_typed
 from trimtab.dryrun.documents import Document
 from trimtab.dryrun.manifest import Manifest
 from trimtab.dryrun.static_view import StaticView
-from trimtab.interpret.interpreter import Interpreter
 
 T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
@@ -115,7 +114,7 @@ class FleetState(NamedTuple):
             [Manifest(raw, Document(raw, "", 0), None) for raw in raws],
             now=self.now,
             profile=self.profile,
-            interpreter=Interpreter.of(customizations, profile=cast("Any", self.profile.name)),
+            customizations=customizations,
             more=[thing for found in self.objects.values() for thing in found.values()],
             settings=self.settings,
         )

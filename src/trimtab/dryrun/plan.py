@@ -55,7 +55,7 @@ from trimtab.interpret.names import binding_name
 
 def make_plan(state: FleetState, change: Change) -> Plan:
     """What this change would do. Pure: equal states and changes give equal plans."""
-    plugins.load()
+    plugins.load_for_clusters()
     after = apply_change(state, change)
     view, view_before = after.view(), state.view()
     fleet = view.fleet

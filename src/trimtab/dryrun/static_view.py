@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Self, TypeVar, cast
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.cluster import Cluster
@@ -15,8 +15,10 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
 from trimtab.decide.request import PlacementRequest
 from trimtab.dryrun.manifest import Manifest
-from trimtab.interpret.cel.expressions import Evaluator, compiler
 from trimtab.interpret.interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from trimtab.interpret.cel.expressions import Evaluator
 
 T = TypeVar("T", bound=Object)
 K = TypeVar("K")
@@ -41,14 +43,14 @@ class StaticView:
         *,
         now: datetime,
         profile: Profile,
-        interpreter: Interpreter | None = None,
+        customizations: Sequence[Raw] = (),
         more: Iterable[Object] = (),
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.now = self.steady_now = now
         self.profile = profile
         self.settings: Mapping[str, Any] = settings or {}
-        self.interpreter = interpreter or Interpreter.of(profile=cast("Any", profile.name))
+        self._new_interpreter = cache(lambda: Interpreter.of(customizations, profile=cast("Any", profile.name)))
         raws: dict[tuple[str, str], dict[Name, Raw]] = {}
         for raw in (item.raw for item in items):
             metadata = raw["metadata"]
@@ -107,8 +109,15 @@ class StaticView:
         return Key(kind.id, ref.namespace, ref.name) if kind is not None else None
 
     @property
-    def cel(self) -> Evaluator | None:
+    def cel(self) -> "Evaluator | None":
+        from trimtab.interpret.cel.expressions import compiler  # noqa: PLC0415 - few objects have expressions
+
         return compiler()
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """Built when it is first used, once for all views that share objects: it reads the shipped scripts."""
+        return self._new_interpreter()
 
     @cached_property
     def fleet(self) -> Fleet[Cluster]:

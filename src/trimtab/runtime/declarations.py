@@ -5,6 +5,11 @@ from trimtab.api import kinds
 from trimtab.registry import discover
 
 
+def load_kinds() -> None:
+    """Import every kind, for commands that read objects and run no controller."""
+    discover(kinds)
+
+
 def load_declarations() -> None:
     """Import every kind, plugin and controller."""
     for package in (kinds, plugins, controllers):

@@ -20,7 +20,7 @@ from trimtab.cli.commands.explain import (
     sort_key,
     together,
 )
-from trimtab.decide.explain import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
+from trimtab.decide.explanation import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
 from trimtab.errors import InputError
 
 SELECTED = ClusterExplanation(name="m2", replicas=3, fits=9, selected=True, scores={"ClusterLocality": 100})

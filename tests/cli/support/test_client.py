@@ -35,6 +35,19 @@ def test_result_of_the_work_is_returned_and_the_client_closed(kubeconfig: str, m
     assert closed == [with_client(kubeconfig, "", work)]
 
 
+def test_result_of_the_work_is_not_formatted(kubeconfig: str) -> None:
+    """asyncio.run formats the result of its task when it restores the handler of SIGINT; a fleet takes a second."""
+
+    class Fleet:
+        def __repr__(self) -> str:
+            raise AssertionError("formatted")
+
+    async def work(client: Client) -> Fleet:
+        return Fleet()
+
+    assert isinstance(with_client(kubeconfig, "", work), Fleet)
+
+
 def test_connection_error_is_reported_as_input_error(kubeconfig: str) -> None:
     async def work(client: Client) -> None:
         raise TimeoutError

@@ -4,7 +4,7 @@ from trimtab import plugins
 from trimtab.api.kinds.work import BindingSpec, GracefulEvictionTask, ObjectReference, ResourceBinding
 from trimtab.api.value import Meta
 from trimtab.cli.support.explain_hints import HINTS, change_lines, kept_copy_lines
-from trimtab.decide.explain import ClusterExplanation, ClusterRejection, Explanation
+from trimtab.decide.explanation import ClusterExplanation, ClusterRejection, Explanation
 
 WEB = ObjectReference(api_version="apps/v1", kind="Deployment", namespace="shop", name="web")
 

@@ -18,7 +18,7 @@ from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import FORMAT, Plan, differences, digest_of
 from trimtab.errors import AlreadyExists, InputError
-from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.declarations import load_kinds
 
 FIELD_MANAGER = "trimtab-apply-plan"
 REFUSED = 3
@@ -36,7 +36,7 @@ def command(file: Path, kubeconfig: str, context: str) -> int:
     plan = read_plan(file)
 
     async def work(client: Client) -> int:
-        load_declarations()
+        load_kinds()
         state = await fetch_state(client, plan.profile, changed_templates=plan.change.objects)
         again = make_plan(state, plan.change)
         if again.hash != plan.hash:

@@ -18,7 +18,7 @@ from trimtab.cli.support.reports import print_report, watch_option
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, list_typed
 from trimtab.clock import WallClock
-from trimtab.decide.explain import ClusterExplanation, Explanation, explain
+from trimtab.decide.explanation import ClusterExplanation, Explanation
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.interpret.names import binding_name
 from trimtab.tables import format_table
@@ -224,6 +224,7 @@ async def decide_now(client: Client, binding: Binding, profile: str | None) -> E
     """Decide with the objects in the API, as the scheduler would."""
     # Imported here: a remembered decision, the most frequent answer, needs none of it.
     from trimtab.cli.support.server_state import options_of_server  # noqa: PLC0415
+    from trimtab.decide.explain import explain  # noqa: PLC0415
     from trimtab.dryrun.current_decision import KINDS, decide_now, needs_other_bindings  # noqa: PLC0415
     from trimtab.dryrun.static_view import StaticView  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ from trimtab.dryrun.plan_report import report_lines
 from trimtab.dryrun.plan_result import Plan
 from trimtab.dryrun.snapshot import read_snapshot
 from trimtab.errors import InputError
-from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.declarations import load_kinds
 from trimtab.store.files import replace_file
 
 
@@ -119,7 +119,7 @@ def command(
         lose_clusters=lose_clusters,
         lose_regions=lose_regions,
     )
-    load_declarations()
+    load_kinds()
     selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
     chosen = parse_settings(settings)
     if snapshot is not None:

@@ -21,7 +21,7 @@ from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_report import report_lines
 from trimtab.dryrun.plan_result import format_shares
 from trimtab.errors import InputError
-from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.declarations import load_kinds
 
 POLL_SECONDS = 1.0
 
@@ -80,7 +80,7 @@ def command(
         spec["move"] = {"mode": "AtOnce"}
 
     async def work(client: Client) -> int:
-        load_declarations()
+        load_kinds()
         if selector:
             spec["selectors"] = [await workload_selector(client, kind_, "" if all_namespaces else namespace, selector)]
         else:

@@ -12,7 +12,7 @@ from trimtab.client.client import Client
 from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.snapshot import snapshot_of
 from trimtab.errors import InputError
-from trimtab.runtime.declarations import load_declarations
+from trimtab.runtime.declarations import load_kinds
 from trimtab.store.files import replace_file
 
 
@@ -28,7 +28,7 @@ def command(file: Path, hash_names: bool, profile: str | None, kubeconfig: str, 
     """
 
     async def work(client: Client) -> FleetState:
-        load_declarations()
+        load_kinds()
         return await fetch_state(client, profile)
 
     state = with_client(kubeconfig, context, work)

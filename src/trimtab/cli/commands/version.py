@@ -5,7 +5,7 @@ import platform
 import click
 
 from trimtab import __version__
-from trimtab.telemetry import built_commit
+from trimtab.build_info import built_commit
 
 
 @click.command()

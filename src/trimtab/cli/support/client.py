@@ -23,13 +23,17 @@ def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def with_client(kubeconfig: str, context: str, work: Callable[[KubeClient], Awaitable[T]]) -> T:
     """Run `work` with a client of the API server, and close the client afterwards."""
 
-    async def main() -> T:
+    results: list[T] = []
+
+    async def main() -> None:
         client = KubeClient(load(kubeconfig or None, context))
         try:
-            return await work(client)
+            results.append(await work(client))
         except (OSError, TimeoutError) as fault:
             raise InputError(f"cannot reach the API server: {str(fault) or type(fault).__name__}") from fault
         finally:
             await client.close()
 
-    return asyncio.run(main())
+    # not the result of the task: asyncio.run formats that in full when it restores the handler of SIGINT
+    asyncio.run(main())
+    return results[0]

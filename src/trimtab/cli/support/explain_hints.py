@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.api.kinds.work import Binding
-from trimtab.decide.explain import ClusterExplanation, Explanation
+from trimtab.decide.explanation import ClusterExplanation, Explanation
 
 HINTS = {
     "UntoleratedTaint": "tolerate the taint in the policy (placement.clusterTolerations), or remove it from the cluster: "
