@@ -249,13 +249,6 @@ MUTANTS = (
         ("server/registry/test_resource_store.py",),
     ),
     Mutant(
-        "An update that requires a version is not retried with a newer one.",
-        "server/registry/resource_store.py",
-        "            if requires_version:\n",
-        "            if False:\n",
-        ("server/registry/test_resource_store.py",),
-    ),
-    Mutant(
         "A deletion with the uid of another object is refused.",
         DELETION,
         "if options.uid and options.uid != uid:",

@@ -137,8 +137,8 @@ def metadata_with_path(where: ObjectPath, obj: Raw) -> Raw:
     return metadata
 
 
-def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool) -> bool:
-    """Whether the new object requires the version it was derived from; raises if that is not the current one."""
+def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool) -> None:
+    """Raise if the new object was derived from another version than the current one, or is another object."""
     metadata = new["metadata"]
     name = metadata.get("name", "")
     version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
@@ -162,13 +162,12 @@ def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool
                 "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
             )
             raise api_errors.invalid(served.resource, served.group, name, [cause])
-        return False
+        return
     number = parse_version(version)
     if number is None:
         raise api_errors.unclassified_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if number not in (int(old["resourceVersion"]), 0):
         raise api_errors.conflict(served.resource, served.group, name)
-    return replaces and number != 0
 
 
 def _warn_of_finalizers(attributes: Attributes, new: Raw, old: Raw | None = None) -> None:

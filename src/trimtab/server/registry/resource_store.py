@@ -201,19 +201,14 @@ class ResourceStore:
         replaces: bool,
         extra_writes: Sequence[Proposal],
     ) -> WriteOutcome:
-        served, name = where.served, where.name
+        served = where.served
         entry = await self._entry_to_change(where)
         is_large = caller.sends_large_object or large_objects.is_large(entry.value)
         old = await large_objects.run(is_large, self._commits.decode, served, entry)
         wanted = await large_objects.run(is_large, change, old)
-        requires_version = check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
-        try:
-            attributes = Attributes("UPDATE", where, caller, options.dry_run)
-            return await self._write_changed(entry, old, wanted, options, attributes, extra_writes, is_large=is_large)
-        except RevisionMismatch:
-            if requires_version:
-                raise api_errors.conflict(served.resource, served.group, name) from None
-            raise
+        check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
+        attributes = Attributes("UPDATE", where, caller, options.dry_run)
+        return await self._write_changed(entry, old, wanted, options, attributes, extra_writes, is_large=is_large)
 
     async def _entry_to_change(self, where: ObjectPath) -> StoredEntry:
         entry = self.entry(where)
