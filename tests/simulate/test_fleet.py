@@ -43,6 +43,7 @@ def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
     [
         ({}, "no members"),
         ({"members": [{"name": "a"}, {"name": "a"}]}, "same name"),
+        ({"members": [{"name": "../../evil"}]}, "cannot be the name of a member"),
         ({"members": [{"name": "a", "nodez": 3}]}, "unknown field `nodez`"),
         ({"members": [{"name": "a", "pace": "warp"}]}, "the pace of a is 'warp'"),
         ({"members": [{"name": "a", "cpu": "lots"}]}, "'lots' is not a quantity"),

@@ -2,19 +2,35 @@
 
 import asyncio
 
+import pytest
 from move_helpers import MoveScenario, divided, run_scenario
 
-from trimtab.api.kinds.cluster import Cluster, EqualNodes, FreeNodes, NodeSummary, ResourceSummary
+from trimtab.api.kinds.cluster import Cluster, ClusterStatus, EqualNodes, FreeNodes, NodeSummary, ResourceSummary
 from trimtab.api.kinds.cluster import NodePool as ReportedPool
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Meta
 from trimtab.clock import EPOCH, LoopClock, run_virtually
 from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
+from trimtab.errors import InputError
 from trimtab.stories.runner import new_fleet
-from trimtab.stories.saved_fleet import fleet_plan_of, load_saved_state, member_plan_of, other_load_of
+from trimtab.stories.saved_fleet import (
+    configures_server,
+    fleet_plan_of,
+    load_saved_state,
+    member_plan_of,
+    other_load_of,
+)
 from trimtab.stories.story import Story
 
 CUSTOM = {"apiVersion": "shop.example/v1", "kind": "Shop", "metadata": {"name": "books", "namespace": "default"}}
+
+OWNERS = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "owners"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:unauthenticated"}],
+}
 
 
 async def saved_state(scene: MoveScenario) -> FleetState:
@@ -74,11 +90,11 @@ def test_clusters_that_were_not_ready_stay_unreachable() -> None:
     run_from(run_scenario(with_failure), check)
 
 
-def test_templates_of_unknown_kinds_are_left_out_and_named() -> None:
-    state = run_scenario(saved_state).with_templates([CUSTOM])
+def test_templates_of_unknown_kinds_and_those_that_configure_the_server_are_left_out_and_named() -> None:
+    state = run_scenario(saved_state).with_templates([CUSTOM, OWNERS])
 
     async def check(scene: MoveScenario, loaded) -> None:
-        assert loaded.skipped == ("Shop default/books",)
+        assert loaded.skipped == ("Shop default/books", "ClusterRoleBinding /owners")
 
     run_from(state, check)
 
@@ -111,3 +127,25 @@ def test_load_of_others_is_what_the_saved_workloads_do_not_explain() -> None:
     busy = cluster(resource_summary=ResourceSummary(allocatable={"cpu": "8"}, allocated={"cpu": "3"}))
     assert other_load_of(FleetState.of([busy], [], EPOCH))["m1"]["cpu"] == 3000
     assert fleet_plan_of(state).members[0].name == "m1"
+
+
+def test_objects_that_configure_a_server_are_left_out() -> None:
+    """A snapshot may be a stranger's: loading it gives nobody rights and lets the server call nobody."""
+    groups = ("rbac.authorization.k8s.io/v1", "apiregistration.k8s.io/v1", "admissionregistration.k8s.io/v1")
+    assert all(configures_server({"apiVersion": group, "kind": "Any"}) for group in groups)
+    assert configures_server({"apiVersion": "v1", "kind": "Secret"})
+    assert not configures_server({"apiVersion": "apps/v1", "kind": "Deployment"})
+
+
+@pytest.mark.parametrize("amount", ["x", "1e400", "NaN", "", "0x1"])
+def test_amounts_that_are_no_quantities_are_refused(amount: str) -> None:
+    status = ClusterStatus(resource_summary=ResourceSummary(allocatable={"cpu": amount}))
+    state = FleetState.of([Cluster(metadata=Meta(name="m1"), status=status)], (), EPOCH)
+    with pytest.raises(InputError, match="invalid amount"):
+        fleet_plan_of(state)
+
+
+def test_more_nodes_than_can_be_simulated_are_refused() -> None:
+    status = ClusterStatus(node_summary=NodeSummary(total_num=10**12))
+    with pytest.raises(InputError, match="at most"):
+        fleet_plan_of(FleetState.of([Cluster(metadata=Meta(name="m1"), status=status)], (), EPOCH))

@@ -56,6 +56,13 @@ def label_faults(name: str) -> list[str]:
     return _faults(name, _LABEL, LABEL_TEXT, 63)
 
 
+def path_segment_faults(name: str) -> list[str]:
+    """Names of roles may contain anything that fits into one path segment."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
+
+
 def service_name_faults(name: str) -> list[str]:
     """The errors of a DNS-1035 label."""
     return _faults(name, _SERVICE, SERVICE_TEXT, 63)

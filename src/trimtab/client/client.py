@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
 
 PatchType = Literal["merge", "json", "strategic", "apply"]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -36,7 +37,13 @@ class Resource(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, or of one object or subresource in it."""
+        """The URL path of the collection, or of one object or subresource in it.
+
+        Raises `BadRequest` for a name that would lead to another path: manifests of a Work, a plan or a snapshot may have any name.
+        """
+        for part in (namespace, name):
+            if "/" in part or part in {".", ".."}:
+                raise BadRequest(f"{part!r} cannot be the name of an object of kind {self.kind}, or of a namespace")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

@@ -66,6 +66,17 @@ _TABLE = (
 SETTINGS = {setting.name: setting for setting in _TABLE}
 
 
+def known_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of these that this version knows and that have a value of their type."""
+    return {
+        name: value for name, value in given.items() if name in SETTINGS and _is_value_of(SETTINGS[name].type, value)
+    }
+
+
+def _is_value_of(type_: type, value: object) -> bool:
+    return isinstance(value, type_) or (type_ is float and isinstance(value, int))
+
+
 def default_of(setting: Setting, profile: Profile) -> Any:
     return setting.default(profile) if callable(setting.default) else setting.default
 

@@ -121,9 +121,11 @@ def apply_change(state: FleetState, change: Change) -> FleetState:
 
 
 def planned_rebalancer(spec: Raw) -> WorkloadRebalancer:
-    return WorkloadRebalancer(
-        metadata=Meta(name=PLANNED_REBALANCER, generation=1), spec=msgspec.convert(spec, RebalancerSpec, strict=False)
-    )
+    try:
+        typed = msgspec.convert(spec, RebalancerSpec, strict=False)
+    except msgspec.ValidationError as fault:
+        raise InputError(f"the rebalance is invalid: {fault}") from fault
+    return WorkloadRebalancer(metadata=Meta(name=PLANNED_REBALANCER, generation=1), spec=typed)
 
 
 def apply_objects(state: FleetState, raws: Sequence[Raw]) -> FleetState:

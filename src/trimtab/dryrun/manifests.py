@@ -29,7 +29,7 @@ def read_manifests(files: Iterable[str]) -> Manifests:
 def complete_documents(documents: Iterable[Document]) -> Manifests:
     """The objects of these documents with all defaults set; raises InputError with one line for each error."""
     discover(kind_modules)
-    fitter = ObjectSchema(rule_evaluator())
+    fitter = _schema()
     items: dict[tuple[str, str, str, str], Manifest] = {}
     faults: list[str] = []
     warnings: list[str] = []
@@ -47,6 +47,21 @@ def complete_documents(documents: Iterable[Document]) -> Manifests:
     if faults:
         raise InputError("\n  ".join(["the files have errors:", *faults]))
     return Manifests(tuple(items.values()), tuple(warnings))
+
+
+def faults_of(raw: Raw) -> list[str]:
+    """Why a server would not store an object of a known kind; it needs all defaults."""
+    kind = find_kind(raw["apiVersion"], raw["kind"])
+    assert kind is not None
+    causes: list[Cause] = list(_schema().validate(_served_resource(kind, raw["apiVersion"]), raw, None))
+    for check in kind.admission_validators:
+        causes += check(raw, None)
+    return [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+
+
+@cache
+def _schema() -> ObjectSchema:
+    return ObjectSchema(rule_evaluator())
 
 
 @cache

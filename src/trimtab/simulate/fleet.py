@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from trimtab.api.names import subdomain_faults
 from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, int_value, milli_value
 from trimtab.api.value import Field, QuantityText, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
@@ -283,6 +284,8 @@ def _errors_in(plan: FleetPlan) -> Iterator[str]:
         if isinstance(pace, str) and pace not in PACES:
             yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or durations"
     for member in plan.members:
+        if faults := subdomain_faults(member.name):  # its directory has this name
+            yield f"{member.name!r} cannot be the name of a member: {faults[0]}"
         if member.pools and member.nodes is not None:
             yield f"{member.name} has both nodes and pools; set only one of them"
         for pool in member.all_pools:

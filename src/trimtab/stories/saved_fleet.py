@@ -6,7 +6,7 @@ with their uids, so that claims, owner references and placements stay valid and 
 while no controller runs, after the clusters have become ready: a control plane that starts then continues as after a restart.
 
 Clusters that were not ready when the snapshot was taken are cut off. Templates of kinds that the server does not serve are
-left out; the caller gets their names.
+left out, and those that would give rights on it or make it call others; the caller gets their names.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
-from trimtab.api.quantity import from_milli
+from trimtab.api.quantity import InvalidQuantity, from_milli
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.decide.node_capacity import amount_of
 from trimtab.dryrun.fleet_state import FleetState
+from trimtab.dryrun.snapshot import SECRET_KINDS
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, InputError
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePool, NodeTaint
@@ -34,6 +35,12 @@ POLL_SECONDS = 0.5
 BINDING_TYPES = (ResourceBinding, ClusterResourceBinding)
 DEFAULT_PODS_PER_NODE = 110
 MANAGER = "trimtab-snapshot"
+MAX_NODES = 100_000
+SERVER_GROUPS = (
+    *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io"),
+    *("flowcontrol.apiserver.k8s.io", "rbac.authorization.k8s.io"),
+)
+"""Objects of these groups give rights on the server that stores them, or make it call others; a snapshot may be a stranger's."""
 
 
 class LoadedFleet(NamedTuple):
@@ -41,15 +48,24 @@ class LoadedFleet(NamedTuple):
 
     objects: int
     skipped: tuple[str, ...]
-    """Objects of kinds that the server does not serve."""
+    """Objects of kinds that the server does not serve, or that would configure it."""
 
 
 def fleet_plan_of(state: FleetState, pace: str = "typical") -> FleetPlan:
     """Members like the clusters of the state; raises InputError when there are none."""
-    members = tuple(member_plan_of(cluster) for cluster in state.all(Cluster))
+    try:
+        members = tuple(member_plan_of(cluster) for cluster in state.all(Cluster))
+        other_load_of(state)
+    except InvalidQuantity as fault:
+        raise InputError(f"the snapshot has an invalid amount of a resource: {fault}") from fault
     if not members:
         raise InputError("the snapshot has no clusters")
-    return FleetPlan(members=members, pace=pace)
+    plan = FleetPlan(members=members, pace=pace)
+    if plan.node_count > MAX_NODES:
+        raise InputError(
+            f"the clusters of the snapshot have {plan.node_count} nodes; at most {MAX_NODES} are simulated"
+        )
+    return plan
 
 
 def member_plan_of(cluster: Cluster) -> MemberPlan:
@@ -145,11 +161,19 @@ async def write_objects(fleet: EmbeddedFleet, state: FleetState) -> LoadedFleet:
         if type_ is not Cluster
         for thing in found.values()
     ]
-    raws += [raw for found in state.templates.values() for raw in found.values()]
+    templates = [raw for found in state.templates.values() for raw in found.values()]
+    raws += [raw for raw in templates if not configures_server(raw)]
     await create_namespaces(fleet, {raw["metadata"].get("namespace", "") for raw in raws} - {""})
     skipped = await fleet.host.load(raws)
+    loaded = len(raws) - len(skipped)
+    skipped += [raw for raw in templates if configures_server(raw)]
     names = [f"{raw['kind']} {raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}" for raw in skipped]
-    return LoadedFleet(len(raws) - len(skipped), tuple(names))
+    return LoadedFleet(loaded, tuple(names))
+
+
+def configures_server(raw: Raw) -> bool:
+    """Whether the object would change who may do what on the server, or what it calls."""
+    return raw["apiVersion"].partition("/")[0] in SERVER_GROUPS or raw["kind"] in SECRET_KINDS
 
 
 def without_observations(thing: Object) -> Object:

@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from trimtab.cli.commands.apply_plan import read_plan
+from trimtab.clock import EPOCH
 from trimtab.dryrun.change import Change
+from trimtab.dryrun.fleet_state import FleetState
+from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import Plan, digest_of
 from trimtab.errors import InputError
 
@@ -28,6 +31,17 @@ def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
         read_plan(file)
     with pytest.raises(InputError, match="has the format 'trimtab-plan/9'"):
         read_plan(write(file, Plan(format="trimtab-plan/9")))
+    with pytest.raises(InputError, match="unknown profile 'other'"):
+        read_plan(write(file, Plan(profile="other")))
+    file.write_bytes(b'{"change":' + b'{"a":' * 10**5)
+    with pytest.raises(InputError, match="is not a plan"):
+        read_plan(file)
+
+
+def test_rebalance_of_another_shape_is_refused() -> None:
+    state = FleetState.of((), (), EPOCH)
+    with pytest.raises(InputError, match="the rebalance is invalid"):
+        make_plan(state, Change(rebalance={"workloads": 5}))
 
 
 def test_a_plan_about_a_failure_cannot_be_carried_out(tmp_path: Path) -> None:

@@ -16,6 +16,13 @@ LEFT, LEFT_TESTS = "members/left_objects.py", ("members/test_left_objects.py",)
 
 MUTANTS = (
     Mutant(
+        "A name never leads a client to another path.",
+        "client/client.py",
+        'if "/" in part or part in {".", ".."}:',
+        "if False:",
+        ("client/test_client.py",),
+    ),
+    Mutant(
         "A join deletes no object whose Work exists.",
         LEFT,
         "and not await _is_wanted(LeftObject(resource, raw), host)",

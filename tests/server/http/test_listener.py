@@ -9,6 +9,7 @@ import pytest
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.http import listener
 from trimtab.server.http.listener import Listener
+from trimtab.server.http.raw_socket import RawSocket
 
 
 async def hello(scope, receive, send) -> None:
@@ -141,3 +142,42 @@ def test_head_of_a_response_without_a_body_is_sent_at_once_over_tls(tmp_path: Pa
             await serving.stop()
 
     asyncio.run(scenario())
+
+
+def test_session_in_which_nothing_is_sent_ends(monkeypatch) -> None:
+    monkeypatch.setattr(listener, "_IDLE_SESSION_SECONDS", 0.1)
+
+    async def app(scope, receive, send) -> None:
+        socket = scope["connection"].upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket)
+        while await socket.receive() is not None:
+            pass
+
+    assert exchange(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", app=app) == b"HTTP/1.1 101 \r\n\r\n"
+
+
+def test_client_of_a_session_that_does_not_read_is_disconnected(monkeypatch) -> None:
+    monkeypatch.setattr(listener, "MAX_UNREAD_BYTES", 1 << 20)
+
+    async def scenario() -> int:
+        ended = asyncio.get_running_loop().create_future()
+
+        async def app(scope, receive, send) -> None:
+            connection = scope["connection"]
+            socket = connection.upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket)
+            sent = 0
+            while not connection.is_lost and sent < 64:
+                socket.send(bytes(1 << 20))
+                sent += 1
+                await asyncio.sleep(0)
+            ended.set_result(sent)
+
+        serving = Listener(app, "127.0.0.1", 0, None)
+        await serving.start()
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", serving.port, limit=1)
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            return await asyncio.wait_for(ended, 30)
+        finally:
+            await serving.stop()
+
+    assert asyncio.run(scenario()) < 64

@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from trimtab.server.http.web_socket import MAX_MESSAGE_BYTES, FrameReader, WebSocket, encode_frame, handshake
+from trimtab.server.request.part_queue import MAX_UNREAD_BYTES
 
 MASK = b"\x01\x02\x03\x04"
 
@@ -61,5 +62,29 @@ def test_connection_joins_fragments_answers_pings_and_closes_once() -> None:
             encode_frame(8, struct.pack(">H", 1000)),
         ]
         assert closed == [True]
+
+    asyncio.run(scenario())
+
+
+def test_client_that_sends_more_than_is_read_is_disconnected() -> None:
+    async def scenario() -> None:
+        ends: list[bool] = []
+        socket = WebSocket(lambda _: None, lambda: ends.append(True))
+        frame = struct.pack(">BBQ", 0x82, 0x80 | 127, MAX_MESSAGE_BYTES) + bytes(4 + MAX_MESSAGE_BYTES)
+        for _ in range(MAX_UNREAD_BYTES // MAX_MESSAGE_BYTES):
+            socket.feed(frame)
+        assert ends == [True]
+        assert await socket.receive() == bytes(MAX_MESSAGE_BYTES)
+
+    asyncio.run(scenario())
+
+
+def test_message_in_many_pieces_is_put_together() -> None:
+    async def scenario() -> None:
+        socket = WebSocket(lambda _: None, lambda: None)
+        for number in range(300):
+            socket.feed(client_frame(b"x", 2 if number == 0 else 0, last=number == 299))
+        socket.feed(client_frame(b"y"))
+        assert [await socket.receive() for _ in range(2)] == [b"x" * 300, b"y"]
 
     asyncio.run(scenario())

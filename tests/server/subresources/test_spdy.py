@@ -5,6 +5,7 @@ import struct
 import zlib
 
 from server.subresources.spdy_client import SpdyClient
+from trimtab.server.request.part_queue import UnreadBudget
 from trimtab.server.subresources.spdy import DICTIONARY, MAX_FRAME_BYTES, SpdySession, SpdyStream, control_frame
 
 
@@ -74,3 +75,30 @@ def test_frame_that_is_too_large_or_of_another_version_ends_the_connection() -> 
     asyncio.run(scenario(struct.pack(">II", 1, MAX_FRAME_BYTES + 1)))
     asyncio.run(scenario(struct.pack(">HHI", 0x8002, 1, 0)))
     asyncio.run(scenario(control_frame(1, b"\0" * 10 + b"not compressed")))
+
+
+def test_number_of_an_open_stream_cannot_be_used_again() -> None:
+    """Otherwise the streams of a connection are not bounded: each pair of a port-forward is a connection to the pod."""
+
+    async def scenario() -> None:
+        client = SpdyClient()
+        client.open(1, streamtype="error")
+        client.open(1, streamtype="error")
+        client.open(3, streamtype="data")
+        assert len(await accept_all(client)) == 1
+        assert list(client.frames())[-1][1] == 7  # GOAWAY
+
+    asyncio.run(scenario())
+
+
+def test_unread_data_of_all_streams_is_bounded_together() -> None:
+    async def scenario() -> None:
+        client = SpdyClient()
+        for number in (1, 3):
+            client.open(number, streamtype="stdin")
+            client.write(number, bytes(1000))
+        session = SpdySession(client, UnreadBudget(2000))
+        assert len([stream async for stream in session.streams()]) == 2
+        assert list(client.frames())[-1][1] == 7  # GOAWAY
+
+    asyncio.run(scenario())

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from trimtab.api.profile import PROFILES
 from trimtab.api.value import Raw
 from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.cli.commands.rebalance import create_rebalancer
@@ -58,10 +59,12 @@ def read_plan(path: Path) -> Plan:
         plan = msgspec.json.decode(path.read_bytes(), type=Plan)
     except OSError as fault:
         raise InputError(f"cannot read {path}: {fault.strerror or fault}") from fault
-    except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise InputError(f"{path} is not a plan that `trimtab plan --out` has written: {fault}") from fault
     if plan.format != FORMAT:
         raise InputError(f"{path} has the format {plan.format!r}; this version reads {FORMAT}")
+    if plan.profile not in PROFILES:
+        raise InputError(f"{path} has the unknown profile {plan.profile!r}")
     if digest_of(plan) != plan.hash:
         raise InputError(f"{path} was edited: its content does not have the hash {plan.hash[:12]}")
     if plan.change.is_loss:

@@ -227,7 +227,7 @@ async def load_saved_fleet(fleet: "LocalFleet", saved: "FleetState") -> None:
     fleet.attach_console()
     click.echo(f"Loaded {loaded.objects} objects of the snapshot of {saved.now:%Y-%m-%d %H:%M:%SZ}.")
     for name in loaded.skipped:
-        click.echo(f"Warning: {name} is left out: no server knows its kind", err=True)
+        click.echo(f"Warning: {name} is left out: no server knows its kind, or it would configure the server", err=True)
 
 
 async def serve(fleet: "LocalFleet", saved: "FleetState | None" = None) -> None:

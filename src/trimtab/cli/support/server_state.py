@@ -11,7 +11,7 @@ from trimtab.api.profile import PROFILES, TRIMTAB, Profile
 from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.controllers.settings import SETTINGS
+from trimtab.controllers.settings import known_settings
 from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
 from trimtab.errors import ApiError
 
@@ -40,15 +40,10 @@ async def options_of_server(client: Client) -> ServerOptions:
     except (ApiError, msgspec.DecodeError):
         return ServerOptions()
     profile, given = told.get("profile"), told.get("settings")
-    known = given.items() if isinstance(given, dict) else ()
     return ServerOptions(
         profile if isinstance(profile, str) and profile in PROFILES else "",
-        {name: value for name, value in known if name in SETTINGS and is_value_of(SETTINGS[name].type, value)},
+        known_settings(given) if isinstance(given, dict) else {},
     )
-
-
-def is_value_of(type_: type, value: object) -> bool:
-    return isinstance(value, type_) or (type_ is float and isinstance(value, int))
 
 
 async def fetch_state(

@@ -20,6 +20,7 @@ from trimtab.server.auth.revocation import RevokedCertificates
 from trimtab.server.http.acceptor import Acceptor
 from trimtab.server.http.exchange import Framing, UpgradedSocket
 from trimtab.server.http.tls import TlsTransport
+from trimtab.server.request.part_queue import MAX_UNREAD_BYTES
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -30,6 +31,9 @@ _REFUSAL_SECONDS = 1.0
 """Seconds for which a connection stays open after a refusal."""
 _BODY_SECONDS = 60.0
 """Seconds in which a client must then send its request body."""
+
+_IDLE_SESSION_SECONDS = 4 * 3600.0
+"""Seconds without data in either direction after which a session of exec, attach or port-forward ends, as in a kubelet."""
 
 
 class ServerProtocol(HttpToolsProtocol):
@@ -58,6 +62,8 @@ class ServerProtocol(HttpToolsProtocol):
         self.owner: str | None = ""
         """The user of the last request; None when it is exempt from flow control, empty before the first request."""
         self._reading_delay = 0.0
+        self._active_at = 0.0
+        """When the client of an upgraded connection last sent or was sent anything."""
         self.timeout_handle: asyncio.TimerHandle | None = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def on_message_begin(self) -> None:
@@ -97,8 +103,25 @@ class ServerProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True  # the response is not one of HTTP
         self._cancel_timeout()
         self.transport.write(head)
-        self.upgraded = framing(self.transport.write, self.transport.close)
+        self.upgraded = framing(self._write_upgraded, self.transport.close)
+        self._active_at = self.loop.time()
+        self._close_when_idle()
         return self.upgraded
+
+    def _write_upgraded(self, data: bytes) -> None:
+        """Send at once; a client that does not read what was sent before loses its connection."""
+        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.transport.abort()
+        else:
+            self._active_at = self.loop.time()
+            self.transport.write(data)
+
+    def _close_when_idle(self) -> None:
+        left = self._active_at + _IDLE_SESSION_SECONDS - self.loop.time()
+        if left > 0:
+            self.timeout_handle = self.loop.call_later(left, self._close_when_idle)
+        else:
+            self.transport.close()
 
     def delay_reading(self, seconds: float) -> None:
         """Read the next request only this long after the response: for clients that do not wait as they are told."""
@@ -152,6 +175,7 @@ class ServerProtocol(HttpToolsProtocol):
         if self.is_refused:
             return
         if self.upgraded is not None:
+            self._active_at = self.loop.time()
             self.upgraded.feed(data)
             return
         if not self.headers_complete:

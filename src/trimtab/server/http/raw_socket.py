@@ -1,9 +1,8 @@
 """A connection after an upgrade to a protocol that is not WebSocket: its bytes as they arrive."""
 
-import asyncio
 from collections.abc import Callable
 
-_QUEUED_PARTS = 1000
+from trimtab.server.request.part_queue import PartQueue, TooMuchUnread
 
 
 def spdy_handshake(protocol: str) -> bytes:
@@ -17,24 +16,23 @@ class RawSocket:
 
     def __init__(self, write: Callable[[bytes], None], close: Callable[[], None]) -> None:
         self._write, self._close = write, close
-        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=_QUEUED_PARTS)
+        self._parts = PartQueue()
         self._is_closed = False
 
     def feed(self, data: bytes) -> None:
         try:
-            self._parts.put_nowait(data)
-        except asyncio.QueueFull:  # the client sends faster than it is served
+            self._parts.put(data)
+        except TooMuchUnread:
             self.close()
 
     def feed_eof(self) -> None:
         """The client is gone."""
         self._is_closed = True
-        if not self._parts.full():
-            self._parts.put_nowait(None)
+        self._parts.put_end()
 
     async def receive(self) -> bytes | None:
         """The next bytes; None when there will be no more."""
-        return None if self._is_closed and self._parts.empty() else await self._parts.get()
+        return None if self._is_closed and self._parts.is_empty() else await self._parts.get()
 
     def send(self, payload: bytes) -> None:
         if not self._is_closed:

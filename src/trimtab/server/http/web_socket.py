@@ -1,10 +1,11 @@
 """The server side of a WebSocket connection (RFC 6455): the handshake, frames in both directions, and the end."""
 
-import asyncio
 import base64
 import hashlib
 import struct
 from collections.abc import Callable, Iterator
+
+from trimtab.server.request.part_queue import PartQueue, TooMuchUnread
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
@@ -72,8 +73,8 @@ class WebSocket:
     def __init__(self, write: Callable[[bytes], None], close: Callable[[], None]) -> None:
         self._write, self._close = write, close
         self._reader = FrameReader()
-        self._message = b""
-        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1000)
+        self._message = bytearray()
+        self._messages = PartQueue()
         self._is_closed = False
 
     def feed(self, data: bytes) -> None:
@@ -81,7 +82,7 @@ class WebSocket:
         try:
             for is_last, opcode, payload in self._reader.feed(data):
                 self._take(is_last, opcode, payload)
-        except (ValueError, asyncio.QueueFull):
+        except (ValueError, TooMuchUnread):
             self.close(1009)
 
     def _take(self, is_last: bool, opcode: int, payload: bytes) -> None:
@@ -90,8 +91,8 @@ class WebSocket:
             if len(self._message) > MAX_MESSAGE_BYTES:
                 raise ValueError("the message is too large")
             if is_last:
-                self._messages.put_nowait(self._message)
-                self._message = b""
+                self._messages.put(bytes(self._message))
+                self._message.clear()
         elif opcode == _PING:
             self._write(encode_frame(_PONG, payload))
         elif opcode == _CLOSE:
@@ -100,12 +101,11 @@ class WebSocket:
     def feed_eof(self) -> None:
         """The client is gone."""
         self._is_closed = True
-        if not self._messages.full():
-            self._messages.put_nowait(None)
+        self._messages.put_end()
 
     async def receive(self) -> bytes | None:
         """The next message; None when there will be no more."""
-        return None if self._is_closed and self._messages.empty() else await self._messages.get()
+        return None if self._is_closed and self._messages.is_empty() else await self._messages.get()
 
     def send(self, payload: bytes) -> None:
         if not self._is_closed:

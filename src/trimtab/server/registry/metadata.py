@@ -2,7 +2,13 @@
 
 from trimtab.api.field_errors import forbidden, invalid, required, too_long
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
+from trimtab.api.names import (
+    label_faults,
+    path_segment_faults,
+    qualified_name_faults,
+    service_name_faults,
+    subdomain_faults,
+)
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server.api_errors import quote_value
@@ -20,19 +26,12 @@ _PATH_SEGMENT_NAMED = {
 
 def _name_faults(name: str, kind_id: str) -> list[str]:
     if kind_id in _PATH_SEGMENT_NAMED:
-        return _path_segment_faults(name)
+        return path_segment_faults(name)
     if kind_id == "namespaces":
         return label_faults(name)
     if kind_id == "services":
         return service_name_faults(name)
     return subdomain_faults(name)
-
-
-def _path_segment_faults(name: str) -> list[str]:
-    """Names of roles may contain anything that fits into one path segment."""
-    if name in {".", ".."}:
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
 
 
 def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:

@@ -5,6 +5,7 @@ older channels there is one connection for each port that the address of the req
 """
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,6 +13,7 @@ from functools import partial
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.request.messages import Request, UpgradeResponse
+from trimtab.server.request.part_queue import PartQueue, TooMuchUnread, UnreadBudget
 from trimtab.server.subresources.pod_runtime import PodRuntime
 from trimtab.server.subresources.spdy import ByteSocket, SpdySession, SpdyStream
 from trimtab.server.subresources.stream_channels import is_spdy, offered_protocols
@@ -92,7 +94,8 @@ async def _carry_streams(
 
 async def _serve_channels(socket: ByteSocket, name: str, ports: list[int], connect: Connect) -> None:
     """Carry one connection for each port: channels 0 and 1 for the data and errors of the first one, and so on."""
-    queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue() for _ in ports]
+    budget = UnreadBudget()
+    queues = [PartQueue(budget) for _ in ports]
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
             socket.send(bytes((channel,)) + struct.pack("<H", port))
@@ -104,12 +107,13 @@ async def _serve_channels(socket: ByteSocket, name: str, ports: list[int], conne
             socket.send(bytes((2 * number + 1,)) + _message(name, port, fault))
 
     async def receive() -> None:
-        while (message := await socket.receive()) is not None:
-            number, is_error = divmod(message[0], 2) if message else (len(ports), 0)
-            if number < len(ports) and not is_error:
-                queues[number].put_nowait(message[1:])
+        with contextlib.suppress(TooMuchUnread):
+            while (message := await socket.receive()) is not None:
+                number, is_error = divmod(message[0], 2) if message else (len(ports), 0)
+                if number < len(ports) and not is_error:
+                    queues[number].put(message[1:])
         for queue in queues:
-            queue.put_nowait(None)
+            queue.put_end()
 
     receiving = asyncio.ensure_future(receive())
     try:

@@ -4,11 +4,12 @@ The client opens every stream, with headers that say what it is for. Either side
 There is no flow control, as in the implementation that all these clients share.
 """
 
-import asyncio
 import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
+
+from trimtab.server.request.part_queue import PartQueue, TooMuchUnread, UnreadBudget
 
 SPDY = "SPDY/3.1"
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
@@ -17,7 +18,6 @@ _REFUSED = 3
 MAX_FRAME_BYTES = 1024 * 1024
 MAX_STREAMS = 1000
 MAX_HEADER_BYTES = 64 * 1024
-_QUEUED_PARTS = 1000
 _DICTIONARY_NAMES = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
@@ -61,36 +61,39 @@ class ByteSocket(Protocol):
 class SpdyStream:
     """One stream: data of the client in a queue, data to it at once."""
 
-    def __init__(self, number: int, headers: Mapping[str, str], write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        headers: Mapping[str, str],
+        write: Callable[[bytes], None],
+        budget: UnreadBudget | None = None,
+    ) -> None:
         self.number, self.headers = number, headers
         self._write = write
-        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=_QUEUED_PARTS)
+        self._parts = PartQueue(budget)
         self._is_closed = self._is_ended = False
 
     def feed(self, data: bytes, *, is_last: bool) -> None:
         if self._is_ended:
             return
         if data:
-            self._put(data)
+            try:
+                self._parts.put(data)
+            except TooMuchUnread:
+                raise ProtocolFault("the client sends faster than it is read") from None
         if is_last:
             self._is_ended = True
-            self._put(None)
-
-    def _put(self, part: bytes | None) -> None:
-        try:
-            self._parts.put_nowait(part)
-        except asyncio.QueueFull:
-            raise ProtocolFault("the client sends faster than it is read") from None
+            self._parts.put_end()
 
     async def receive(self) -> bytes | None:
         """The next data; None when the client has closed its direction."""
-        return None if self._is_ended and self._parts.empty() else await self._parts.get()
+        return None if self._is_ended and self._parts.is_empty() else await self._parts.get()
 
     def send(self, data: bytes) -> None:
         if self._is_closed:
             return
-        for start in range(0, len(data), MAX_FRAME_BYTES):
-            self._write(data_frame(self.number, data[start : start + MAX_FRAME_BYTES]))
+        parts = (data[start : start + MAX_FRAME_BYTES] for start in range(0, len(data), MAX_FRAME_BYTES))
+        self._write(b"".join(data_frame(self.number, part) for part in parts))
 
     def close(self) -> None:
         """Close this direction."""
@@ -107,12 +110,13 @@ class SpdyStream:
 class SpdySession:
     """The server side of one connection."""
 
-    def __init__(self, socket: ByteSocket) -> None:
+    def __init__(self, socket: ByteSocket, budget: UnreadBudget | None = None) -> None:
         self._socket = socket
         self._received = bytearray()
         self._headers = zlib.decompressobj(zdict=DICTIONARY)
         self._own_headers = zlib.compressobj(zdict=DICTIONARY)
         self._streams: dict[int, SpdyStream] = {}
+        self._budget = budget or UnreadBudget()
 
     async def streams(self) -> AsyncIterator[SpdyStream]:
         """The streams that the client opens, until it ends the connection; data is passed on meanwhile."""
@@ -164,7 +168,9 @@ class SpdySession:
         if len(body) < 10 or len(self._streams) >= MAX_STREAMS:
             raise ProtocolFault("a stream cannot be opened")
         number = struct.unpack(">I", body[:4])[0] & 0x7FFFFFFF
-        stream = SpdyStream(number, self._read_headers(body[10:]), self._socket.send)
+        if number in self._streams:
+            raise ProtocolFault("the number of a stream is used already")
+        stream = SpdyStream(number, self._read_headers(body[10:]), self._socket.send, self._budget)
         self._streams[number] = stream
         no_headers = self._own_headers.compress(struct.pack(">I", 0)) + self._own_headers.flush(zlib.Z_SYNC_FLUSH)
         self._socket.send(control_frame(_SYN_REPLY, struct.pack(">I", number) + no_headers))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http.client import responses
 
 from trimtab.server.admission.dynamic.service_calls import ServerAnswer
-from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT, InputBuffer
+from trimtab.simulate.containers.input_buffer import MAX_BUFFERED_BYTES, WAIT_FOR_INPUT, InputBuffer
 from trimtab.simulate.containers.shell import Run
 
 Receive = Callable[[], Awaitable[bytes | None]]
@@ -58,9 +58,13 @@ async def serve_http(respond: Respond, receive: Receive, send: Send) -> None:
             return
         length = headers.get("content-length", "0")
         wanted = int(length[:9]) if length.isdecimal() else 0
-        body, buffered = buffered[:wanted], buffered[wanted:]
-        while len(body) < wanted and (part := await receive()) is not None:
-            body, buffered = (body + part)[:wanted], (body + part)[wanted:]
+        if wanted > MAX_BUFFERED_BYTES:
+            send(_http_answer(ServerAnswer(413, "request entity too large\n"), is_last=True))
+            return
+        received = bytearray(buffered)
+        while len(received) < wanted and (part := await receive()) is not None:
+            received += part
+        body, buffered = bytes(received[:wanted]), bytes(received[wanted:])
         is_last = headers.get("connection", "").lower() == "close" or words[2] == "HTTP/1.0"
         answer = respond(words[1].partition("?")[0], body)
         send(_http_answer(answer, is_last=is_last, with_body=words[0] != "HEAD"))
