@@ -250,12 +250,13 @@ class MemoryIndex:
         self.revision = event.revision
         if event.previous is not None:
             self._superseded += event.previous.held_size
-        self._latest.append(event)
+        latest, retention = self._latest, self._retention
+        latest.append(event)
         self._latest_bytes += event.held_size
-        while len(self._latest) > self._retention.cached_events or (
-            self._latest_bytes > self._retention.cached_bytes and len(self._latest) > 1
+        while len(latest) > retention.cached_events or (
+            self._latest_bytes > retention.cached_bytes and len(latest) > 1
         ):
-            oldest = self._latest.popleft()
+            oldest = latest.popleft()
             self._latest_bytes -= oldest.held_size
             oldest.memo = None
 

@@ -54,6 +54,8 @@ from trimtab.server.request.protobuf_responses import protobuf_response
 log = logging.getLogger("trimtab.server")
 
 _EXTRA_PREFIX = "impersonate-extra-"
+_REPEATED = frozenset({"accept", "impersonate-group", "x-stream-protocol-version"})
+"""Headers of which all are read, not only the last."""
 
 
 class AsgiApplication:
@@ -271,7 +273,7 @@ def _has_too_many_parameters(scope: Scope) -> bool:
 
 
 def _check_request(request: Request, scope: Scope) -> None:
-    if _has_too_many_parameters(scope):
+    if scope["query_string"] and _has_too_many_parameters(scope):
         raise BadRequest(f"the query has more than {MAX_QUERY_PARAMETERS} parameters")
     if why := accept_error(request.headers.get("accept", "")):
         request.headers["accept"] = JSON  # for the answer
@@ -298,25 +300,28 @@ def _parse_request(scope: Scope) -> Request:
     extra: list[tuple[str, str]] = []
     accepted: list[str] = []
     offered: list[str] = []
-    for name, value in scope["headers"]:
-        key = name.decode("latin-1")
-        if key == "impersonate-group":
-            groups.append(value.decode("latin-1"))
-        elif key.startswith(_EXTRA_PREFIX):
-            extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value.decode("latin-1")))
+    for name, content in scope["headers"]:
+        key, value = name.decode("latin-1"), content.decode("latin-1")
+        if key not in _REPEATED and not key.startswith(_EXTRA_PREFIX):
+            headers[key] = value
         elif key == "accept":
-            accepted.append(value.decode("latin-1"))
+            accepted.append(value)
+        elif key == "impersonate-group":
+            groups.append(value)
         elif key == "x-stream-protocol-version":
-            offered.append(value.decode("latin-1"))
+            offered.append(value)
         else:
-            headers[key] = value.decode("latin-1")
+            extra.append((unquote(key.removeprefix(_EXTRA_PREFIX)).lower(), value))
     if accepted:
         headers["accept"] = ",".join(accepted)
     if offered:
         headers["x-stream-protocol-version"] = ",".join(offered)
-    raw = b"" if _has_too_many_parameters(scope) else scope["query_string"]
-    pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True) if raw else []
-    query = dict(reversed(pairs))
+    raw = scope["query_string"]
+    if not raw or _has_too_many_parameters(scope):
+        pairs, query = [], {}
+    else:
+        pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True)
+        query = dict(reversed(pairs))
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or scope["path"]
     is_head = scope["method"] == "HEAD"
     return Request(

@@ -15,14 +15,16 @@ def wants_impersonation(request: Request) -> bool:
     """Whether a request acts as somebody else; raises when it does not say as whom."""
     if request.headers.get("impersonate-user"):
         return True
+    uid = request.headers.get("impersonate-uid")
+    if not (request.impersonate_groups or request.impersonate_extra or uid):
+        return False
     headers = {
         "Impersonate-Group": request.impersonate_groups,
-        "Impersonate-Uid": request.headers.get("impersonate-uid"),
+        "Impersonate-Uid": uid,
         "Impersonate-Extra-*": request.impersonate_extra,
     }
-    if given := [name for name, value in headers.items() if value]:
-        raise BadRequest(f"{', '.join(given)} without Impersonate-User: name the user to act as")
-    return False
+    given = ", ".join(name for name, value in headers.items() if value)
+    raise BadRequest(f"{given} without Impersonate-User: name the user to act as")
 
 
 def may_impersonate(authorizer: Authorizer, user: User, request: Request) -> bool:

@@ -80,14 +80,18 @@ def _is_slow(served: ServedResource, form: ResponseFormat, values: Iterable[byte
     """Whether one of the stored objects takes long to show in a format for which it is decoded."""
     if form.transform == "Table" and len(served.kind.columns) > _MAX_COLUMNS_IN_LOOP:
         return True
-    is_decoded = form.transform or form.media_type == PROTOBUF or served.from_stored
-    return bool(is_decoded) and large_objects.any_large(values)
+    return _is_decoded(served, form) and large_objects.any_large(values)
+
+
+def _is_decoded(served: ServedResource, form: ResponseFormat) -> bool:
+    """Whether stored objects are decoded to be shown, not sent as they are stored."""
+    return bool(form.transform or form.media_type == PROTOBUF or served.from_stored)
 
 
 async def send_object(request: Request, found: StoredObject, code: int, now: datetime) -> Response:
     """The response with an object; one that takes long is built in a thread."""
     form = response_format(request, found.served, single=True)
-    if not _is_slow(found.served, form, (found.value,)):
+    if not _is_decoded(found.served, form) or not _is_slow(found.served, form, (found.value,)):
         return object_response(request, found, code, now, form)
     return await large_objects.run(True, object_response, request, found, code, now, form)
 

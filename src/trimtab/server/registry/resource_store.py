@@ -285,6 +285,7 @@ def _pack_changed(served: ServedResource, entry: StoredEntry, old: Raw, new: Raw
 
 def _is_unchanged(new: Raw, old: Raw) -> bool:
     """Whether nothing but the order of members changed."""
-    after = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
-    before = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
-    return after == before and {**new, "metadata": None} == {**old, "metadata": None}
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return False
+    version = {"resourceVersion": None}
+    return {**new["metadata"], **version} == {**old["metadata"], **version}

@@ -26,6 +26,7 @@ from trimtab.server.request.go_json_errors import go_json_error
 from trimtab.server.request.negotiation import JSON, PROTOBUF, SUPPORTED_MEDIA_TYPES, YAML
 
 _JSON_MEDIA_TYPES = {"", JSON}
+_CONTAINER_TYPES = frozenset({dict, list})
 _SPACED_KEY_PATTERN = re.compile(rb'"\s++:')
 _YAML_TOKENS = (b"\n", b",", b":", b"-", b"[", b"{", b"?")
 """Every value of a YAML text has at least one of these before or after it."""
@@ -46,8 +47,10 @@ class DecodedBody(NamedTuple):
 
 def _count_keys(value: Any) -> int:
     if isinstance(value, dict):
-        return len(value) + sum(map(_count_keys, value.values()))
-    return sum(map(_count_keys, value)) if isinstance(value, list) else 0
+        return len(value) + sum([_count_keys(item) for item in value.values() if type(item) in _CONTAINER_TYPES])
+    if isinstance(value, list):
+        return sum([_count_keys(item) for item in value if type(item) in _CONTAINER_TYPES])
+    return 0
 
 
 def has_duplicate_keys(text: bytes, obj: Any) -> bool:

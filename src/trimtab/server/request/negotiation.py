@@ -19,6 +19,8 @@ def accept_error(accept: str) -> str:
     """Why an Accept header is refused; empty when it is not."""
     if len(accept) > MAX_ACCEPT_LENGTH:
         return f"the Accept header is longer than {MAX_ACCEPT_LENGTH} characters"
+    if accept.count(",") < MAX_ACCEPT_ENTRIES:
+        return ""
     if sum(1 for part in accept.split(",") if part.strip()) > MAX_ACCEPT_ENTRIES:
         return f"the Accept header has more than {MAX_ACCEPT_ENTRIES} alternatives"
     return ""

@@ -51,6 +51,9 @@ class WriteOptions(Struct, frozen=True):
     """Write the status together with the object although the kind has a status subresource; in process only."""
 
 
+_NO_WRITE_OPTIONS = WriteOptions()
+
+
 class DeleteOptions(NamedTuple):
     propagation_policy: str = ""
     grace_period_seconds: int | None = None
@@ -201,6 +204,8 @@ def _is_revision(value: object) -> bool:
 
 def parse_write_options(kind: str, query: Query, *, apply: bool = False) -> WriteOptions:
     """Options of create (`CreateOptions`), update and patch."""
+    if not query and not apply:
+        return _NO_WRITE_OPTIONS
     causes = []
     dry = query.get("dryRun", "")
     if "dryRun" in query and dry != "All":

@@ -23,7 +23,9 @@ class RequestInfo(NamedTuple):
 
 def parse_path(path: str) -> RequestInfo | None:
     """The target of a path below `/api/` or `/apis/`; None when the path has no such shape."""
-    parts = [unquote(part) for part in path.split("/") if part]
+    parts = [part for part in path.split("/") if part]
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     if not parts:
         return None
     if parts[0] == "api" and len(parts) >= 2:
@@ -42,7 +44,9 @@ def _parse_resource_path(group: str, version: str, rest: list[str], legacy: bool
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
-    resource, name, *deeper = [*rest, ""] if len(rest) == 1 else rest
+    if len(rest) <= 2:
+        return RequestInfo(group, version, rest[0], namespace, rest[1] if len(rest) == 2 else "", "", legacy)
+    resource, name, *deeper = rest
     if (resource, deeper) == ("pods", ["evict"]):
         deeper = ["eviction"]  # accepted alias from an earlier design; discovery advertises only `eviction`
     return RequestInfo(group, version, resource, namespace, name, "/".join(deeper), legacy)

@@ -107,11 +107,14 @@ class RecentWrites:
     def add(self, served: ServedResource, event: StoreEvent) -> None:
         if (earlier := self._written.pop(event.key, None)) is not None:
             self.size -= earlier.size
-        if event.entry is None or served.to_stored or len(event.entry.value) > _MAX_RECENT_BYTES:
+        entry = event.entry
+        if entry is None or served.to_stored:
             return
-        written = _DecodedWrite(served, event.revision, decode_event(event, served), len(event.entry.value))
-        self._written[event.key] = written
-        self.size += written.size
+        size = len(entry.value)
+        if size > _MAX_RECENT_BYTES:
+            return
+        self._written[event.key] = _DecodedWrite(served, event.revision, decode_event(event, served), size)
+        self.size += size
         while len(self._written) > self._max_objects or self.size > _MAX_RECENT_BYTES:
             self.size -= self._written.popitem(last=False)[1].size
 
