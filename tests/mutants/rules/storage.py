@@ -300,7 +300,7 @@ MUTANTS = (
     Mutant(
         "Encodings of events that watchers share are limited in bytes.",
         INDEX,
-        "self._latest_bytes > self._retention.cached_bytes and len(self._latest) > 1",
+        "self._latest_bytes > retention.cached_bytes and len(latest) > 1",
         "False",
         INDEX_TESTS,
     ),
