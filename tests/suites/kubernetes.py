@@ -45,8 +45,8 @@ def emulated_version() -> str:
 
 
 def write_fleet(directory: Path) -> Path:
-    """Three nodes that report local storage, as real ones do."""
-    pool = {"nodes": 3, "resources": {"ephemeral-storage": "100Gi"}}
+    """Three nodes that report local storage and handlers of RuntimeClasses, as real ones do."""
+    pool = {"nodes": 3, "resources": {"ephemeral-storage": "100Gi"}, "runtimeHandlers": ["runc", "test-handler"]}
     path = directory / "fleet.json"
     path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": [pool]}], "emulatedVersion": emulated_version()}))
     return path

@@ -59,6 +59,9 @@ class NodePool(Value, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     taints: tuple[NodeTaint, ...] = ()
     resources: Annotated[dict[str, QuantityText], Field("Further resources, such as nvidia.com/gpu.")] = {}
+    runtime_handlers: Annotated[
+        tuple[str, ...] | None, Field("Handlers of RuntimeClasses that its container runtime has. Default: all.")
+    ] = None
 
     @property
     def capacity(self) -> dict[str, str]:

@@ -68,6 +68,8 @@ def node_object(machine: SimulatedMachine, now: datetime) -> Raw:
         "topology.kubernetes.io/zone": plan.zone,
         **pool.labels,
     }
+    handlers = pool.runtime_handlers
+    runtimes = {} if handlers is None else {"runtimeHandlers": [{"name": name} for name in ("", *handlers)]}
     taints = [{"key": t.key, "effect": t.effect} | ({"value": t.value} if t.value else {}) for t in pool.taints]
     return {
         "apiVersion": "v1",
@@ -94,5 +96,6 @@ def node_object(machine: SimulatedMachine, now: datetime) -> Raw:
                 "systemUUID": "",
                 "bootID": "",
             },
+            **runtimes,
         },
     }

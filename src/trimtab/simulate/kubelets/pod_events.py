@@ -28,6 +28,11 @@ class PodEvents:
             for reason, message, type_ in _changes(pod["metadata"], before.get(now["name"]) or {}, now):
                 self._record(pod, reason, message, type_)
 
+    def record_sandbox_error(self, pod: Raw, error: str) -> None:
+        """Record why the container runtime does not create the sandbox of the pod."""
+        message = f"Failed to create pod sandbox: rpc error: code = Unknown desc = {error}"
+        self._record(pod, "FailedCreatePodSandBox", message, "Warning")
+
     def record_killing(self, pod: Raw, containers: Iterable[str]) -> None:
         """Record that these containers are stopped, because the pod is deleted."""
         for name in containers:

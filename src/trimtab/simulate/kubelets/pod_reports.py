@@ -13,6 +13,7 @@ from trimtab.simulate.kubelets.node_status import FIELD_MANAGER
 PODS = Resource("", "v1", "pods", "Pod")
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Resource("", "v1", "services", "Service")
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 CONFIG_KINDS = {
     "ConfigMap": Resource("", "v1", "configmaps", "ConfigMap"),
     "Secret": Resource("", "v1", "secrets", "Secret"),
@@ -51,6 +52,10 @@ class PodReports:
         if namespace != "default":
             services += await self._read_api_server_service()
         return PodConfig(objects, tuple(services), await self._request_tokens(pod))
+
+    async def read_runtime_handler(self, name: str) -> str:
+        """The handler of a RuntimeClass; raises NotFound."""
+        return str((await self._client.get(RUNTIME_CLASSES, "", name))["handler"])
 
     async def _request_tokens(self, pod: Raw) -> dict[TokenReference, str]:
         """The tokens of the pod's account for its volumes; without the account there are none."""

@@ -42,6 +42,8 @@ class PodSandbox:
         """(namespace, name of a PersistentVolumeClaim) -> its files"""
         self._shared: dict[str, Directory] = {}
         self.config = NO_CONFIG
+        self.is_created = (pod.get("status") or {}).get("phase") == "Running"
+        """Whether the container runtime has created it."""
         spec = pod["spec"]
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
         mounts_config = any(one.get("configMap") or one.get("secret") for one in spec.get("volumes") or ())

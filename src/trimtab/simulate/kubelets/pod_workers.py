@@ -30,6 +30,7 @@ REJECTION_SECONDS = 5.0
 MIN_REPORTED_SECONDS = 0.5
 """States that last shorter are not reported."""
 STORAGE_RETRY_SECONDS = 10.0
+SANDBOX_RETRY_SECONDS = 10.0
 MAX_PARALLEL = 16
 log = logging.getLogger("trimtab.kubelet")
 
@@ -228,6 +229,10 @@ class PodWorkers:
         if lifecycle.stop_at is not None and now + 1e-3 >= lifecycle.stop_at:
             await self._finish_termination(lifecycle, entry)
             return
+        if not self.pods.sandboxes[key].is_created and not await self._create_sandbox(key, machine, entry):
+            await self._report(lifecycle, entry, now)
+            self._queue.add_after(key, SANDBOX_RETRY_SECONDS)
+            return
         if not self.pods.sandboxes[key].is_loaded:
             await self._load_config(key, lifecycle, entry)
         due = lifecycle.advance(now)
@@ -238,6 +243,22 @@ class PodWorkers:
         waits = [moment for moment in (due, lifecycle.stop_at) if moment is not None]
         if waits:
             self._queue.add_after(key, min(waits) - now)
+
+    async def _create_sandbox(self, key: Key, machine: SimulatedMachine, entry: CacheEntry) -> bool:
+        """Whether the container runtime has the handler of the pod's RuntimeClass."""
+        handlers, name = machine.plan.pool.runtime_handlers, entry.raw["spec"].get("runtimeClassName")
+        if name and handlers is not None:
+            try:
+                handler = await self._reports.read_runtime_handler(name)
+            except NotFound as fault:
+                self._events.record_sandbox_error(entry.raw, str(fault))
+                return False
+            if handler not in handlers:
+                error = f'failed to get sandbox runtime: no runtime for "{handler}" is configured'
+                self._events.record_sandbox_error(entry.raw, error)
+                return False
+        self.pods.sandboxes[key].is_created = True
+        return True
 
     async def _load_config(self, key: Key, lifecycle: PodLifecycle, entry: CacheEntry) -> None:
         """Read the configuration of the pod; while something is missing, its containers wait."""
