@@ -206,6 +206,8 @@ class BudgetFacts(Facts):
     target: str = ""
     selector: str = ""
     open: bool = True
+    needs_approval: bool = False
+    """Moves wait until a person approves them, also while it is open."""
     why: str = ""
     allowed_now: int | None = None
     next_allowed_at: datetime | None = None
@@ -513,6 +515,7 @@ def budget_facts(budget: DisruptionBudget, version: int = 0) -> BudgetFacts:
         target=spec.target,
         selector=selector_text(spec.selector),
         open=allowing.status == "True" if allowing is not None else bool(status.allowed_now),
+        needs_approval=spec.approval == "Required",
         why=allowing.message if allowing is not None else "",
         allowed_now=status.allowed_now,
         next_allowed_at=status.next_allowed_at,

@@ -29,6 +29,7 @@ CORDON = "cluster.karmada.io/unschedulable"
 PLANNED_REBALANCER = "planned-rebalance"
 """The name of the WorkloadRebalancer that stands for a rebalance in a plan."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_SYNTAX = f"KEY[=VALUE]:EFFECT with one of the effects {', '.join(EFFECTS)}, and a `-` at the end to remove it"
 OCM_KINDS = (OcmPlacement, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, AddOnPlacementScore)
 MAX_LISTED = 20
 
@@ -64,17 +65,22 @@ class Change(Value):
 
 def parse_taint(text: str) -> TaintChange:
     """`member1:key=value:NoExecute`; a `-` at the end removes the taint."""
+    cluster, _, rest = text.partition(":")
+    change = parse_taint_of(cluster, rest)
+    if change is None:
+        raise InputError(f"{text!r} is not a taint; use CLUSTER:{TAINT_SYNTAX}")
+    return change
+
+
+def parse_taint_of(cluster: str, text: str) -> TaintChange | None:
+    """`key=value:NoExecute` for a cluster; None where the text is no taint."""
     remove = text.endswith("-")
-    cluster, _, rest = text.removesuffix("-").partition(":")
-    label, _, effect = rest.rpartition(":")
+    label, _, effect = text.removesuffix("-").rpartition(":")
     if remove and effect and not label:
         label, effect = effect, ""  # a removal may leave the effect out
     key, _, value = label.partition("=")
     if not cluster or not key or (effect not in EFFECTS and not (remove and not effect)):
-        raise InputError(
-            f"{text!r} is not a taint; use CLUSTER:KEY[=VALUE]:EFFECT with one of the effects {', '.join(EFFECTS)}, "
-            "and a `-` at the end to remove it"
-        )
+        return None
     return TaintChange(cluster=cluster, key=key, value=value, effect=effect, remove=remove)
 
 

@@ -39,3 +39,12 @@ def test_times_are_those_of_moves_that_the_failure_caused() -> None:
     view = incident(PageContext(console.model, NOW, query={"cluster": "web-c2"}))
     assert (view["delay"], view["slowest"], view["failures"]) == (30.0, 7.0, 1)
     assert len(view["moves"]) == 2
+
+
+def test_a_workload_that_leaves_two_clusters_is_counted_once() -> None:
+    console = new_console()
+    fill(console)
+    put_move(console, "one", "Rebalance", timedelta(), timedelta(seconds=5))
+    put_move(console, "two", "Rebalance", timedelta(), timedelta(seconds=5))
+    entries = incident(PageContext(console.model, NOW, query={"cluster": "web-c2"}))["timeline"]
+    assert "1 workload with 2 replicas leave: rebalance" in [entry["title"] for entry in entries]

@@ -196,7 +196,8 @@ def drain_state(binding: Binding, cluster: str) -> WorkloadDrainState:
     hold = next((hold for hold in binding.status.holds if hold.cluster == cluster), None)
     if hold is not None:
         until = f" until {hold.until:%H:%M:%S} at the latest" if hold.until is not None else ""
-        text = f"moving: {hold.replicas} replicas wait for their replacement{until}"
+        who = "1 replica waits for its" if hold.replicas == 1 else f"{hold.replicas} replicas wait for their"
+        text = f"moving: {who} replacement{until}"
         return WorkloadDrainState(text, placed + hold.replicas, is_moving=True)
     stuck = stalled_condition_of(binding)
     if stuck is not None:

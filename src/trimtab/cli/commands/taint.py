@@ -5,7 +5,7 @@ import click
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.cluster_taints import update_taints
 from trimtab.client.client import Client
-from trimtab.dryrun.change import parse_taint
+from trimtab.dryrun.change import TAINT_SYNTAX, TaintChange, parse_taint_of
 from trimtab.errors import InputError
 
 
@@ -21,7 +21,9 @@ def command(cluster: str, taints: tuple[str, ...], kubeconfig: str, context: str
     word, slash, name = cluster.rpartition("/")
     if slash and word.lower() not in ("cluster", "clusters"):
         raise InputError(f"{cluster!r} is not a cluster; use cluster/NAME")
-    changes = [parse_taint(f"{name}:{text}") for text in taints]
+    if not name:
+        raise InputError(f"{cluster!r} names no cluster; use cluster/NAME")
+    changes = [taint_of(name, text) for text in taints]
 
     async def work(client: Client) -> None:
         for change in changes:
@@ -30,3 +32,10 @@ def command(cluster: str, taints: tuple[str, ...], kubeconfig: str, context: str
             click.echo(f"cluster/{name} {verb if changed else 'unchanged'}")
 
     with_client(kubeconfig, context, work)
+
+
+def taint_of(cluster: str, text: str) -> TaintChange:
+    change = parse_taint_of(cluster, text)
+    if change is None:
+        raise InputError(f"{text!r} is not a taint; use {TAINT_SYNTAX}")
+    return change

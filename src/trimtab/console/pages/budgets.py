@@ -22,7 +22,8 @@ def shown_budgets(context: PageContext) -> list[BudgetFacts]:
 
 
 def waiting_for(budget: BudgetFacts, waiting: list[WorkloadFacts]) -> list[WorkloadFacts]:
-    return [one for one in waiting if one.namespace == budget.namespace and f"budget {budget.name}:" in one.why]
+    named = (f"budget {budget.name}:", f"budget {budget.name} requires an approval")
+    return [one for one in waiting if one.namespace == budget.namespace and any(text in one.why for text in named)]
 
 
 def rows_of(context: PageContext) -> list[dict[str, Any]]:
@@ -54,7 +55,9 @@ def sentence(budgets: list[BudgetFacts], total: int) -> str:
         default=None,
     )
     then = f" The next that opens is {following.key}." if following is not None else ""
-    return f"{opened} of {plural(len(budgets), 'budget')} {'allows' if opened == 1 else 'allow'} a move now.{then}"
+    asking = sum(budget.open and budget.needs_approval for budget in budgets)
+    approved = f", {asking} of them when a person approves it" if asking else ""
+    return f"{opened} of {plural(len(budgets), 'budget')} {'allows' if opened == 1 else 'allow'} a move now{approved}.{then}"
 
 
 @page(

@@ -75,13 +75,13 @@ def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list
         starts.setdefault((move.started.replace(microsecond=0) if move.started else None, move.cause), []).append(move)
     for (at, cause), group in starts.items():
         replicas = sum(move.replicas for move in group)
-        names = ", ".join(sorted({move.title for move in group})[:6])
+        titles = sorted({move.title for move in group})
         entries.append(
             {
                 "at": at,
                 "state": "move",
-                "title": f"{plural(len(group), 'workload')} with {plural(replicas, 'replica')} leave: {cause_text(cause)}",
-                "text": names,
+                "title": f"{plural(len(titles), 'workload')} with {plural(replicas, 'replica')} leave: {cause_text(cause)}",
+                "text": ", ".join(titles[:6]),
             }
         )
     done = [move for move in moves if move.finished is not None]

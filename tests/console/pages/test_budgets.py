@@ -1,0 +1,43 @@
+"""The page of budgets: a budget that requires an approval says so, and lists what waits for it."""
+
+import asyncio
+
+from console.fake_console import call, fill, new_console, signed_in
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Meta
+from trimtab.console.facts import WAITING, WorkloadFacts, budget_facts
+from trimtab.console.pages.budgets import sentence, waiting_for
+
+BUDGET = DisruptionBudget(
+    metadata=Meta(name="asks", namespace="shop"),
+    spec=DisruptionBudgetSpec(target="Workloads", selector=LabelSelector(), approval="Required"),
+    status=DisruptionBudgetStatus(allowed_now=1),
+)
+
+
+def test_a_budget_that_requires_an_approval_is_not_said_to_allow_moves() -> None:
+    facts = budget_facts(BUDGET)
+    assert sentence([facts], 1) == "1 of 1 budget allows a move now, 1 of them when a person approves it."
+
+
+def test_workloads_that_wait_for_an_approval_wait_for_the_budget() -> None:
+    asked = WorkloadFacts(
+        namespace="shop",
+        api_version="apps/v1",
+        binding=("shop", "web-deployment"),
+        state=WAITING,
+        kind="Deployment",
+        name="web",
+        why="PolicyChange: budget asks requires an approval: trimtab approve deployment/web",
+    )
+    other = asked.but(why="PolicyChange: budget asks-more requires an approval: trimtab approve deployment/web")
+    assert waiting_for(budget_facts(BUDGET), [asked, other]) == [asked]
+
+
+def test_the_page_says_when_a_move_may_begin() -> None:
+    console = new_console()
+    fill(console)
+    console.model.put_budget("shop/asks", BUDGET)
+    cookie, _ = signed_in(console)
+    assert "when approved" in asyncio.run(call(console, "/budgets", cookie=cookie)).text
