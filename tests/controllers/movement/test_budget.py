@@ -7,6 +7,7 @@ from builders import NOON, binding, cluster, deployment, status_item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import (
+    BudgetUse,
     BudgetWindow,
     DisruptionBudget,
     DisruptionBudgetSpec,
@@ -24,7 +25,8 @@ from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, Targe
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.budget import budget
+from trimtab.controllers.movement.binding_moves import GENERATION_ANNOTATION
+from trimtab.controllers.movement.budget import budget, budgets_of_finished_move
 
 SECOND = timedelta(seconds=1)
 
@@ -127,6 +129,46 @@ def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
 
 def test_the_outcome_of_an_earlier_move_out_of_the_same_cluster_ends_no_later_one() -> None:
     assert in_flight_after(NOON - SECOND) == (1, 1)
+
+
+def charged_and_logged(*, begins: int = 1, outcome: str = "") -> tuple[DisruptionBudget, Move]:
+    """A budget of one move with a charge, and the Move that it was charged for."""
+    charge = InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON)
+    about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
+    move = Move(
+        metadata=Meta(name="e", namespace="demo", annotations={GENERATION_ANNOTATION: str(begins)}),
+        spec=MoveSpec(object=about, from_="m1", budgets=(BudgetUse(name="b", namespace="demo", disruptions=1),)),
+        status=MoveStatus(started=NOON, outcome=outcome),
+    )
+    return workload_budget(DisruptionBudgetStatus(in_flight=(charge,)), max_concurrent=1), move
+
+
+def in_flight_at(seconds: int, subject: DisruptionBudget, move: Move) -> int:
+    fleet = (cluster("m1"), cluster("m2"), move)
+    status, _ = reconcile(subject, web({"m1": 2, "m2": 2}), *fleet, now=NOON + seconds * SECOND)
+    return len(status.in_flight)
+
+
+def test_a_move_counts_until_the_log_has_its_outcome_although_all_replicas_are_ready() -> None:
+    """Otherwise the log has two moves at once under a budget of one."""
+    subject, move = charged_and_logged()
+    assert in_flight_at(60, subject, move) == 1
+    assert in_flight_at(599, subject, move) == 1
+    assert in_flight_at(600, subject, move) == 0, "a Move without an outcome does not use up the budget for ever"
+    assert in_flight_at(60, *charged_and_logged(outcome="Done")) == 0
+
+
+def test_a_move_in_the_log_that_never_began_does_not_count() -> None:
+    assert in_flight_at(60, *charged_and_logged(begins=99)) == 0
+
+
+def test_an_outcome_in_the_log_wakes_the_budgets_that_were_charged() -> None:
+    _, move = charged_and_logged()
+    _, done = charged_and_logged(outcome="Done")
+    view = FakeView()
+    assert [key.name for key in budgets_of_finished_move(move, done, view)] == ["b"]
+    assert not [*budgets_of_finished_move(None, move, view), *budgets_of_finished_move(done, done, view)]
+    assert not list(budgets_of_finished_move(done, None, view))
 
 
 def test_a_charge_ends_after_twice_the_longest_move_even_if_its_hold_stays() -> None:

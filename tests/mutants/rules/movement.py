@@ -406,6 +406,13 @@ MUTANTS = (
         ("controllers/movement/test_budget.py",),
     ),
     Mutant(
+        "A granted move counts until the log has its outcome.",
+        "controllers/movement/budget.py",
+        "if is_open_in_log(entry, subject, binding, view):",
+        "if False:",
+        ("controllers/movement/test_budget.py",),
+    ),
+    Mutant(
         "A granted move counts until the binding shows it.",
         "controllers/movement/budget.py",
         "if age.total_seconds() < SETTLING_SECONDS:",

@@ -127,12 +127,21 @@ def without_finished_moves(budget: DisruptionBudget, view: View) -> DisruptionBu
 
 
 def has_finished(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> bool:
-    """Whether the log has an outcome for this move; the Move has the same start time."""
+    """Whether the log has an outcome for this move."""
+    return any(move.status.outcome for move in moves_of_charge(entry, budget, view))
+
+
+def moves_of_charge(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> Iterator[Move]:
+    """The Move that the budget was charged for: it has the same start time."""
     kind, _, name = entry.object.partition("/")
-    return any(
-        move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
-        for move in view.by_index(MOVES_OF_OBJECT, f"{kind}/{budget.namespace}/{name}")
-    )
+    for move in view.by_index(MOVES_OF_OBJECT, f"{kind}/{budget.namespace}/{name}"):
+        if (move.spec.from_, move.status.started) == (entry.from_, entry.since):
+            yield move
+
+
+def has_begun(move: Move, binding: Binding) -> bool:
+    """Whether the binding has the generation that the move created; a crash may have prevented it."""
+    return binding.metadata.generation >= int(move.metadata.annotations.get(GENERATION_ANNOTATION, "0"))
 
 
 def is_workload_budget(budget: DisruptionBudget) -> bool:

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.api.duration import parse_duration
-from trimtab.api.kind import key_of
+from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     DisruptionBudget,
     DisruptionBudgetStatus,
     EffectiveBudget,
     InFlightDisruption,
+    Move,
     RateStatus,
     UnavailableReplicas,
 )
@@ -61,6 +62,14 @@ def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterabl
         yield from (key_of(budget) for budget in view.all(DisruptionBudget) if binding_moves.is_workload_budget(budget))
 
 
+def budgets_of_finished_move(old: Move | None, new: Move | None, view: View) -> Iterable[Key]:
+    """The budgets that the move was charged to, when the log has just recorded its outcome."""
+    if new is None or not new.status.outcome or (old is not None and old.status.outcome):
+        return
+    for use in new.spec.budgets:
+        yield Key(kind_of(DisruptionBudget).id, use.namespace, use.name)
+
+
 @controller(
     DisruptionBudget,
     writes=["status"],
@@ -68,6 +77,7 @@ def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterabl
         Trigger(ResourceBinding, budgets_covering_binding),
         Trigger(ManifestWork, budgets_covering_workset),
         Trigger(Cluster, all_budgets),
+        Trigger(Move, budgets_of_finished_move),
     ],
 )
 def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
@@ -102,7 +112,7 @@ def without_expired_entries(subject: DisruptionBudget, covered: Sequence[Binding
         if (
             is_work_leaving(entry, subject, view)
             if workset_budgets.is_of_set(entry)
-            else is_in_flight(entry, workloads.get(entry.object), view)
+            else is_in_flight(entry, subject, workloads.get(entry.object), view)
         )
     )
     status = subject.status.but(in_flight=in_flight)
@@ -121,8 +131,11 @@ def is_work_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: 
     return workset_budgets.is_still_present(entry, subject.namespace, view) and age < binding_moves.MAX_IN_FLIGHT_TIME
 
 
-def is_in_flight(entry: InFlightDisruption, binding: Binding | None, view: View) -> bool:
-    """A granted move is finished when nothing is held for it and the workload has all its replicas."""
+def is_in_flight(entry: InFlightDisruption, subject: DisruptionBudget, binding: Binding | None, view: View) -> bool:
+    """A granted move is finished when the log says so.
+
+    Without an entry in the log, it is finished when nothing is held for it and the workload has all its replicas.
+    """
     age = view.now - (entry.since or view.now)
     if binding is None or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:
         return False
@@ -130,12 +143,24 @@ def is_in_flight(entry: InFlightDisruption, binding: Binding | None, view: View)
         return True
     if age.total_seconds() < SETTLING_SECONDS:
         return True
+    if age >= binding_moves.MAX_IN_FLIGHT_TIME:
+        return False
+    if is_open_in_log(entry, subject, binding, view):
+        return True
     shares = binding_moves.current_placement(binding)
     # A cluster that still reports its old replica count is counted only up to its new share.
     ready = sum(
         min(shares.get(name, n), n) for name, n in binding_moves.ready_replicas_by_cluster(binding, view).items()
     )
-    return ready < binding_moves.desired_replicas(binding) and age < binding_moves.MAX_IN_FLIGHT_TIME
+    return ready < binding_moves.desired_replicas(binding)
+
+
+def is_open_in_log(entry: InFlightDisruption, subject: DisruptionBudget, binding: Binding, view: View) -> bool:
+    """Whether the log has this move without an outcome; one that the binding does not show has never begun."""
+    return any(
+        not move.status.outcome and binding_moves.has_begun(move, binding)
+        for move in binding_moves.moves_of_charge(entry, subject, view)
+    )
 
 
 def status_of(

@@ -88,7 +88,7 @@ def finish_workset_move(move: Move, view: View) -> Iterator[Effect]:
 def finish_binding_move(move: Move, binding: Binding, view: View) -> Iterator[Effect]:
     """Record the outcome of an unfinished move; `replacement_hold` finishes the moves that have a hold."""
     age = view.now - (move.status.started or view.now)
-    if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION_ANNOTATION, "0")):
+    if not binding_moves.has_begun(move, binding):
         if age < START_TIMEOUT:
             yield RequeueAfter((START_TIMEOUT - age).total_seconds())
         else:
