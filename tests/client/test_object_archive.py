@@ -2,13 +2,16 @@
 
 import gzip
 from io import BytesIO
+from typing import Any
 
+import orjson
 import pytest
 from compat.flows import RECORDED_SETTINGS
 from compat.recorded_state import stopped_karmada
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import UPSTREAM
+from trimtab.client import object_archive
 from trimtab.client.client import Resource
 from trimtab.client.object_archive import is_archive, read_archive, restore_archive, write_archive
 from trimtab.clock import LoopClock, run_virtually
@@ -79,3 +82,42 @@ def test_file_that_is_cut_off_or_something_else_is_refused() -> None:
     with pytest.raises(InputError, match="has the format 'other'"):
         read_archive(BytesIO(gzip.compress(b'{"format":"other"}\n')))
     assert not is_archive(BytesIO(b"SQLite format 3"))
+
+
+HEAD = {"format": "trimtab-objects/1", "taken": "2026-01-01T00:00:00Z", "objects": 1}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [[]],
+        [5],
+        [{"format": "trimtab-objects/1"}],
+        [{**HEAD, "objects": "1"}, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}],
+        *(
+            [HEAD, obj]
+            for obj in (
+                5,
+                {},
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": []},
+                {"apiVersion": {}, "kind": [], "metadata": {"name": "a"}},
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": []}},
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": 5}},
+            )
+        ),
+    ],
+)
+def test_archive_of_another_shape_is_refused(lines: list[Any]) -> None:
+    content = gzip.compress(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    with pytest.raises(InputError):
+        read_archive(BytesIO(content))
+
+
+def test_archive_that_was_damaged_or_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = gzip.compress(orjson.dumps(HEAD) + b"\n" + b"x" * 1000)
+    with pytest.raises(InputError, match="not a complete archive"):
+        read_archive(BytesIO(whole[:14] + b"\xff" * 20))
+    monkeypatch.setattr(object_archive, "MAX_BYTES", 500)
+    with pytest.raises(InputError, match="has more than"):
+        read_archive(BytesIO(whole))

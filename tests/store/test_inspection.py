@@ -14,6 +14,10 @@ from trimtab.store.store import Store
 from trimtab.store.txn import DeleteKey, PutKey
 
 Open = Callable[..., Store]
+ENDLESS_VIEW = """
+    CREATE VIEW log AS WITH RECURSIVE c(revision) AS (SELECT 1 UNION ALL SELECT revision + 1 FROM c)
+    SELECT revision, 'k' AS key, NULL AS value, 1 AS created, 0 AS checksum FROM c
+"""
 
 
 async def fill(store: Store) -> None:
@@ -109,3 +113,33 @@ async def test_other_files_are_refused(on_disk: Open, tmp_path: Path) -> None:
     for name, why in (("notes", "not a SQLite file"), ("other", "another program"), ("none", "there is no store")):
         with pytest.raises(errors.StoreError, match=why):
             inspect_store(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TRIGGER evil AFTER UPDATE ON mark BEGIN DELETE FROM log; END"],
+        ["CREATE TABLE extra (a)"],
+        ["DROP TABLE log", ENDLESS_VIEW],
+        ["DELETE FROM mark"],
+        ["INSERT INTO mark VALUES (1)"],
+        ["UPDATE mark SET compacted = 'x'"],
+        ["UPDATE mark SET compacted = 9223372036854775807"],
+        ["UPDATE mark SET compacted = -1"],
+        ["UPDATE log SET key = x'00'"],
+        ["UPDATE log SET value = 5"],
+        ["UPDATE log SET value = 'text'"],
+        ["UPDATE log SET created = 'x'"],
+    ],
+)
+async def test_file_that_no_store_has_written_is_refused(on_disk: Open, tmp_path: Path, statements: list[str]) -> None:
+    """A restore would copy its triggers into the server, and a view can be read for ever."""
+    store = on_disk(directory=tmp_path / "data")
+    await store.commit([PutKey(f"{MAPS}a", value("a", 1))])
+    await store.close()
+    connection = sqlite3.connect(tmp_path / "data" / "store.db", isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+    with pytest.raises(errors.StoreError, match="is damaged"):
+        inspect_store(tmp_path / "data" / "store.db")

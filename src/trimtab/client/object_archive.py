@@ -11,6 +11,7 @@ does not decide again. Ids in labels stay, because members have them, except tho
 """
 
 import gzip
+import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple
@@ -25,6 +26,8 @@ from trimtab.errors import AlreadyExists, ApiError, InputError, MethodNotAllowed
 FORMAT = "trimtab-objects/1"
 MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 << 20
+MAX_BYTES = 4 << 30
+"""Of all objects, uncompressed: a small file can stand for any number of bytes."""
 GROUP_SUFFIXES = (".karmada.io", ".open-cluster-management.io", "trimtab.dev", "multicluster.x-k8s.io")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -95,24 +98,47 @@ def is_archive(file: BinaryIO) -> bool:
 def read_archive(file: BinaryIO) -> tuple[ArchiveHeader, list[Raw]]:
     """The objects of an archive; raises InputError if it is none, or is cut off."""
     try:
-        lines = list(_lines(file))
-        head = orjson.loads(lines[0]) if lines else {}
-        if head.get("format") != FORMAT:
-            raise InputError(f"the archive has the format {head.get('format')!r}; this version reads {FORMAT}")
-        objects = [orjson.loads(line) for line in lines[1:]]
-    except (OSError, EOFError, orjson.JSONDecodeError, AttributeError) as fault:
+        lines = _lines(file)
+        head = orjson.loads(next(lines, b"{}"))
+        if not isinstance(head, dict) or head.get("format") != FORMAT:
+            found = head.get("format") if isinstance(head, dict) else None
+            raise InputError(f"the archive has the format {found!r}; this version reads {FORMAT}")
+        objects = [orjson.loads(line) for line in lines]
+    except (OSError, EOFError, zlib.error, orjson.JSONDecodeError) as fault:
         raise InputError(f"the file is not a complete archive of objects: {fault}") from fault
-    header = ArchiveHeader(head["taken"], head["objects"])
+    header = ArchiveHeader(str(head.get("taken", "")), head.get("objects", -1))
     if len(objects) != header.objects:
         raise InputError(f"the archive is cut off: it has {len(objects)} of {header.objects} objects")
+    if not all(map(is_object, objects)):
+        raise InputError("the file is not an archive of objects: one has no kind or name")
     return header, objects
 
 
+def is_object(raw: Any) -> bool:
+    """Whether it has a kind and a name, and metadata of the right types."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict):
+        return False
+    texts = (raw.get("apiVersion"), raw.get("kind"), metadata.get("name"))
+    optional = (metadata.get("namespace", ""), metadata.get("uid", ""))
+    maps = (metadata.get("labels") or {}, metadata.get("annotations") or {})
+    return (
+        all(isinstance(text, str) and text for text in texts)
+        and all(isinstance(text, str) for text in optional)
+        and all(isinstance(found, dict) for found in maps)
+        and isinstance(metadata.get("ownerReferences") or [], list)
+    )
+
+
 def _lines(file: BinaryIO) -> Iterator[bytes]:
+    size = 0
     with gzip.GzipFile(fileobj=file, mode="rb") as packed:
         while line := packed.readline(MAX_LINE_BYTES + 1):
+            size += len(line)
             if len(line) > MAX_LINE_BYTES:
                 raise InputError(f"the archive has a line of more than {MAX_LINE_BYTES >> 20} MiB")
+            if size > MAX_BYTES:
+                raise InputError(f"the archive has more than {MAX_BYTES >> 20} MiB")
             yield line
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from trimtab import errors
-from trimtab.store.faults import ACCEPT_LOSS, fault_from, foreign_file_fault, format_fault
+from trimtab.store.faults import ACCEPT_LOSS, damaged_fault, fault_from, foreign_file_fault, format_fault
 from trimtab.store.index import FIRST_REVISION, LogRow
 from trimtab.store.keys import ROOT
 from trimtab.store.revision_marker import RevisionMarker
@@ -18,11 +18,18 @@ from trimtab.store.sqlite import (
     FILE_NAME,
     FIRST_FORMAT_WITH_MARKER,
     FORMAT,
+    TABLES,
     checksum_of,
 )
 from trimtab.store.value_cipher import is_sealed
 
 MAX_PROBLEMS = 20
+MAX_REVISION = 1 << 62
+"""Restores raise the revision, and it must still fit into an integer of SQLite."""
+_OF_OTHER_TYPES = """
+    SELECT 1 FROM log WHERE typeof(key) <> 'text' OR typeof(value) NOT IN ('blob', 'null')
+    OR typeof(created) <> 'integer' OR typeof(checksum) <> 'integer' LIMIT 1
+"""
 
 
 class StoreReport(NamedTuple):
@@ -62,6 +69,7 @@ def inspect_store(path: Path) -> StoreReport:
     """The report about a store file; `errors.StoreError` if it cannot be read at all."""
     with read_only(path) as connection:
         number = format_of(path, connection)
+        check_shape(path, connection)
         found = [f"SQLite: {text}" for (text,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
         problems = [] if found == ["SQLite: ok"] else found
         (compacted,) = connection.execute("SELECT compacted FROM mark").fetchone()
@@ -108,6 +116,20 @@ def format_of(path: Path, connection: sqlite3.Connection) -> int:
     if not 1 <= version <= FORMAT:
         raise format_fault(path, version, FORMAT)
     return int(version)
+
+
+def check_shape(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a file that no Trimtab has written: SQL in it would run in the server, and values of other types end in errors."""
+    schema = {statement for (statement,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if schema != set(TABLES):
+        raise damaged_fault(path, "it has other tables, views or triggers than a store")
+    marks = connection.execute("SELECT compacted FROM mark LIMIT 2").fetchall()
+    newest = connection.execute("SELECT max(revision) FROM log").fetchone()[0] or 0
+    known = [compacted for (compacted,) in marks]
+    if len(known) != 1 or not isinstance(known[0], int) or known[0] < 0 or max(*known, newest) > MAX_REVISION:
+        raise damaged_fault(path, "its revision is not one of a store")
+    if connection.execute(_OF_OTHER_TYPES).fetchone() is not None:
+        raise damaged_fault(path, "its log has values of other types than a store")
 
 
 def _rows(connection: sqlite3.Connection) -> Iterator[tuple[LogRow, int]]:

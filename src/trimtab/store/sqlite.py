@@ -42,9 +42,9 @@ PAGES_PER_VACUUM = 256
 LOG_COLUMNS = (
     "revision INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL, checksum INTEGER NOT NULL"
 )
+TABLES = (f"CREATE TABLE log ({LOG_COLUMNS})", "CREATE TABLE mark (compacted INTEGER NOT NULL)")
 SCHEMA = (
-    f"CREATE TABLE log ({LOG_COLUMNS})",
-    "CREATE TABLE mark (compacted INTEGER NOT NULL)",
+    *TABLES,
     "INSERT INTO mark VALUES (0)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT}",

@@ -11,6 +11,13 @@ COSTLY_TESTS = ("server/request/test_costly_requests.py",)
 
 MUTANTS = (
     Mutant(
+        "A store with SQL or types of others is neither restored nor read.",
+        "store/inspection.py",
+        "check_shape(path, connection)\n        found",
+        "found",
+        ("store/test_inspection.py",),
+    ),
+    Mutant(
         "Objects with a large schema are processed outside of the event loop.",
         "server/registry/object_schema.py",
         "found = has_expressions or has_more_values(schema, MAX_SCHEMA_VALUES_IN_LOOP)",
