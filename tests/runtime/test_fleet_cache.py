@@ -3,6 +3,8 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plugins.clusters import member, placement_request
 from trimtab.api.kinds.cluster import Cluster
@@ -13,7 +15,7 @@ from trimtab.clock import EPOCH
 from trimtab.controllers.contract import CapacityReservation, ReserveCapacity
 from trimtab.decide.capacity import estimate_free_replicas
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import RESERVATION_TTL
+from trimtab.decide.karmada import RESERVATION_TTL, reserve_moves
 from trimtab.decide.request import PlacementRequest
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.fleet_cache import FleetCache, fleet_from
@@ -208,3 +210,66 @@ def test_reservation_expires_in_time_after_the_clock_was_set_back() -> None:
     assert free_replicas(fleet_cache.at(past)) == [6]
     assert fleet_cache.next_lapse == past + RESERVATION_TTL
     assert free_replicas(fleet_cache.at(past + RESERVATION_TTL)) == [10]
+
+
+def test_reservations_of_a_cluster_that_joins_again_count() -> None:
+    tables, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, REQUEST, (("m1", 4),))
+    tables.notify(member("m1", 10), None)
+    assert free_replicas(fleet_cache.at(EPOCH)) == []
+    tables.notify(None, member("m1", 10))
+    assert free_replicas(fleet_cache.at(EPOCH)) == [6]
+    assert free_replicas(fleet_cache.at(EPOCH + RESERVATION_TTL)) == [10]
+
+
+def bindings(*numbers: int) -> list[Key]:
+    return [Key(WEB.kind, "default", f"web-{number}") for number in numbers]
+
+
+STEP = st.one_of(
+    st.tuples(
+        st.just("reserve"),
+        st.sampled_from(bindings(0, 1, 2)),
+        st.sampled_from(["1", "2"]),
+        st.lists(st.tuples(st.sampled_from(["m1", "m2"]), st.integers(1, 3)), max_size=2, unique_by=lambda one: one[0]),
+        st.booleans(),
+    ),
+    st.tuples(st.just("wait"), st.integers(1, 40)),
+    st.tuples(st.just("leave"), st.sampled_from(["m1", "m2"])),
+    st.tuples(st.just("join"), st.sampled_from(["m1", "m2"])),
+    st.tuples(st.just("healthy"), st.sampled_from(bindings(0, 1, 2)), st.sampled_from(["m1", "m2"])),
+)
+
+
+@given(st.lists(STEP, max_size=12))
+def test_the_running_sum_is_what_the_reservations_in_force_add_up_to(steps: list[Any]) -> None:
+    tables = FakeCache()
+    fleet_cache = fleet_from(cast("Cache", tables), follows_health=True)
+    present = {name: member(name, 1000) for name in ("m1", "m2")}
+    for cluster in present.values():
+        tables.notify(None, cluster)
+    now = EPOCH
+    for step in steps:
+        if step[0] == "reserve":
+            _, key, cpu, arriving, until_healthy = step
+            request = placement_request(replicas=4, replicaRequirements={"resourceRequest": {"cpu": cpu}})
+            fleet_cache.fleet_for({key: request}, now)
+            effect = CapacityReservation(key, request, tuple(arriving))
+            fleet_cache.reserve(ReserveCapacity(now, (effect,), until_healthy=until_healthy))
+        elif step[0] == "wait":
+            now += timedelta(seconds=step[1])
+        elif step[0] == "leave" and (gone := present.pop(step[1], None)) is not None:
+            tables.notify(gone, None)
+        elif step[0] == "join" and step[1] not in present:
+            present[step[1]] = member(step[1], 1000)
+            tables.notify(None, present[step[1]])
+        elif step[0] == "healthy":
+            before, after = in_flight("Unhealthy", step[2]), in_flight("Healthy", step[2])
+            named = [one.but(metadata=one.metadata.but(name=step[1].name)) for one in (before, after)]
+            tables.notify(*named)
+        fleet = fleet_cache.at(now)
+        in_force = [(one.request, one.arriving) for one in fleet_cache._reservations.values()]
+        added_up = reserve_moves(in_force, fleet.without_reservations())
+        kept = {resource: amounts.tolist() for resource, amounts in fleet.reserved.items() if amounts.any()}
+        assert kept == {resource: amounts.tolist() for resource, amounts in added_up.reserved.items() if amounts.any()}

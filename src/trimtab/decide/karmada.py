@@ -217,9 +217,12 @@ def _reserve(
 
 
 def reserve_moves(
-    moves: Iterable[tuple[PlacementRequest, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]
+    moves: Iterable[tuple[PlacementRequest, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster], *, release: bool = False
 ) -> Fleet[Cluster]:
-    """The fleet with reservations for moves in flight: each request, and its replicas still to arrive per cluster."""
+    """The fleet with reservations for moves in flight: each request, and its replicas still to arrive per cluster.
+
+    `release` takes reservations that the fleet has away again.
+    """
     gains: dict[tuple[tuple[str | QuotaUse, int], ...], dict[int, int]] = {}
     for request, arriving in moves:  # workloads of equal size are summed into one array
         gained = gains.setdefault(tuple(request.footprint().items()), {})
@@ -227,5 +230,6 @@ def reserve_moves(
             if (column := fleet.index.get(name)) is not None:
                 gained[column] = gained.get(column, 0) + n
     for footprint, gained in gains.items():
-        fleet = _reserve(dict(footprint), gained, fleet)
+        sign = -1 if release else 1
+        fleet = _reserve({key: sign * amount for key, amount in footprint}, gained, fleet)
     return fleet

@@ -5,7 +5,7 @@ A decision takes capacity before the members report it. The scheduler reserves i
 `overcommit-protection` a reservation ends when the workload becomes healthy in the cluster, or is deleted, and lapses later.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import NamedTuple, cast
@@ -81,7 +81,9 @@ class FleetCache:
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._reservations: dict[Key, _Reservation] = {}
-        """In the order in which they expire."""
+        """In the order in which they expire. The fleet has their sum, so each is taken away again by itself."""
+        self._replaced: list[tuple[PlacementRequest, tuple[tuple[str, int], ...]]] = []
+        """Reservations that a later one of the same binding replaced; they end with the next that ends."""
 
     def set_cluster(self, name: str, cluster: Cluster | None) -> None:
         """A cluster was added, changed or removed (None)."""
@@ -107,28 +109,30 @@ class FleetCache:
         if remaining == kept.arriving:
             return
         key = key_of(binding)
-        self._reservations[key] = kept._replace(arriving=remaining)
-        self._fleet = self._without((), self._fleet, anew=True)
         if not remaining:
-            self._drop([key])
+            self._end([key], self._fleet)
+            return
+        released = [(kept.request, tuple(one for one in kept.arriving if one[0] in ended))]
+        self._fleet = reserve_moves(released, self._fleet, release=True)
+        self._reservations[key] = kept._replace(arriving=remaining)
 
     def at(self, now: datetime) -> Fleet[Cluster]:
         """The current fleet: with all changes so far, without reservations that have lapsed."""
         fleet = self._fleet
         if self._changed:
             present = [cluster for cluster in self._changed.values() if cluster is not None]
+            layout = fleet.layout
             fleet = fleet.change(present, removed=[name for name, cluster in self._changed.items() if cluster is None])
             self._changed = {}
+            if fleet.layout != layout:  # a cluster that left and joins again has lost what was reserved in it
+                fleet = self._reserve_all(fleet)
         for kind, changed in self._scores.items():
             fleet = fleet.with_external_value_changes(kind, changed)
         self._scores = {}
         if now < fleet.now:
             self._cap_reservations(now)
         lapsed = list(takewhile(lambda key: self._reservations[key].until <= now, self._reservations))
-        if lapsed:
-            fleet = self._without(lapsed, fleet)
-            self._drop(lapsed)
-        self._fleet = fleet.at(now)
+        self._fleet = self._end(lapsed, fleet).at(now)
         return self._fleet
 
     def fleet_for(self, requests: Mapping[Key, PlacementRequest], now: datetime) -> Fleet[Cluster]:
@@ -138,19 +142,26 @@ class FleetCache:
     def reserve(self, effect: ReserveCapacity) -> None:
         """Carry out the effect of a batch of decisions."""
         unwritten = self._unwritten({one.binding: one.request for one in effect.reservations})
-        fleet = self._without(unwritten, self._fleet)
-        self._drop(unwritten)
+        fleet = self._end(unwritten, self._fleet)
         self._fleet = reserve_moves(((one.request, one.arriving) for one in effect.reservations), fleet)
         ttl = UNHEALTHY_RESERVATION_TTL if effect.until_healthy else RESERVATION_TTL
         until = ceil_to_second(effect.since + ttl)
+        resized = False
         for one in effect.reservations:
             if one.arriving:
                 before = self._reservations.pop(one.binding, None)
                 arriving = dict(before.arriving) if before is not None and effect.until_healthy else {}
+                if before is not None and not effect.until_healthy:
+                    self._replaced.append((before.request, before.arriving))
+                resized |= (
+                    bool(arriving) and before is not None and before.request.footprint() != one.request.footprint()
+                )
                 arriving |= {name: arriving.get(name, 0) + n for name, n in one.arriving}
                 self._reservations[one.binding] = _Reservation(
                     until, one.request, tuple(arriving.items()), effect.until_healthy
                 )
+        if resized:  # replicas that arrive are counted with the size that the workload has now
+            self._fleet = self._reserve_all(self._fleet)
 
     @property
     def next_lapse(self) -> datetime | None:
@@ -165,17 +176,29 @@ class FleetCache:
             if key in self._reservations and not self._reservations[key].is_written(request)
         ]
 
-    def _without(self, dropped: Iterable[Key], fleet: Fleet[Cluster], *, anew: bool = False) -> Fleet[Cluster]:
-        """The fleet without these reservations; the others are added up again, if any was dropped or `anew`."""
-        dropped = set(dropped)
-        if not dropped and not anew:
+    def _without(self, dropped: Sequence[Key], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+        """The fleet without these reservations, and without those that were replaced, if there are any."""
+        if not dropped:
             return fleet
-        kept = [one for key, one in self._reservations.items() if key not in dropped]
-        return reserve_moves(((one.request, one.arriving) for one in kept), fleet.without_reservations())
+        if len(dropped) == len(self._reservations):
+            return fleet.without_reservations()
+        ended = [(one.request, one.arriving) for one in map(self._reservations.__getitem__, dropped)]
+        return reserve_moves([*ended, *self._replaced], fleet, release=True)
 
-    def _drop(self, keys: Iterable[Key]) -> None:
-        for key in keys:
+    def _end(self, dropped: Sequence[Key], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+        """End these reservations; the fleet is without them from now on."""
+        self._fleet = self._without(dropped, fleet)
+        if dropped:
+            self._replaced.clear()
+        for key in dropped:
             del self._reservations[key]
+        return self._fleet
+
+    def _reserve_all(self, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+        """The fleet with all reservations, added up again."""
+        self._replaced.clear()
+        moves = ((one.request, one.arriving) for one in self._reservations.values())
+        return reserve_moves(moves, fleet.without_reservations())
 
     def _cap_reservations(self, now: datetime) -> None:
         """The clock was set back: no reservation lasts longer than one that is made now."""
