@@ -8,6 +8,7 @@ from builders import deployment
 
 from collector import attributes_of, collecting
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.client.client import Resource, resource_of
@@ -143,3 +144,31 @@ def test_one_workload_gives_one_trace_with_its_hops_in_order() -> None:
 def test_nothing_is_sent_of_traces_that_are_not_sampled() -> None:
     spans, _ = asyncio.run(spans_of_one_workload(0.0))
     assert spans == []
+
+
+async def health_reconciles_in_an_idle_minute() -> tuple[int, bool]:
+    """How often the health of clusters is reconciled in a minute of six probes each; and whether a lost one is seen."""
+    clock = LoopClock()
+    host = ApiServer(Store(), ApiServerSettings(clock=clock, plugins=[PeerWebhooks()]))
+    await host.start()
+    fleet = EmbeddedFleet(PLAN, host=host, clock=clock)
+    try:
+        await fleet.start()
+        await asyncio.sleep(60)
+        assert fleet.plane is not None
+        (health,) = [one for one in fleet.plane.manager.reconcilers if one.controller.name == "health"]
+        before = health.reconciles
+        await asyncio.sleep(60)
+        idle = health.reconciles - before
+        fleet.world["m1"].stop_api()
+        await asyncio.sleep(60)
+        lost = await fleet.client.get(resource_of(kind_of(Cluster)), "", "m1")
+        ready = next(one for one in lost["status"]["conditions"] if one["type"] == "Ready")
+        return idle, ready["status"] == "False"
+    finally:
+        await fleet.stop()
+        await host.stop()
+
+
+def test_settled_clusters_are_probed_without_a_reconcile() -> None:
+    assert run_virtually(health_reconciles_in_an_idle_minute()) == (0, True)

@@ -17,7 +17,7 @@ from trimtab.client.client import Client
 from trimtab.client.otlp import TraceTarget
 from trimtab.client.webhook import WebhookTarget
 from trimtab.clock import Clock, SteadyClock, WallClock
-from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, Probe
+from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, REPORTED_PROBE, Probe, is_settled_probe
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX, RENEWED
 from trimtab.controllers.clusters.served import PUSHES_ONLY
 from trimtab.controllers.contract import controllers
@@ -261,8 +261,14 @@ class ControlPlane:
             self.state.memory.remember(RENEWED, member, self.state.steady_clock.now(), cluster_key(member))
 
     def _record_probe(self, cluster: str, probe: Probe) -> None:
-        self.state.memory.remember(PROBE, cluster, probe, cluster_key(cluster))
-        self.manager.enqueue("health", cluster_key(cluster))
+        key, memory = cluster_key(cluster), self.state.memory
+        memory.remember(PROBE, cluster, probe, key)
+        entry = self.cache.table_of(Cluster).entries.get(("", cluster))
+        known = cast("Cluster", entry.typed) if entry is not None else None
+        if known is None or not is_settled_probe(memory.recall(REPORTED_PROBE, cluster), probe, known):
+            version = known.metadata.resource_version if known is not None else ""
+            memory.remember(REPORTED_PROBE, cluster, (probe.findings, version), key)
+            self.manager.enqueue("health", key)
         for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.unschedulable_pods):
             key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
             self.manager.enqueue("unschedulable_replicas", key)

@@ -10,7 +10,16 @@ from trimtab.api.kinds.cluster import Cluster, NodeSummary
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
-from trimtab.controllers.clusters.health import HEARTBEAT, PROBE, STREAK, Probe, Streak, format_taints, health
+from trimtab.controllers.clusters.health import (
+    HEARTBEAT,
+    PROBE,
+    STREAK,
+    Probe,
+    Streak,
+    format_taints,
+    health,
+    is_settled_probe,
+)
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import Delete, RecordEvent, RememberInProcess
 
@@ -167,3 +176,25 @@ def test_setting_the_clock_neither_ends_nor_prolongs_a_streak_of_failed_probes(d
         return find_condition(reconcile(snapshot, ready)[0].status.conditions, "Ready").status
 
     assert (probed(10), probed(31)) == ("True", "False")
+
+
+def test_a_probe_that_says_nothing_new_needs_no_reconcile() -> None:
+    ready = cluster("m1").but(metadata=Meta(name="m1", resource_version="7"))
+    before = (healthy_probe().findings, "7")
+    later = healthy_probe(NOON + timedelta(seconds=10))
+    assert is_settled_probe(before, later, ready)
+    assert not is_settled_probe(None, later, ready)
+    assert not is_settled_probe((healthy_probe()._replace(version="v1.31.0").findings, "7"), later, ready)
+
+
+def test_a_probe_of_a_cluster_that_has_changed_since_needs_a_reconcile() -> None:
+    ready = cluster("m1").but(metadata=Meta(name="m1", resource_version="8"))
+    assert not is_settled_probe((healthy_probe().findings, "7"), healthy_probe(), ready)
+
+
+def test_probes_of_a_cluster_that_is_not_ready_need_a_reconcile_each() -> None:
+    """Whether it becomes ready, or is evacuated, depends on how long that lasts."""
+    lost = cluster("m1", ready="False").but(metadata=Meta(name="m1", resource_version="7"))
+    assert not is_settled_probe((healthy_probe().findings, "7"), healthy_probe(), lost)
+    ready = cluster("m1").but(metadata=Meta(name="m1", resource_version="7"))
+    assert not is_settled_probe((failed_probe().findings, "7"), failed_probe(), ready)

@@ -12,6 +12,7 @@ OWNERSHIP, OWNERSHIP_TESTS = (
     ("controllers/propagation/works/test_object_ownership.py",),
 )
 
+HEALTH, HEALTH_TESTS = "controllers/clusters/health.py", ("controllers/clusters/test_health.py",)
 LEFT, LEFT_TESTS = "members/left_objects.py", ("members/test_left_objects.py",)
 
 MUTANTS = (
@@ -21,6 +22,27 @@ MUTANTS = (
         'if "/" in part or part in {".", ".."}:',
         "if False:",
         ("client/test_client.py",),
+    ),
+    Mutant(
+        "A probe of a cluster that is not ready is always judged: its evacuation, or its return, waits for a time.",
+        HEALTH,
+        " and is_ready(cluster)",
+        "",
+        HEALTH_TESTS,
+    ),
+    Mutant(
+        "A failed probe is always judged.",
+        HEALTH,
+        "return probe.healthy and before ==",
+        "return before ==",
+        HEALTH_TESTS,
+    ),
+    Mutant(
+        "A probe is judged again after anybody has changed the Cluster.",
+        HEALTH,
+        "before == (probe.findings, cluster.metadata.resource_version)",
+        "before is not None and before[0] == probe.findings",
+        HEALTH_TESTS,
     ),
     Mutant(
         "A join deletes no object whose Work exists.",

@@ -18,6 +18,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.clusters.served import is_served, reports_only
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import (
@@ -66,6 +67,11 @@ class Probe(NamedTuple):
         """The time for comparing two probes."""
         return self.steady_at or self.at
 
+    @property
+    def findings(self) -> tuple[Any, ...]:
+        """Everything but the times."""
+        return self[1:-1]
+
 
 class Streak(NamedTuple):
     """Since when probes differ from the published Ready status."""
@@ -76,9 +82,20 @@ class Streak(NamedTuple):
 
 PROBE: Topic[str, Probe] = Topic("probe")
 """The last probe, by cluster."""
+REPORTED_PROBE: Topic[str, tuple[tuple[Any, ...], str]] = Topic("reported probe")
+"""What the last probe of a cluster found, and the version of the Cluster at that time."""
 STREAK: Topic[str, Streak | None] = Topic("streak")
 HEARTBEAT: Topic[str, datetime] = Topic("heartbeat")
 """When the agent of a Pull cluster last renewed its Lease, by the clock for durations."""
+
+
+def is_settled_probe(before: tuple[tuple[Any, ...], str] | None, probe: Probe, cluster: Cluster) -> bool:
+    """Whether a probe says nothing new: it needs no reconcile.
+
+    The cluster is ready, the probe before found the same, and the Cluster has not changed since, by anybody. Only then
+    nothing waits for a time, as a streak and an evacuation do.
+    """
+    return probe.healthy and before == (probe.findings, cluster.metadata.resource_version) and is_ready(cluster)
 
 
 def cluster_of_deleted_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterator[Key]:
