@@ -51,6 +51,8 @@ def indexed_objects(value: Any) -> Iterator[tuple[int, Raw]]:
 def int_at(obj: Any, *path: str) -> int:
     """The number at `path` cut to an integer, 0 when there is none."""
     found = value_at(obj, *path)
+    if type(found) is int:
+        return found
     return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0
 
 

@@ -187,6 +187,8 @@ def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Ma
     """The object with these labels and annotations set, or removed where the value is None."""
     metadata = dict(raw["metadata"])
     for section, changes in (("labels", labels), ("annotations", annotations)):
+        if not changes and metadata.get(section):
+            continue
         entries = with_changes(metadata.get(section) or {}, changes)
         if entries or section in metadata:
             metadata[section] = entries
@@ -195,9 +197,8 @@ def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Ma
 
 def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """Labels or annotations with some entries set, or removed where the value is None."""
-    after = {key: value for key, value in entries.items() if changes.get(key, "") is not None}
-    after.update({key: value for key, value in changes.items() if value is not None})
-    return after
+    after = {**entries, **changes}
+    return {key: value for key, value in after.items() if value is not None}
 
 
 def policy_id_label(policy: Policy) -> str:

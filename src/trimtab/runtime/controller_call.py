@@ -71,7 +71,7 @@ class ControllerCall:
         effects = self._controller.reconcile(subject_of(entry, self._controller), view)
         if view.profile.record_routine_events:
             return list(effects)
-        return [effect for effect in effects if not _is_routine(effect)]
+        return [effect for effect in effects if type(effect) is not RecordEvent or not effect.routine]
 
     def _effects_of_batch(self, keys: list[Key]) -> dict[Key, list[Effect]]:
         """Call the controller once per profile, with all subjects of that profile."""
@@ -87,14 +87,9 @@ class ControllerCall:
         for profile, subjects in by_profile.values():
             view = LiveView(self._state, profile=profile)
             for subject, effect in cast("Any", self._controller.reconcile(subjects, view)):
-                if profile.record_routine_events or not _is_routine(effect):
+                if profile.record_routine_events or type(effect) is not RecordEvent or not effect.routine:
                     effects[by_subject[id(subject)]].append(effect)
         return effects
-
-
-def _is_routine(effect: Effect) -> bool:
-    """Whether this is an event that is recorded only if the profile says so."""
-    return isinstance(effect, RecordEvent) and effect.routine
 
 
 def subject_of(entry: CacheEntry | None, controller: Controller) -> Any:

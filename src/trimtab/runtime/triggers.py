@@ -1,6 +1,6 @@
 """Maps changes in the cache and in members to the keys that a controller reconciles."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -33,7 +33,8 @@ class ChangeTriggers:
             self._state.cache.table_of(trigger.type).add_listener(partial(self._related_changed, trigger))
 
     def _related_changed(self, trigger: Trigger, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        self._enqueue(trigger.keys(old.typed if old else None, new.typed if new else None, self._trigger_view))
+        for key in trigger.keys(old.typed if old else None, new.typed if new else None, self._trigger_view):
+            self._add(key)
 
     def enqueue_all(self) -> None:
         """Queue every subject, whether it has changed or not."""
@@ -63,8 +64,5 @@ class ChangeTriggers:
     def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
         """An object in a member was added (old is None), changed, or removed (new is None)."""
         for trigger in self._controller.member_triggers:
-            self._enqueue(trigger.keys(cluster, old, new, self._trigger_view))
-
-    def _enqueue(self, keys: Iterable[Key]) -> None:
-        for key in keys:
-            self._add(key)
+            for key in trigger.keys(cluster, old, new, self._trigger_view):
+                self._add(key)
