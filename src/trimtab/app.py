@@ -265,7 +265,8 @@ class ControlPlane:
         memory.remember(PROBE, cluster, probe, key)
         entry = self.cache.table_of(Cluster).entries.get(("", cluster))
         known = cast("Cluster", entry.typed) if entry is not None else None
-        if known is None or not is_settled_probe(memory.recall(REPORTED_PROBE, cluster), probe, known):
+        skips = self.state.profile.skip_empty_steps
+        if not skips or known is None or not is_settled_probe(memory.recall(REPORTED_PROBE, cluster), probe, known):
             version = known.metadata.resource_version if known is not None else ""
             memory.remember(REPORTED_PROBE, cluster, (probe.findings, version), key)
             self.manager.enqueue("health", key)

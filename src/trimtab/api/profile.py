@@ -139,6 +139,14 @@ class Profile(Value):
             "`resourceVersion` of its template, and events are repeated."
         ),
     ]
+    skip_empty_steps: Annotated[
+        bool,
+        Field(
+            "Steps that decide nothing are left out: an eviction task has its time from the start, Works of clusters that "
+            "are no longer targets are not reported, and a probe that finds the same as before causes no reconcile; else "
+            "every step is taken, in the order of Karmada."
+        ),
+    ]
     expired_scores_requeue: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A misconfigured Placement keeps its decisions; else they are emptied.")
@@ -230,6 +238,7 @@ TRIMTAB = Profile(
     search_needs_read_access=True,
     record_routine_events=False,
     silent_restarts=True,
+    skip_empty_steps=True,
     expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
@@ -277,6 +286,7 @@ UPSTREAM = Profile(
     search_needs_read_access=False,
     record_routine_events=True,
     silent_restarts=False,
+    skip_empty_steps=False,
     expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,

@@ -103,9 +103,19 @@ class Client(Protocol):
         ...
 
     async def create(
-        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+        self,
+        resource: Resource,
+        obj: Raw,
+        *,
+        manager: str = "trimtab",
+        dry_run: bool = False,
+        typed: bool = False,
+        with_status: bool = False,
     ) -> Raw:
-        """`typed`: the object was encoded from one of our types, so it has no unknown fields."""
+        """`typed`: the object was encoded from one of our types, so it has no unknown fields.
+
+        `with_status`: create it with its status, which only a client that `takes_status` can.
+        """
         ...
 
     async def create_together(

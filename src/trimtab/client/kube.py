@@ -98,7 +98,14 @@ class KubeClient:
         return False
 
     async def create(
-        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+        self,
+        resource: Resource,
+        obj: Raw,
+        *,
+        manager: str = "trimtab",
+        dry_run: bool = False,
+        typed: bool = False,
+        with_status: bool = False,
     ) -> Raw:
         query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
         namespace = obj["metadata"].get("namespace", "")

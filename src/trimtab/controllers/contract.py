@@ -85,6 +85,7 @@ class WriteSequence(NamedTuple):
     """Write one object several times in order; a crash leaves the object as one of the steps describes it.
 
     This makes a status visible before the spec changes: otherwise the status of an object is written after its spec.
+    A server that takes both in one write gets the last step only.
     """
 
     steps: tuple[Object, ...]

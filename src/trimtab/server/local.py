@@ -108,12 +108,19 @@ class LocalClient:
                 yield changes
 
     async def create(
-        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+        self,
+        resource: Resource,
+        obj: Raw,
+        *,
+        manager: str = "trimtab",
+        dry_run: bool = False,
+        typed: bool = False,
+        with_status: bool = False,
     ) -> Raw:
         metadata = obj.get("metadata") or {}
         where, caller = self._object_path(resource, metadata.get("namespace") or ""), self._caller(manager)
         decoded_object = await self._decode_object(where.served, obj, caller, typed=typed)
-        options = WriteOptions(manager, dry_run, "Ignore")
+        options = WriteOptions(manager, dry_run, "Ignore", include_status=with_status)
         return _written_object(await self._resource_store.create(where, DesiredObject(decoded_object), options, caller))
 
     async def create_together(

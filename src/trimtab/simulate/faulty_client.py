@@ -132,10 +132,19 @@ class FaultyMemberClient:
             self._pending_watches.discard(pending)
 
     async def create(
-        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+        self,
+        resource: Resource,
+        obj: Raw,
+        *,
+        manager: str = "trimtab",
+        dry_run: bool = False,
+        typed: bool = False,
+        with_status: bool = False,
     ) -> Raw:
         response = await self.forward(
-            lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run, typed=typed)
+            lambda: self._inner.create(
+                resource, obj, manager=manager, dry_run=dry_run, typed=typed, with_status=with_status
+            )
         )
         return _without_managed_fields(response) if self._omit_managed_fields else response
 

@@ -70,6 +70,7 @@ def test_an_untolerated_taint_writes_a_move_and_then_evicts() -> None:
     assert after.spec.clusters == ()
     (task,) = after.spec.graceful_eviction_tasks
     assert (task.from_cluster, task.replicas, task.reason) == ("m1", 3, "TaintUntolerated")
+    assert task.creation_timestamp == NOON
     previous = after.status.previous_placement
     assert previous is not None
     assert [target.name for target in previous.clusters] == ["m1"]
@@ -89,6 +90,7 @@ def test_upstream_evicts_without_a_target() -> None:
     )
     assert after is not None
     assert after.status.previous_placement is None
+    assert [task.creation_timestamp for task in after.spec.graceful_eviction_tasks] == [None]
 
 
 def test_toleration_seconds_delay_the_eviction() -> None:

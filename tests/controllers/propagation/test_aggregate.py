@@ -7,7 +7,7 @@ from views import FakeView
 
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
 from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
-from trimtab.api.profile import UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Ensure, RememberInProcess, RequeueAfter
@@ -212,3 +212,14 @@ def test_creation_time_is_that_of_first_collected_status() -> None:
     silent = sent.but(status=sent.status.but(manifest_statuses=()))
     (updated,) = [w for w in aggregate(placed, view(silent)) if isinstance(w, ResourceBinding)]
     assert updated.status.aggregated_status[0].creation_timestamp is None
+
+
+def test_works_that_are_about_to_be_deleted_are_not_reported() -> None:
+    """Between the end of a move and the deletion of the old Work the status would count the workload twice."""
+    for profile, reported, condition in ((TRIMTAB, ["m2"], "True"), (UPSTREAM, ["m1", "m2"], "False")):
+        placed, made, view = scheduled_binding(("m1", 2), ("m2", 2), profile=profile)
+        left = placed.but(spec=placed.spec.but(clusters=placed.spec.clusters[1:]))
+        effects = list(aggregate(left, view(*map(with_applied_status, made.values()))))
+        (updated,) = [w for w in effects if isinstance(w, ResourceBinding)]
+        assert [item.cluster_name for item in updated.status.aggregated_status] == reported
+        assert find_condition(updated.status.conditions, "FullyApplied").status == condition

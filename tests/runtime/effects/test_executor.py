@@ -9,10 +9,12 @@ from builders import NOON
 
 from runtime.copier import COPIER, MAPS, SECRETS, SEEN, Harness, new_controller, new_secret, run_scenario, source_of
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.kinds.native.config import ConfigMap, Secret
+from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.api.profile import TRIMTAB
-from trimtab.api.value import Condition, Key, Raw
+from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.client.client import EVENTS, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import (
@@ -30,6 +32,7 @@ from trimtab.controllers.contract import (
     Topic,
     Trigger,
     View,
+    WriteSequence,
     controller,
 )
 from trimtab.errors import NotFound
@@ -230,6 +233,63 @@ def test_status_follows_on_other_servers_despite_a_write_in_between() -> None:
         assert found["metadata"]["labels"] == {"by": "somebody"}
 
     run_scenario(new_placer(), scenario, InterferingClient)
+
+
+def place_in_two_steps(binding: ResourceBinding, _: View) -> Iterator[Effect]:
+    """Sets a condition first, then clusters."""
+    if not binding.spec.clusters:
+        condition = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
+        announced = binding.but(status=binding.status.but(conditions=(condition,)))
+        yield WriteSequence((announced, announced.but(spec=binding.spec.but(clusters=(TargetCluster(name="m1"),)))))
+
+
+class TakesNoStatus(LocalClient):
+    """Takes no status with an object, like other API servers."""
+
+    takes_status = False
+
+
+@pytest.mark.parametrize(("client", "states"), [(LocalClient, [(2, 1, 1)]), (TakesNoStatus, [(1, 0, 1), (2, 1, 1)])])
+def test_write_sequence_is_one_write_where_the_server_takes_spec_and_status_together(client, states) -> None:
+    async def scenario(harness: Harness) -> None:
+        assert await watched_states(harness) == states
+
+    registry: Registry[Controller] = Registry("controller")
+    controller(ResourceBinding, writes=["spec.clusters", "status"], registry=registry, name="placer")(
+        place_in_two_steps
+    )
+    run_scenario(registry["placer"], scenario, client)
+
+
+DECISIONS = resource_of(kind_of(PlacementDecision))
+MOVES = resource_of(kind_of(Move))
+
+
+def log_move_and_decision(source: ConfigMap, view: View) -> Iterator[Effect]:
+    """Creates an object of ours and one of a peer, both with a status."""
+    metadata = Meta(name=source.name, namespace="default")
+    if view.get(Move, "default", source.name) is None:
+        about = MovedObject(api_version="v1", kind="ConfigMap", namespace="default", name=source.name)
+        spec = MoveSpec(object=about, cause="Drain", by="test", from_="m1", replicas=1)
+        yield Move(metadata=metadata, spec=spec, status=MoveStatus(started=NOON))
+    if view.get(PlacementDecision, "default", source.name) is None:
+        decided = (ClusterDecision(cluster_name="m1"),)
+        yield PlacementDecision(metadata=metadata, status=PlacementDecisionStatus(decisions=decided))
+
+
+@pytest.mark.parametrize(("client", "writes"), [(LocalClient, 3), (TakesNoStatus, 4)])
+def test_only_own_kinds_are_created_with_their_status_and_only_where_the_server_takes_it(client, writes: int) -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(5)
+        move, decision = [await harness.user.get(one, "default", "a") for one in (MOVES, DECISIONS)]
+        assert move["status"]["started"]
+        assert decision["status"]["decisions"][0]["clusterName"] == "m1"
+        revisions = [int(one["metadata"]["resourceVersion"]) for one in (move, decision)]
+        assert revisions[1] - int((await harness.get_map("a"))["metadata"]["resourceVersion"]) == writes
+
+    declared = new_controller(log_move_and_decision, "Move", "PlacementDecision")
+    run_scenario(declared, scenario, client)
 
 
 class CountingClient(LocalClient):

@@ -327,6 +327,7 @@ def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictio
         purge_mode=PURGE_MODE_ALIASES.get(mode, mode) or "Gracefully",
         reason="TaintUntolerated",
         producer=well_known.TAINT_MANAGER,
+        creation_timestamp=view.now.replace(microsecond=0) if view.profile.skip_empty_steps else None,
         preserved_label_state=preserved_state(binding, cluster, preservation_of(binding)),
     )
 

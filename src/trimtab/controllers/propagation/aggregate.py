@@ -123,7 +123,7 @@ def needs_report(old: Binding | None, new: Binding) -> bool:
 def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
-    works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
+    works = works_to_report(binding, view)
     if not works and find_condition(binding.status.conditions, "FullyApplied") is None:
         yield from clear_awaited_cluster(binding, view)
         return  # no Work was ever created, so there is no status to report
@@ -144,6 +144,15 @@ def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
         text = f"Update {well_known.format_binding(binding)} with AggregatedStatus successfully."
         yield RecordEvent(well_known.ref_of(binding), "AggregateStatusSucceed", text, source, routine=True)
     yield from update_template_status(binding, items, view, source)
+
+
+def works_to_report(binding: Binding, view: View) -> list[Work]:
+    """The Works that count: not those in deletion, nor those that `dispatch` is about to delete."""
+    works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
+    if not view.profile.skip_empty_steps:
+        return works
+    expected = expected_clusters(binding)
+    return [work for work in works if well_known.cluster_of(work.namespace) in expected]
 
 
 def effects_while_waiting(binding: Binding, works: list[Work], view: View) -> tuple[Effect, ...] | None:

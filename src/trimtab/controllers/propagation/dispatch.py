@@ -207,11 +207,7 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
             yield wanted
         if wanted != before or (fresh and view.profile.record_routine_events):
             yield from notes
-    first = (
-        fresh
-        and (last_cause is not None or not view.profile.silent_restarts)
-        and (bool(shares) or view.profile.record_routine_events)  # without targets only upstream records an event
-    )
+    first = fresh and not view.profile.skip_empty_steps  # upstream reports what needed no write as well
     yield from sync_events(binding, failures, report_success=changed or first)
     if fresh and not failures:
         yield RememberInProcess(DISPATCHED, well_known.ref_of(binding), cause)

@@ -92,7 +92,7 @@ class EffectExecutor:
             case Delete():
                 await self._host.delete(effect)
             case WriteSequence(steps):
-                await self._host.write(*steps)
+                await self._host.write_in_order(steps)
             case _:
                 await self._host.write(effect)
 

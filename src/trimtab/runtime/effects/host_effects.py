@@ -8,6 +8,7 @@ server returns goes into the cache at once, so that the next reconcile sees it b
 from collections.abc import Iterator, Sequence
 
 from trimtab.api.kind import kind_of, to_wire
+from trimtab.api.kinds.disruption import GROUP
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Resource, resource_of
 from trimtab.controllers.contract import Controller, Delete, Ensure, Ref
@@ -57,6 +58,10 @@ class HostEffects:
         for write in (write for before, after in states for write in self._writes_between(before, after, first)):
             latest = await self._patch(table, latest, write, begun=latest is not first)
 
+    async def write_in_order(self, steps: Sequence[Object]) -> None:
+        """Write the steps in order; in one write, which is the last step, where the server takes spec and status together."""
+        await self.write(*(steps[-1:] if self._state.client.takes_status else steps))
+
     def _writes_between(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
         whole = self._state.client.takes_status
         return writes_for(before, after, raw, self._controller.writes, self._controller.subjects, whole=whole)
@@ -104,9 +109,14 @@ class HostEffects:
         body = to_wire(wanted)
         status = body.get("status")
         self._writer.writes += 1
-        created = await self._state.client.create(table.resource, body, manager=self._writer.field_manager, typed=True)
+        client, kind = self._state.client, kind_of(wanted)
+        # Kinds of peers are created as their controllers do: the status is a write of its own.
+        whole = bool(status) and client.takes_status and kind.group == GROUP
+        created = await client.create(
+            table.resource, body, manager=self._writer.field_manager, typed=True, with_status=whole
+        )
         table.put(created)
-        if status and kind_of(wanted).status:
+        if status and kind.status and not whole:
             table.put(await self._send_patch(table.resource, created, Write("status", {"status": status})))
 
     async def ensure(self, effect: Ensure) -> None:

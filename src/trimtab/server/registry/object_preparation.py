@@ -34,11 +34,16 @@ class ObjectPreparation:
         where, obj = attributes.where, desired.obj
         served = where.served
         obj = {**obj, "metadata": {**obj["metadata"]}}  # copied, so that the caller's object does not change
-        prepare_create(served, obj, self._object_schema.initial_status(served))
+        prepare_create(served, obj, self._object_schema.initial_status(served), whole=options.include_status)
         obj = self._object_schema.apply_defaults(served, obj)
         if not desired.applied:
             obj = self._object_schema.with_managed_fields(
-                where, obj, None, options.field_manager or attributes.caller.user_agent, now
+                where,
+                obj,
+                None,
+                options.field_manager or attributes.caller.user_agent,
+                now,
+                whole=options.include_status,
             )
         obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
         set_server_fields(served, obj)

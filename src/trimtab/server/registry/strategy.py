@@ -53,12 +53,15 @@ def keeps_status_on_create(served: ServedResource) -> bool:
     return served.kind.id in _STATUS_ON_CREATE
 
 
-def prepare_create(served: ServedResource, obj: Raw, initial_status: Raw | None) -> None:
-    """Drop fields that a client may not set on creation; `obj` and its metadata are the caller's own copies."""
+def prepare_create(served: ServedResource, obj: Raw, initial_status: Raw | None, *, whole: bool = False) -> None:
+    """Drop fields that a client may not set on creation; `obj` and its metadata are the caller's own copies.
+
+    `whole`: the status may be set, too.
+    """
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
-    if served.kind.status and not keeps_status_on_create(served):
+    if served.kind.status and not whole and not keeps_status_on_create(served):
         obj.pop("status", None)
         if initial_status is not None:
             obj["status"] = initial_status
