@@ -87,7 +87,7 @@ kube-up: $(INSTALLED) ## run a real kube-apiserver in the foreground (ARGS="--co
 	@PYTHONPATH=tests exec $(BIN)/python -m kube.up $(ARGS)
 
 test-kube: $(READY) ## run the tests on a real kube-apiserver and etcd (after make kube; KUBE=1.31 for the version before)
-	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q -n 2 --dist loadfile tests/kube
+	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/kube
 
 bench-kube: $(READY) ## measure requests and CPU per workload on a real kube-apiserver (after make kube)
 	@$(BIN)/python rig/obtain.py --check && $(BIN)/python -m bench.kube $(ARGS)

@@ -43,7 +43,7 @@ from trimtab.runtime.decoded_entries import DecodedEntries
 from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
-from trimtab.runtime.propagatable import is_propagatable
+from trimtab.runtime.propagatable import ALL_KINDS, KindSelection, is_propagatable
 from trimtab.runtime.script_answers import ScriptRunner
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.tasks import stop_tasks
@@ -72,12 +72,14 @@ class ControlPlane:
         check_member: Callable[[str], None] | None = None,
         notify: WebhookTarget | None = None,
         trace: TraceTarget | None = None,
+        kinds: KindSelection = ALL_KINDS,
     ) -> None:
         """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
 
         `check_lease` raises when this process is not the leader any more; it is called before writes in members.
         `client` has such a hook of its own. None: there is no other process.
         `check_member` does the same for the Lease of one member, where several processes share them.
+        `kinds` are those that may be propagated; others are not even read.
         """
         load_declarations()
         self.cache = Cache(client, decoded=DecodedEntries())
@@ -102,7 +104,9 @@ class ControlPlane:
         )
         is_agent = bool(own_settings.get("agent"))
         self._follow_host(is_agent=is_agent)
-        self.manager = ControllerManager(self.state, running, propagatable=is_propagatable)
+        self.manager = ControllerManager(
+            self.state, running, propagatable=lambda resource: is_propagatable(resource) and kinds.includes(resource)
+        )
         self._prober = Prober(
             self.roster,
             self.cache,

@@ -37,6 +37,7 @@ from trimtab.members.join import (
     create_impersonator,
     store_token,
 )
+from trimtab.members.member_rights import ALL_RIGHTS
 from trimtab.members.registration import Registration
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.lua_worker import LuaWorker
@@ -250,7 +251,7 @@ class LocalFleet:
     async def _identity_of(self, member: MemberApi) -> Raw:
         """What the Cluster of a member says besides: its id, and a new token for clients outside of this process."""
         await claim_member(member.client, member.name, await cluster_id(self.fleet.client), take_over=True)
-        token = await create_account(member.client, member.name, proxies=True)
+        token = await create_account(member.client, member.name, ALL_RIGHTS, proxies=True)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
         reference = {"namespace": CLUSTER_NAMESPACE, "name": member.name}
         identity: Raw = {"id": await cluster_id(member.client), "secretRef": reference}

@@ -269,7 +269,7 @@ class RecordedFlow:
             took = max(float(recorded["settledAfter"]), float(step.get("min", 0)))
             for difference in await self.environment.settle(took, partial(self._compare, number, recorded)):
                 yield difference
-            self._event_counts = await self._counts()
+            self._event_counts = await self.event_counts()
 
     async def _run_step(self, step: dict[str, Any]) -> str:
         """Run one step; returns the message with which the API refused it, if it did."""
@@ -455,7 +455,7 @@ class RecordedFlow:
             if (about := event["involvedObject"])["kind"] not in ("Cluster", "Namespace") and self._is_about_flow(about)
         ]
 
-    async def _counts(self) -> dict[str, int]:
+    async def event_counts(self) -> dict[str, int]:
         return {event["metadata"]["uid"]: event["count"] for event in await self._events()}
 
     def _is_rate_limited(self, source: str, about: str) -> bool:

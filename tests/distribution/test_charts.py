@@ -9,6 +9,8 @@ import yaml
 from distribution.tools import ROOT, run, tool
 
 from trimtab.cli.support.installation import installation_objects, without_helm
+from trimtab.members.member_rights import DEFAULT_RIGHTS, MemberRights
+from trimtab.runtime.propagatable import parse_kinds
 
 CHARTS = ROOT / "charts"
 DIGEST = f"sha256:{'a' * 64}"
@@ -35,6 +37,7 @@ MATRIX = {
         "webhook.certManager.issuerRef.name=ca",
     ),
     "agents by hand": ("rbac.approveAgents=false",),
+    "few kinds": ("propagation.kinds.apps={deployments}", r"propagation.kinds.example\.com={*}"),
     "shared members": ("push.enabled=true", "push.replicas=3"),
     "everything": (
         "push.enabled=true",
@@ -89,6 +92,28 @@ def test_agent_chart_needs_the_name_of_the_cluster() -> None:
     assert deployment["spec"]["strategy"]["type"] == "Recreate"
 
 
+def test_agent_has_the_rights_that_join_gives_to_a_control_plane() -> None:
+    (role,) = of_kind(render("trimtab-agent", "clusterName=east"), "ClusterRole")
+    assert role["rules"] == DEFAULT_RIGHTS.rules()
+    values = ("clusterName=east", "rbac.allowRbac=true", r"rbac.kinds.example\.com={widgets}", "rbac.kinds.batch=null")
+    (role,) = of_kind(render("trimtab-agent", *values), "ClusterRole")
+    wanted = MemberRights(parse_kinds("default,widgets.example.com"), allow_rbac=True).rules()
+    assert sorted(map(str, role["rules"])) == sorted(str(rule) for rule in wanted if rule.get("apiGroups") != ["batch"])
+    (own,) = of_kind(render("trimtab-agent", "clusterName=east", "host.server=https://host"), "Role")
+    assert own["metadata"]["namespace"] == "trimtab-system"
+
+
+def test_controllers_read_and_update_only_the_chosen_kinds() -> None:
+    objects = render("trimtab", *MATRIX["few kinds"])
+    (role,) = [obj for obj in of_kind(objects, "ClusterRole") if obj["metadata"]["name"] == "release-trimtab"]
+    assert not [rule for rule in role["rules"] if "*" in rule["apiGroups"]]
+    assert {"deployments", "deployments/status"} <= {name for rule in role["rules"] for name in rule["resources"]}
+    (deployment,) = of_kind(objects, "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--kinds=deployments.apps,*.example.com" in arguments
+    assert parse_kinds("deployments.apps,*.example.com")
+
+
 @pytest.mark.parametrize("name", MATRIX)
 def test_chart_renders(name: str) -> None:
     objects = render("trimtab", *MATRIX[name])
@@ -132,6 +157,8 @@ WRONG_VALUES = {
     "webhook.pods=true": "webhook.pods needs webhook.enabled=true",
     "webhook.enabled=true,webhook.certManager.enabled=true": "needs webhook.certManager.issuerRef.name",
     "serviceAccount.create=false": "needs serviceAccount.name",
+    "propagation.kinds.apps={Deployment}": "/propagation/kinds/apps/0",
+    "propagation.kinds.apps={deployments},podControllers.enabled=true": "podControllers as a release of its own",
 }
 """Values with what the refusal must name."""
 

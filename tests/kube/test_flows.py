@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 from compat.flow_compare import Difference
 from compat.flows import (
     EVENTS,
@@ -30,9 +31,11 @@ from kube.fleet import (
     all_ready,
     wait_until,
 )
+from kube.rig import kubectl
 from kube.workloads import is_gone
 
 from trimtab.api.kinds.policy import Placement
+from trimtab.cli.commands.join import command as join
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.request import PlacementRequest, parse_placement
 from trimtab.errors import NotFound
@@ -131,6 +134,7 @@ class RealEnvironment:
 
     def __init__(self, fleet: RealFleet, flow: RecordedFlow, owners: WorkOwners, allowed: AllowedDifferences) -> None:
         self._fleet = fleet
+        self._flow = flow
         self._allowed = allowed
         self.client: Client = cast("Client", FlowHostClient(fleet, flow, owners))
 
@@ -148,13 +152,17 @@ class RealEnvironment:
         await self._fleet.real_members[member].start_api()
 
     async def settle(self, seconds: float, compare: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
-        """Wait until there is no difference for a while, or until the timeout."""
+        """Wait until there is no difference and no further event for a while, or until the timeout.
+
+        An event that a busy machine repeats late would count for the next step.
+        """
         deadline = time.monotonic() + seconds + TIMEOUT_SECONDS
         quiet_since: float | None = None
+        counts: dict[str, int] = {}
         while True:
             remaining, needed = self._allowed.partition(await compare())
-            now = time.monotonic()
-            quiet_since = None if remaining else quiet_since or now
+            now, before, counts = time.monotonic(), counts, await self._flow.event_counts()
+            quiet_since = None if remaining or counts != before else quiet_since or now
             if now > deadline or (quiet_since is not None and now - quiet_since >= QUIET_SECONDS):
                 self._allowed.needed |= needed
                 return remaining
@@ -217,6 +225,9 @@ def flow_session(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[F
     requested = {item.callspec.params["folder"] for item in request.session.items if is_flow_test(item)}
     independent = [flow for flow in map(RecordedFlow, sorted(requested)) if is_independent(flow)]
     fleet.loop.run(fleet.reconfigure(flows_fleet()))
+    for member in fleet.real_members.values():  # some flows propagate roles
+        printed = CliRunner().invoke(join, [member.name, "--print", "--allow-rbac"], catch_exceptions=False)
+        kubectl(member.plane, "apply", "-f", "-", given=printed.output)
     with fleet.controllers("flows", "--profile=upstream", "--status-seconds=2", *settings):
         flow_session = FlowSession(fleet)
         fleet.loop.run(flow_session.start())

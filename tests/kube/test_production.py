@@ -43,7 +43,12 @@ POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "Pro
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 BUDGETS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
-CHART_VALUES = ("webhook.enabled=true", "webhook.pods=false", "leaderElection.leaseSeconds=6")
+CHART_VALUES = (
+    "webhook.enabled=true",
+    "webhook.pods=false",
+    "leaderElection.leaseSeconds=6",
+    "propagation.kinds.apps={deployments}",
+)
 POD_VALUES = (
     "webhook.enabled=true",
     "webhook.pods=true",

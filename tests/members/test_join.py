@@ -13,6 +13,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
+    NAMESPACED_ROLES,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,
@@ -23,6 +24,7 @@ from trimtab.members.join import (
     release_member,
     unjoin,
 )
+from trimtab.members.member_rights import ALL_RIGHTS, DEFAULT_RIGHTS
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -70,6 +72,8 @@ def test_push_cluster_gets_an_account_and_a_token_secret() -> None:
         assert base64.b64decode(secret["data"]["caBundle"]) == b"certificate"
         (subject,) = (await member.get(ROLE_BINDINGS, "", "karmada-controller-manager:karmada-east"))["subjects"]
         assert (subject["namespace"], subject["name"]) == (CLUSTER_NAMESPACE, "karmada-east")
+        own = await member.get(NAMESPACED_ROLES, CLUSTER_NAMESPACE, "karmada-east")
+        assert all(rule["resourceNames"] == ["karmada-east"] for rule in own["rules"]), "its own token, and no other"
 
     run_scenario(scenario)
 
@@ -84,12 +88,15 @@ class KubernetesHost(LocalClient):
         return found._replace(body=json.dumps(listed).encode())
 
 
-@pytest.mark.parametrize(("host_type", "impersonates"), [(LocalClient, True), (KubernetesHost, False)])
-def test_control_plane_acts_as_other_users_only_where_it_serves_the_proxy(
-    host_type: type[LocalClient], impersonates: bool
+@pytest.mark.parametrize(
+    ("host_type", "allowed", "impersonates"),
+    [(LocalClient, True, True), (LocalClient, False, False), (KubernetesHost, True, False)],
+)
+def test_control_plane_acts_as_other_users_only_where_it_serves_the_proxy_and_may(
+    host_type: type[LocalClient], allowed: bool, impersonates: bool
 ) -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        await join(host_type(host._server), member, "east", CREDENTIALS, FACTS)
+        await join(host_type(host._server), member, "east", CREDENTIALS, FACTS, allow_proxy=allowed)
         roles = [role for role in (await member.list(ROLES)).items if "karmada-east" in role["metadata"]["name"]]
         verbs = {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]}
         assert ("impersonate" in verbs) == impersonates
@@ -134,13 +141,36 @@ def test_member_of_another_control_plane_is_joined_only_with_take_over() -> None
         with pytest.raises(NotFound):
             await second.get(SECRETS, CLUSTER_NAMESPACE, "east")
         await join(second, member, "east", CREDENTIALS, FACTS, take_over=True)
-        await release_member(host, member)  # the first no longer holds it, so it releases nothing
+        await release_member(host, member, "east")  # the first no longer holds it, so it releases nothing
         await unjoin(host, "east")
         with pytest.raises(InputError, match="held by another control plane"):
             await join(host, member, "east", CREDENTIALS, FACTS)
-        await release_member(second, member)
+        await release_member(second, member, "east")
         await join(host, member, "east", CREDENTIALS, FACTS)
         await other.stop()
+
+    run_scenario(scenario)
+
+
+def test_account_is_deleted_with_the_record_that_the_member_is_held() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        await member.get(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, "karmada-east")
+        await release_member(host, member, "east")
+        with pytest.raises(NotFound):
+            await member.get(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, "karmada-east")
+        await release_member(host, member, "east")
+
+    run_scenario(scenario)
+
+
+def test_roles_of_an_earlier_join_are_replaced() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host, member, "east", CREDENTIALS, FACTS, rights=ALL_RIGHTS)
+        await unjoin(host, "east")
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        role = await member.get(ROLES, "", "karmada-controller-manager:karmada-east")
+        assert role["rules"] == DEFAULT_RIGHTS.rules()
 
     run_scenario(scenario)
 

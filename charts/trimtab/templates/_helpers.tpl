@@ -112,3 +112,14 @@ securityContext:
     matchLabels: {{- $ | nindent 6 }}
 {{- end }}
 {{- end -}}
+
+{{- /* The kinds that may be propagated, as the option --kinds. */}}
+{{- define "trimtab.kinds" -}}
+{{- $kinds := list }}
+{{- range $group, $resources := .Values.propagation.kinds }}
+{{- range $resources }}
+{{- $kinds = append $kinds (eq $group "*" | ternary "*" (printf "%s.%s" . $group | trimSuffix ".")) }}
+{{- end }}
+{{- end }}
+{{- join "," $kinds }}
+{{- end }}

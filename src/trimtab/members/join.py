@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from trimtab.api.kind import kind_of
@@ -14,6 +15,7 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.controllers.access.impersonation import IMPERSONATOR
 from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
 from trimtab.members.left_objects import remove_left_objects
+from trimtab.members.member_rights import DEFAULT_RIGHTS, PROXY_RULES, MemberRights, account_rules
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -22,34 +24,14 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole
 ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
+NAMESPACED_ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+NAMESPACED_ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CLUSTER_NAMESPACE = "karmada-cluster"
 SYSTEM_LABELS = {"karmada.io/system": "true"}
 CONTROL_PLANE = "trimtab.dev/control-plane"
 """On the namespace karmada-cluster of a member: the id of the control plane that holds the member."""
 TOKEN_SECONDS = 365 * 24 * 3600
 """The lifetime of the token of a member; the control plane renews it (`members/token_renewal.py`)."""
-MEMBER_RULES: tuple[Raw, ...] = (
-    # Policies propagate objects of every kind.
-    {
-        "apiGroups": ["*"],
-        "resources": ["*"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-    },
-    # Without these two verbs only roles whose rights the account has itself could be propagated.
-    {
-        "apiGroups": ["rbac.authorization.k8s.io"],
-        "resources": ["roles", "clusterroles"],
-        "verbs": ["escalate", "bind"],
-    },
-    {"nonResourceURLs": ["*"], "verbs": ["get"]},
-)
-"""The rights of the control plane in a member."""
-PROXY_RULES: tuple[Raw, ...] = (
-    # Requests through the cluster proxy are made as the user who sent them.
-    {"apiGroups": [""], "resources": ["users", "groups", "serviceaccounts"], "verbs": ["impersonate"]},
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["uids", "userextras/*"], "verbs": ["impersonate"]},
-)
-"""Further rights of a control plane whose API server serves the cluster proxy; a kube-apiserver does not."""
 
 
 class ClusterFacts:
@@ -74,14 +56,16 @@ async def join(
     mode: str = "Push",
     take_over: bool = False,
     removed: Callable[[Sequence[str]], None] = lambda _: None,
+    rights: MemberRights = DEFAULT_RIGHTS,
+    allow_proxy: bool = True,
 ) -> Raw:
     """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host.
 
     Refuses a member that another control plane holds, except with `take_over`. Removes what this control plane left there when
-    the member left without an answer; `removed` is called with the names.
+    the member left without an answer; `removed` is called with the names. With `allow_proxy` the account may act as the users of
+    the cluster proxy, if the API server of the host serves it.
     """
-    if faults := label_faults(name):
-        raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
+    check_cluster_name(name)
     identity = await cluster_id(member)
     await _check_not_joined(host, name, identity)
     control_plane = await cluster_id(host)
@@ -98,7 +82,8 @@ async def join(
         "proxyURL": credentials.proxy,
     }
     if mode == "Push":
-        token = await create_account(member, name, proxies=await serves_cluster_proxy(host))
+        proxies = allow_proxy and await serves_cluster_proxy(host)
+        token = await create_account(member, name, rights, proxies=proxies)
         await store_token(host, name, token, credentials.ca)
         spec["secretRef"] = {"namespace": CLUSTER_NAMESPACE, "name": name}
     cluster = {
@@ -110,6 +95,11 @@ async def join(
     return await host.create(resource_of(kind_of(Cluster)), cluster, manager="trimtab-join")
 
 
+def check_cluster_name(name: str) -> None:
+    if faults := label_faults(name):
+        raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
+
+
 async def unjoin(host: Client, name: str) -> None:
     """Delete the Cluster; its finalizers delete its Works first and its credentials with it."""
     await host.delete(resource_of(kind_of(Cluster)), "", name)
@@ -117,10 +107,8 @@ async def unjoin(host: Client, name: str) -> None:
 
 async def delete_credentials(host: Client, name: str) -> None:
     """Delete the token Secret of a cluster, if there is one."""
-    try:
+    with suppress(NotFound):
         await host.delete(SECRETS, CLUSTER_NAMESPACE, name)
-    except NotFound:
-        return
 
 
 async def cluster_id(client: Client) -> str:
@@ -157,51 +145,73 @@ async def claim_member(member: Client, name: str, control_plane: str, *, take_ov
     await member.patch(NAMESPACES, "", CLUSTER_NAMESPACE, claim, manager="trimtab-join")
 
 
-async def release_member(host: Client, member: Client) -> None:
-    """Remove the record of a member that it is held by the control plane of `host`."""
+async def release_member(host: Client, member: Client, name: str) -> None:
+    """End the access of the control plane of `host` to a member that it holds: the record of that, and its account.
+
+    The tokens of the account are invalid from then on.
+    """
     try:
         metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
     except NotFound:
         return
-    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) == await cluster_id(host):
-        await member.patch(
-            NAMESPACES,
-            "",
-            CLUSTER_NAMESPACE,
-            {"metadata": {"annotations": {CONTROL_PLANE: None}}},
-            manager="trimtab-join",
-        )
+    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) != await cluster_id(host):
+        return
+    freed = {"metadata": {"annotations": {CONTROL_PLANE: None}}}
+    await member.patch(NAMESPACES, "", CLUSTER_NAMESPACE, freed, manager="trimtab-join")
+    with suppress(NotFound):
+        await member.delete(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, account_of(name))
 
 
 async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    body, metadata = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}, obj["metadata"]
     try:
         await client.create(resource, body, manager="trimtab-join")
     except AlreadyExists:
-        return
+        if "rules" in obj:  # an earlier join may have allowed something else
+            change = {"rules": obj["rules"]}
+            await client.patch(
+                resource, metadata.get("namespace", ""), metadata["name"], change, manager="trimtab-join"
+            )
 
 
-async def create_account(member: Client, name: str, *, proxies: bool) -> str:
+async def create_account(member: Client, name: str, rights: MemberRights, *, proxies: bool) -> str:
     """Create a service account with its roles in the member; returns its token."""
-    await _ensure(member, NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}})
-    account = f"karmada-{name}"
-    await _ensure(
-        member,
-        SERVICE_ACCOUNTS,
-        {"metadata": {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}},
+    for resource, obj in account_objects(name, rights, proxies=proxies):
+        await _ensure(member, resource, obj)
+    return await request_token(member, CLUSTER_NAMESPACE, account_of(name), TOKEN_SECONDS)
+
+
+def account_of(name: str) -> str:
+    """The service account of the control plane in the member that is joined under this name."""
+    return f"karmada-{name}"
+
+
+def account_objects(name: str, rights: MemberRights, *, proxies: bool) -> Iterator[tuple[Resource, Raw]]:
+    """The account of the control plane in a member, its roles and their bindings."""
+    account, role = account_of(name), f"karmada-controller-manager:karmada-{name}"
+    metadata = {"namespace": CLUSTER_NAMESPACE, "name": account, "labels": SYSTEM_LABELS}
+    yield NAMESPACES, {"metadata": {"name": CLUSTER_NAMESPACE, "labels": SYSTEM_LABELS}}
+    yield SERVICE_ACCOUNTS, {"metadata": metadata}
+    yield from _granted(NAMESPACED_ROLES, NAMESPACED_ROLE_BINDINGS, account, metadata, account_rules(account))
+    yield from _granted(ROLES, ROLE_BINDINGS, account, {"name": role, "labels": SYSTEM_LABELS}, rights.rules())
+    if proxies:
+        further = {"name": f"{role}:proxy", "labels": SYSTEM_LABELS}
+        yield from _granted(ROLES, ROLE_BINDINGS, account, further, list(PROXY_RULES))
+
+
+def _granted(
+    role: Resource, binding: Resource, account: str, metadata: Raw, rules: list[Raw]
+) -> Iterator[tuple[Resource, Raw]]:
+    """A role, and its binding to the account under the same name."""
+    yield role, {"metadata": metadata, "rules": rules}
+    yield (
+        binding,
+        {
+            "metadata": metadata,
+            "roleRef": {"apiGroup": role.group, "kind": role.kind, "name": metadata["name"]},
+            "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
+        },
     )
-    for role in (member_role(name), proxy_role(name)) if proxies else (member_role(name),):
-        await _ensure(member, ROLES, role)
-        await _ensure(
-            member,
-            ROLE_BINDINGS,
-            {
-                "metadata": role["metadata"],
-                "roleRef": {"apiGroup": ROLES.group, "kind": ROLES.kind, "name": role["metadata"]["name"]},
-                "subjects": [{"kind": "ServiceAccount", "namespace": CLUSTER_NAMESPACE, "name": account}],
-            },
-        )
-    return await request_token(member, CLUSTER_NAMESPACE, account, TOKEN_SECONDS)
 
 
 async def create_impersonator(member: Client) -> str:
@@ -222,21 +232,6 @@ async def serves_cluster_proxy(host: Client) -> bool:
     except ApiError:
         return False
     return any(entry.get("name") == f"{resource.plural}/proxy" for entry in listed.get("resources") or ())
-
-
-def member_role(name: str) -> Raw:
-    """The role of the control plane in the member."""
-    return _role(f"karmada-controller-manager:karmada-{name}", MEMBER_RULES)
-
-
-def proxy_role(name: str) -> Raw:
-    """A further role for a control plane that serves the cluster proxy."""
-    return _role(f"karmada-controller-manager:karmada-{name}:proxy", PROXY_RULES)
-
-
-def _role(name: str, rules: tuple[Raw, ...]) -> Raw:
-    metadata = {"name": name, "labels": SYSTEM_LABELS}
-    return {"apiVersion": ROLES.api_version, "kind": ROLES.kind, "metadata": metadata, "rules": list(rules)}
 
 
 async def request_token(member: Client, namespace: str, account: str, seconds: int) -> str:

@@ -12,13 +12,13 @@ from trimtab.cli.commands import adopt
 from trimtab.rehearsal.rehearsal import PlacementChange, Rehearsal
 from trimtab.runtime.leader_election import micro_time
 
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases"
 
-
-def hold_lease(server: RunningServer, name: str) -> None:
+def hold_lease(server: RunningServer, name: str, namespace: str = "karmada-system") -> None:
     spec = {"holderIdentity": "karmada-1", "leaseDurationSeconds": 3600, "renewTime": micro_time(datetime.now(UTC))}
-    server.request("/api/v1/namespaces", {"metadata": {"name": "karmada-system"}})
-    server.request(LEASES, {"metadata": {"name": name}, "spec": spec})
+    server.request("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    server.request(
+        f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", {"metadata": {"name": name}, "spec": spec}
+    )
 
 
 def test_takeover_is_refused_while_karmada_runs(tmp_path: Path) -> None:
@@ -36,6 +36,11 @@ def test_takeover_is_refused_while_karmada_runs(tmp_path: Path) -> None:
     back = run_command("adopt", *kubeconfig, "--give-back")
     assert back.code == 3
     assert "stop the controllers of Trimtab" in back.out
+    hold_lease(server, "trimtab-controllers", "trimtab-system")
+    installed = run_command("adopt", *kubeconfig, "--give-back")
+    assert "runs: trimtab-system/trimtab-controllers is held by" in installed.out, "the chart puts its Lease there"
+    elsewhere = run_command("adopt", *kubeconfig, "--give-back", "--lease-namespace", "fleet")
+    assert "trimtab-system/trimtab-controllers" not in elsewhere.out
     assert server.stop() == 0
 
 

@@ -24,4 +24,6 @@ def test_observe_lists_what_would_change_and_changes_nothing(tmp_path: Path) -> 
     assert (document["memberWrites"], document["finished"]) == ([], True)
     assert "ResourceBinding default/settings-configmap: created" in document["hostChanges"]
     assert server.request(BINDINGS)["items"] == []
+    own = run_command("observe", *kubeconfig, "-o", "json", "--lease-namespace", "default")
+    assert not [line for line in json.loads(own.out)["hostChanges"] if line.startswith("ResourceBinding")]
     assert server.stop() == 0

@@ -44,12 +44,15 @@ def decode(type_: Any, raw: dict[str, Any]) -> Any:
     return kind.decode({"apiVersion": kind.api_version, "kind": kind.name, **raw})
 
 
-def binding(scheduled: str) -> ResourceBinding:
+def binding(scheduled: str, refusal: str = "") -> ResourceBinding:
     condition = {"type": "Scheduled", "status": scheduled, "reason": "x", "message": "no cluster fits"}
     raw = {
         "metadata": {"name": "web-deployment", "namespace": "default"},
         "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-        "status": {"conditions": [condition]},
+        "status": {
+            "conditions": [condition],
+            "aggregatedStatus": [{"clusterName": "member1", "applied": not refusal, "appliedMessage": refusal}],
+        },
     }
     return decode(ResourceBinding, raw)
 
@@ -127,6 +130,20 @@ def test_two_control_planes_on_one_api_server_are_a_problem() -> None:
     (finding,) = unhealthy(HEALTHY._replace(leases=(lease(), lease("b", namespace="other"), old)))
     assert finding.message == "2 control planes work on this API server: a in trimtab-system, b in other"
     assert finding.level == "problem"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "remedy"),
+    [
+        ('deployments.apps is forbidden: User "a" cannot create', "trimtab join member1 --kinds default,PLURAL.GROUP"),
+        ("spec.replicas: Invalid value", "correct the object"),
+    ],
+)
+def test_copies_that_a_member_refuses_are_a_problem(refusal: str, remedy: str) -> None:
+    findings = diagnose(HEALTHY._replace(bindings=(binding("True", refusal),)))
+    (finding,) = [found for found in findings if found.level == "problem"]
+    assert finding.message == f"1 copies are not applied: Deployment/web in member1 ({refusal})"
+    assert remedy in finding.remedy
 
 
 def test_definitions_that_lack_fields_are_a_problem() -> None:

@@ -13,6 +13,11 @@ from trimtab.api.schema.from_types import crd
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.karmada_leases import KARMADA_LEASES, KARMADA_NAMESPACE, LeaseHolder, current_holders
+from trimtab.cli.support.options.lease_namespace import (
+    lease_namespace_option,
+    own_namespace_settings,
+    possible_namespaces,
+)
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.rehearsal_report import report_lines
 from trimtab.client.client import Client
@@ -44,6 +49,7 @@ class Situation(NamedTuple):
 @click.option("--accept-changes", is_flag=True, help="Take over although the listed changes would happen.")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="upstream", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
+@lease_namespace_option("which must not work while Karmada does, and in which nothing is propagated")
 def command(
     kubeconfig: str,
     context: str,
@@ -52,6 +58,7 @@ def command(
     accept_changes: bool,
     profile: str,
     settings: tuple[str, ...],
+    lease_namespace: str,
 ) -> int:
     """Check what would change if Trimtab ran in place of Karmada, on Karmada's API server; then take over.
 
@@ -62,8 +69,9 @@ def command(
         raise click.UsageError("--take-over and --give-back exclude each other")
     names = [*((KARMADA_NAMESPACE, name) for name in KARMADA_LEASES)]
     if give_back:
-        names += [("kube-system", name) for name in TRIMTAB_LEASES]
+        names += [(place, name) for place in possible_namespaces(lease_namespace) for name in TRIMTAB_LEASES]
     chosen = PROFILES["upstream" if give_back else profile]
+    given = {**parse_settings(settings), **own_namespace_settings(lease_namespace)}
 
     async def examine(client: KubeClient) -> Situation:
         served = {resource.id for resource in await client.resources()}
@@ -74,7 +82,7 @@ def command(
         for namespace, name in names:
             running += await current_holders(client, namespace, [name], clock.now())
         own = [kind for kind in custom_kinds() if kind.group == OWN_GROUP]
-        found = await rehearse(client, clock, chosen, settings=parse_settings(settings))
+        found = await rehearse(client, clock, chosen, settings=given)
         return Situation(tuple(running), tuple(kind.id for kind in own if kind.id not in served), found)
 
     found = with_client(kubeconfig, context, examine)

@@ -42,6 +42,7 @@ from trimtab.observability import ObservabilitySettings
 from trimtab.runtime.leader_election import LeaderElector
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import run_when_released
+from trimtab.runtime.propagatable import EVERY_KIND, KindSelection, parse_kinds
 from trimtab.telemetry import Sample, configure_logging
 
 
@@ -80,6 +81,14 @@ from trimtab.telemetry import Sample, configure_logging
 @click.option(
     "--status-seconds", default=10.0, show_default=True, help="Seconds between two status checks of a member."
 )
+@click.option(
+    "--kinds",
+    default=EVERY_KIND,
+    show_default=True,
+    metavar="LIST",
+    help="Kinds that may be propagated, such as default,widgets.example.com; others are not read. default: what "
+    "applications consist of; *: every kind.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @health_option
 @click.option(
@@ -101,6 +110,7 @@ def command(
     replace_karmada: bool,
     lease_seconds: float,
     status_seconds: float,
+    kinds: str,
     settings: tuple[str, ...],
     health_address: str,
     karmada_metrics: bool,
@@ -131,6 +141,7 @@ def command(
             seconds=lease_seconds,
         ),
         status_seconds=status_seconds,
+        kinds=parse_kinds(kinds),
         observability=ObservabilitySettings(
             karmada_metrics=karmada_metrics,
             notify=webhook_target(notify_url, notify_secret_file),
@@ -167,6 +178,7 @@ class ControllersProcess(NamedTuple):
     is_enabled: IsEnabled
     leases: LeaseOptions
     status_seconds: float
+    kinds: KindSelection
     observability: ObservabilitySettings
 
     @property
@@ -219,6 +231,7 @@ class ControllersProcess(NamedTuple):
             profile=self.profile,
             scripts=scripts.submit,
             probe_seconds=self.status_seconds,
+            kinds=self.kinds,
             karmada_metrics=self.observability.karmada_metrics,
             trace=self.observability.trace,
         )

@@ -18,6 +18,7 @@ from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.definitions import outdated_kinds
 from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, WebhookFacts, diagnose
+from trimtab.cli.support.options.lease_namespace import lease_namespace_option, possible_namespaces
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, Resource
 from trimtab.client.freeze import WHO_AM_I, find_disruption_policy
@@ -38,11 +39,7 @@ T = TypeVar("T", bound=Object)
 
 @click.command()
 @kubeconfig_options
-@click.option(
-    "--lease-namespace",
-    default="",
-    help="Namespace of the Lease, for users who may not list all; default: trimtab-system, then kube-system.",
-)
+@lease_namespace_option("for users who may not list all")
 @output_option("table", "name", "json", "yaml")
 def command(kubeconfig: str, context: str, lease_namespace: str, output: str) -> None:
     """Check connectivity, versions, rights, clocks, certificates, clusters, workloads and moves.
@@ -101,7 +98,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         missing_kinds=missing,
         denied=tuple([right for right in CONTROLLER_RIGHTS if not await is_allowed(client, right)]),
         outdated_kinds=await read_outdated(client),
-        leases=await find_leases(client, [lease_namespace] if lease_namespace else ["trimtab-system", "kube-system"]),
+        leases=await find_leases(client, possible_namespaces(lease_namespace)),
         clusters=tuple(clusters),
         bindings=tuple(bindings),
         moves=tuple(await _list(client, Move)),
@@ -192,7 +189,7 @@ async def read_outdated(client: Client) -> dict[str, list[str]]:
         return {}
 
 
-async def find_leases(client: Client, namespaces: list[str]) -> tuple[Raw, ...]:
+async def find_leases(client: Client, namespaces: Sequence[str]) -> tuple[Raw, ...]:
     """The Leases of controllers in all namespaces, or in these ones if this user may not list all."""
     try:
         found = (await client.list(LEASES, fields=f"metadata.name={LEASE_NAME}")).items

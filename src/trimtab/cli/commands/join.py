@@ -10,7 +10,13 @@ from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputError
-from trimtab.members.join import ClusterFacts, join, member_role, proxy_role
+from trimtab.members.join import ROLES, ClusterFacts, account_objects, check_cluster_name, join
+from trimtab.members.member_rights import MemberRights
+from trimtab.runtime.propagatable import DEFAULT, parse_kinds
+
+ONLY_WITH_PROXY = (
+    "# Only where the API server of the control plane serves the proxy of clusters, as `trimtab up` does:\n"
+)
 
 
 @click.command()
@@ -19,7 +25,28 @@ from trimtab.members.join import ClusterFacts, join, member_role, proxy_role
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
 @click.option("--take-over", is_flag=True, help="Join the cluster although another control plane holds it.")
-@click.option("--print", "print_role", is_flag=True, help="Print the roles that are created in the cluster, and stop.")
+@click.option(
+    "--kinds",
+    default=DEFAULT,
+    show_default=True,
+    metavar="LIST",
+    help="Kinds that may be propagated to the cluster, such as default,widgets.example.com; default: what applications "
+    "consist of; *: every kind, subresources included.",
+)
+@click.option(
+    "--allow-rbac",
+    is_flag=True,
+    help="Let the control plane propagate roles and bindings, whatever they grant. It can then give itself every right.",
+)
+@click.option(
+    "--proxy/--no-proxy",
+    "allow_proxy",
+    default=True,
+    help="Let the control plane act as the users of its cluster proxy, if it serves one.",
+)
+@click.option(
+    "--print", "print_objects", is_flag=True, help="Print the account and its roles in the cluster, and stop."
+)
 @click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
 @click.option("--provider", default="")
@@ -32,7 +59,10 @@ def command(
     member_context: str,
     mode: str,
     take_over: bool,
-    print_role: bool,
+    kinds: str,
+    allow_rbac: bool,
+    allow_proxy: bool,
+    print_objects: bool,
     host_kubeconfig: str,
     host_context: str,
     provider: str,
@@ -41,12 +71,10 @@ def command(
     labels: tuple[str, ...],
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
-    if print_role:
-        click.echo(yaml.safe_dump(member_role(name), sort_keys=False), nl=False)
-        click.echo(
-            "---\n# Only where the API server of the control plane serves the proxy of clusters, as `trimtab up` does:"
-        )
-        click.echo(yaml.safe_dump(proxy_role(name), sort_keys=False), nl=False)
+    rights = MemberRights(parse_kinds(kinds), allow_rbac)
+    if print_objects:
+        check_cluster_name(name)
+        click.echo(printed_account(name, rights, allow_proxy=allow_proxy), nl=False)
         return
     if not member_config:
         raise click.UsageError("Missing option '--kubeconfig'.")
@@ -62,6 +90,8 @@ def command(
                 mode=mode.capitalize(),
                 take_over=take_over,
                 removed=report_removed,
+                rights=rights,
+                allow_proxy=allow_proxy,
             )
         finally:
             await member.close()
@@ -75,6 +105,16 @@ def command(
 def report_removed(names: Sequence[str]) -> None:
     for name in names:
         click.echo(f"deleted {name}, which was left in the cluster when it did not answer")
+
+
+def printed_account(name: str, rights: MemberRights, *, allow_proxy: bool) -> str:
+    """What `trimtab join` creates in the cluster, for `kubectl apply -f -`."""
+    documents = []
+    for resource, obj in account_objects(name, rights, proxies=allow_proxy):
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        comment = ONLY_WITH_PROXY if resource == ROLES and obj["metadata"]["name"].endswith(":proxy") else ""
+        documents.append(comment + yaml.safe_dump(body, sort_keys=False))
+    return "---\n".join(documents)
 
 
 def parse_label(label: str) -> tuple[str, str]:

@@ -114,12 +114,12 @@ async def find_secret(host: Client, cluster: Cluster) -> Raw | None:
 
 
 async def release(host: Client, cluster: Cluster, secret: Raw | None) -> None:
-    """Remove the mark in the member that this control plane holds it, so that another one may join it."""
+    """End the access to the member, so that another control plane may join it."""
     member = client_from_secret(cluster, lambda *_: secret)
     if member is None:
         return
     try:
-        await release_member(host, member)
+        await release_member(host, member, cluster.name)
     except (ApiError, OSError, TimeoutError) as fault:
         click.echo(
             f"the member could not be told that it is free ({fault}); another control plane joins it with --take-over",

@@ -14,6 +14,7 @@ from trimtab.controllers.clusters.ownership import OWNED
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.freeze import format_freeze, freeze_of
 from trimtab.members.agent_approval import requested_cluster
+from trimtab.members.member_rights import describe_remedy, is_forbidden
 
 Level = Literal["ok", "warning", "problem"]
 OLDEST_MINOR = 30
@@ -347,6 +348,27 @@ def check_bindings(facts: Facts) -> Iterator[Finding]:
         )
     elif facts.bindings:
         yield Finding("ok", "workload", f"all {len(facts.bindings)} workloads have a placement")
+    yield from _check_applied(facts)
+
+
+def _check_applied(facts: Facts) -> Iterator[Finding]:
+    """Copies that a member refused; those that were not sent yet have no message."""
+    refused = [
+        (item.cluster_name, f"{binding.spec.resource.kind}/{binding.spec.resource.name}", item.applied_message)
+        for binding in facts.bindings
+        for item in binding.status.aggregated_status
+        if not item.applied and item.applied_message
+    ]
+    if not refused:
+        return
+    named = [f"{workload} in {cluster} ({message})" for cluster, workload, message in refused]
+    forbidding = [cluster for cluster, _, message in refused if is_forbidden(message)]
+    yield Finding(
+        "problem",
+        "workload",
+        f"{len(refused)} copies are not applied: {_some(named, 3)}",
+        describe_remedy(forbidding[0]) if forbidding else "correct the object, or its policy, as the message says",
+    )
 
 
 def check_moves(facts: Facts) -> Iterator[Finding]:
