@@ -48,6 +48,13 @@ def encrypted_fault(path: Path, key: str) -> errors.StoreError:
     )
 
 
+def unknown_key_fault(path: Path, key: str) -> errors.StoreError:
+    return errors.StoreError(
+        f"{path} has objects ({key}) whose key is not in the file of encryption keys: add the key to the file again, after the one "
+        "that encrypts; nothing was changed"
+    )
+
+
 def damaged_fault(path: Path, detail: str) -> errors.StoreError:
     return errors.StorageFailed(
         f"{path} is damaged ({detail}): restore a backup with `trimtab restore`, or move the file away to start empty; "

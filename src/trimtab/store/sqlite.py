@@ -19,13 +19,14 @@ from trimtab.store.faults import (
     full_fault,
     lost_writes_fault,
     no_marker_fault,
+    unknown_key_fault,
     unwritable_fault,
 )
 from trimtab.store.files import sync_path
 from trimtab.store.index import FIRST_REVISION, LogRow
 from trimtab.store.records import StoreEvent
 from trimtab.store.revision_marker import RevisionMarker
-from trimtab.store.value_cipher import ValueCipher, is_sealed
+from trimtab.store.value_cipher import UnknownKey, ValueCipher, is_sealed
 
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
@@ -140,6 +141,8 @@ class Journal:
             raise encrypted_fault(self.path, key)
         try:
             return self._cipher.open(key, stored)
+        except UnknownKey as error:
+            raise unknown_key_fault(self.path, key) from error
         except ValueError as error:
             raise damaged_fault(self.path, str(error)) from error
 

@@ -9,6 +9,10 @@ from typing import Protocol
 SEALED_MARK = b"\x00trimtab:sealed:v1:"
 
 
+class UnknownKey(Exception):
+    """A value is encrypted with a key that the cipher does not have."""
+
+
 class ValueCipher(Protocol):
     """Encrypts and decrypts the values of some keys."""
 
@@ -21,7 +25,7 @@ class ValueCipher(Protocol):
         ...
 
     def open(self, key: str, sealed: bytes) -> bytes:
-        """The readable value; a ValueError when it was changed, or its encryption key is unknown."""
+        """The readable value; a ValueError when it was changed, `UnknownKey` when its encryption key is missing."""
         ...
 
     def is_current(self, key: str, stored: bytes) -> bool:

@@ -67,7 +67,7 @@ def test_restart_with_a_new_key_writes_everything_with_it(tmp_path: Path) -> Non
     write(tmp_path, keys(OLD), SECRET)
     assert read(tmp_path, keys(NEW, OLD)) == VALUE
     assert read(tmp_path, keys(NEW)) == VALUE
-    with pytest.raises(StoreError, match="not in the file of encryption keys"):
+    with pytest.raises(StoreError, match="key is not in the file of encryption keys: add the key"):
         read(tmp_path, keys(OLD))
 
 

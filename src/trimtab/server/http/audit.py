@@ -7,13 +7,16 @@ from uuid import uuid4
 
 import orjson
 
+from trimtab.api.limits import MAX_PROTOBUF_FIELDS_IN_LOOP
 from trimtab.api.value import Raw
 from trimtab.clock import Clock
+from trimtab.errors import ApiError
 from trimtab.server.auth.user import ANONYMOUS
 from trimtab.server.http.audit_log import AuditLog, AuditRotation
 from trimtab.server.http.audit_policy import AuditDecision, AuditedRequest, AuditPolicy, read_policy
+from trimtab.server.request.body_decoding import is_small_yaml, load_yaml
 from trimtab.server.request.messages import AnyResponse, PartedResponse, Request, Response, StreamingResponse
-from trimtab.server.request.negotiation import JSON, media_type_of
+from trimtab.server.request.negotiation import APPLY, JSON, PROTOBUF, YAML, media_type_of
 from trimtab.server.request.routes import verb_of
 from trimtab.telemetry import Sample
 
@@ -97,6 +100,8 @@ class Audit:
             self._put(entry, STARTED, fields)
             return
         fields["responseStatus"] = _response_status(response)
+        if entry.common["verb"] == "create" and (named := self._named_by_body(entry)):
+            fields["objectRef"] = named
         annotations["authorization.k8s.io/decision"] = "forbid" if response.code == 403 else "allow"
         if entry.decision.level in ("Request", "RequestResponse"):
             self._add_object(fields, annotations, "requestObject", entry, entry.request.body, _request_type(entry))
@@ -111,17 +116,31 @@ class Audit:
             entry.common["user"] = {"username": ANONYMOUS}
             self.end(entry, response)
 
+    @staticmethod
+    def _named_by_body(entry: AuditEntry) -> Raw | None:
+        """The reference with the name of a new object, which is in its body only."""
+        reference: Raw | None = entry.common.get("objectRef")
+        if reference is None or "name" in reference:
+            return None
+        try:
+            obj = _decode(entry.request.body, _request_type(entry))
+        except (ValueError, ApiError):  # the answer says so
+            return None
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return {**reference, "name": name} if isinstance(name, str) and name else None
+
     def _add_object(
         self, fields: Raw, annotations: dict[str, str], name: str, entry: AuditEntry, body: bytes, media_type: str
     ) -> None:
         if not body:
             return
-        if media_type != JSON or len(body) > MAX_OBJECT_BYTES:
-            annotations[OMITTED] = f"{annotations[OMITTED]},{name}" if OMITTED in annotations else name
-            return
         try:
-            obj = orjson.loads(body)
-        except ValueError:  # the answer says so
+            obj = _decode(body, media_type)
+        except (ValueError, ApiError):  # the answer says so
+            return
+        if obj is None:
+            annotations[OMITTED] = f"{annotations[OMITTED]},{name}" if OMITTED in annotations else name
             return
         if entry.decision.omits_managed_fields and isinstance(obj, dict):
             _drop_managed_fields(obj)
@@ -134,6 +153,24 @@ class Audit:
 
     def _timestamp(self) -> str:
         return f"{self._clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _decode(body: bytes, media_type: str) -> Any:
+    """The object of a body; None when it is too large to be decoded here, or of another type."""
+    if len(body) > MAX_OBJECT_BYTES:
+        return None
+    if media_type == JSON:
+        return orjson.loads(body)
+    if media_type == PROTOBUF:
+        from trimtab.api import protobuf  # noqa: PLC0415 - loads a table
+
+        try:
+            return protobuf.decode(body, max_fields=MAX_PROTOBUF_FIELDS_IN_LOOP)
+        except protobuf.TooManyFields:
+            return None
+    if media_type in (YAML, APPLY) and is_small_yaml(body):
+        return load_yaml(body)
+    return None
 
 
 def _query_text(request: Request) -> str:

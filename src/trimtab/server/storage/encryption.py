@@ -19,7 +19,7 @@ import msgspec
 from trimtab.api.yaml_documents import load_yaml
 from trimtab.errors import InputError
 from trimtab.store.keys import resource_prefix
-from trimtab.store.value_cipher import SEALED_MARK, is_sealed
+from trimtab.store.value_cipher import SEALED_MARK, UnknownKey, is_sealed
 
 API_VERSION = "apiserver.config.k8s.io/v1"
 MAX_FILE_BYTES = 1024 * 1024
@@ -79,7 +79,7 @@ class Encryption:
         key_id, nonce = sealed[start : start + ID_BYTES], sealed[start + ID_BYTES : start + ID_BYTES + NONCE_BYTES]
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise ValueError(f"{key} is encrypted with a key that is not in the file of encryption keys")
+            raise UnknownKey(key)
         invalid = importlib.import_module("cryptography.exceptions").InvalidTag
         try:
             return bytes(cipher.decrypt(nonce, sealed[start + ID_BYTES + NONCE_BYTES :], key.encode()))
