@@ -10,6 +10,7 @@ import click
 
 from trimtab import __version__
 from trimtab.cli import commands
+from trimtab.cli.support.terminal_output import escaped_output
 from trimtab.errors import ApiError, InputError, StoreError
 
 GC_THRESHOLDS = (50_000, 10, 10)
@@ -48,6 +49,12 @@ def trimtab() -> None:
 def main() -> None:
     """Run the command; print errors as one message on standard error, without a traceback."""
     gc.set_threshold(*GC_THRESHOLDS)
+    with escaped_output():
+        run()
+
+
+def run() -> None:
+    """Run the command and end the process with its exit code."""
     try:
         outcome = trimtab.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)

@@ -10,6 +10,8 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.errors import AlreadyExists, ApiError, NotFound
 
 POLICIES = resource_of(kind_of(DisruptionPolicy))
+MAX_NAME = 1024
+"""Characters of a user's name that are recorded: every refused move repeats it."""
 WHO_AM_I = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
 
 
@@ -55,4 +57,4 @@ async def current_user(client: Client) -> str:
         )
     except ApiError:
         return ""
-    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
+    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")[:MAX_NAME]

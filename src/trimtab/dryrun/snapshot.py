@@ -27,7 +27,6 @@ from trimtab.api.profile import PROFILES
 from trimtab.api.value import Field, Object, Raw, Value, never_omit
 from trimtab.controllers.settings import known_settings
 from trimtab.dryrun.fleet_state import KINDS, FleetState, name_of
-from trimtab.dryrun.manifests import faults_of
 from trimtab.errors import InputError
 
 FORMAT = "trimtab-snapshot/1"
@@ -178,6 +177,8 @@ def check_identity(raw: Raw) -> None:
 
 
 def typed_objects(snapshot: Snapshot) -> Iterator[Object]:
+    from trimtab.dryrun.manifests import faults_of  # noqa: PLC0415 - it imports the schemas of a server
+
     for raw in snapshot.objects:
         kind = find_kind(raw["apiVersion"], raw["kind"])
         if kind is None or kind.type not in KINDS:

@@ -18,6 +18,13 @@ AGENTS, AGENT_TESTS = "members/agent_approval.py", ("members/test_agent_approval
 
 MUTANTS = (
     Mutant(
+        "Texts of objects do not control the terminal.",
+        "cli/support/terminal_output.py",
+        "return self._stream.write(escape_controls(text))",
+        "return self._stream.write(text)",
+        ("cli/support/test_terminal_output.py",),
+    ),
+    Mutant(
         "What a client sends and nobody reads is bounded in bytes.",
         "server/request/part_queue.py",
         "if cost > self._budget.left:",

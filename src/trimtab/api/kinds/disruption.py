@@ -295,7 +295,7 @@ class Freeze(Value):
     """Who stopped all moves, when and why."""
 
     since: Annotated[datetime | None, Field("When the moves were frozen.")] = None
-    by: Annotated[str, Field("Who froze them.")] = ""
+    by: Annotated[str, Field("Who froze them.", max_length=1024)] = ""
     reason: Annotated[str, Field("Why, for people.", max_length=1024)] = ""
 
 
