@@ -50,6 +50,10 @@ def test_running_pending_and_finished_pods_are_counted_separately() -> None:
     assert summary.allocating == {"cpu": "500m", "pods": "1"}
 
 
+def test_node_that_reports_less_than_nothing_takes_nothing_away_from_the_others() -> None:
+    assert resource_summary([node("a"), node("b", cpu="-6")], [], ()).allocatable["cpu"] == "8"
+
+
 def test_nodes_are_graded_by_their_free_resources() -> None:
     summary = resource_summary([node("a"), node("b")], [pod("p", "a", "1")], MODELS)
     assert [(m.grade, m.count) for m in summary.allocatable_modelings] == [(0, 0), (1, 1), (2, 1)]

@@ -38,7 +38,10 @@ def summary_of_use(
     """The same from what is used on each node, and what pods without a node request."""
     allocatable: Amounts = {}
     for node in nodes:
-        add_amounts(allocatable, parse_amounts(node.status.allocatable))
+        # A node that reports less than nothing takes nothing away from the others.
+        add_amounts(
+            allocatable, {name: max(0, amount) for name, amount in parse_amounts(node.status.allocatable).items()}
+        )
     allocated: Amounts = {}
     for amounts in used.values():
         add_amounts(allocated, amounts)
