@@ -73,7 +73,7 @@ class ObjectReader:
             return self._plan_single(where, choice)
         limit = 0 if options.version == 0 else options.limit  # the watch cache serves any version and ignores the limit
         revision = options.snapshot or (options.version if options.exact else None)
-        return self._plan_page(where, choice, options._replace(limit=limit, snapshot=revision or 0))
+        return self._plan_page(where, choice, limit, options.after, revision or None)
 
     def _computed_entries(self, where: ObjectPath) -> Iterator[StoredEntry]:
         """The objects of a kind that is never stored, as store entries."""
@@ -94,8 +94,10 @@ class ObjectReader:
             entries = [entry for entry in self._store.list(served.prefix).entries if entry.key.endswith(suffix)]
         return ListPlan(served, selector, entries, self._store.revision)
 
-    def _plan_page(self, where: ObjectPath, selector: RequestSelector, options: ListOptions) -> "ListPlan":
-        served, limit, after, revision = where.served, options.limit, options.after, options.snapshot or None
+    def _plan_page(
+        self, where: ObjectPath, selector: RequestSelector, limit: int, after: str, revision: int | None
+    ) -> "ListPlan":
+        served = where.served
         prefix = served.collection_prefix(where.namespace)
         start = f"{prefix}{after}" if after else None
         is_whole = selector is not MATCH_EVERYTHING  # the limit then counts what the selector selects
