@@ -186,6 +186,9 @@ def test_two_users_with_different_rights(browser: Browser, console: RunningConso
     sign_in(viewer, console, call_api(console, make_viewer))
     sign_in(admin, console, console.admin_token)
     expect(viewer.locator("#lead")).to_contain_text("You may not list clusters")
+    for width in (761, 1000, 1280):  # the long name of a service account must not widen the page
+        viewer.set_viewport_size({"width": width, "height": 844})
+        assert viewer.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
     viewer.goto(f"{console.url}/console/workloads")
     expect(viewer.locator("#workload-rows")).to_contain_text("web")
     assert viewer.goto(f"{console.url}/console/clusters/member1").status == 404

@@ -61,6 +61,7 @@ def test_report_has_verdict_moves_budgets_load_and_forecast() -> None:
     ):
         assert part in text
     assert "\nc " not in text
+    assert list(report_lines(PLAN.but(unchanged=0)))[-1] == "There are no other workloads."
     assert "\nc " in "\n".join(report_lines(PLAN, wide=True))
 
 

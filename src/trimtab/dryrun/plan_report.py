@@ -54,7 +54,8 @@ def report_lines(plan: Plan, *, wide: bool = False) -> Iterator[str]:
         yield ""
         yield from forecast_lines(plan.forecast) if plan.moves else ("Forecast: nothing moves.",)
     yield ""
-    yield f"{plan.unchanged} other {'workload does' if plan.unchanged == 1 else 'workloads do'} not change."
+    others = {0: "There are no other workloads.", 1: "1 other workload does not change."}
+    yield others.get(plan.unchanged, f"{plan.unchanged} other workloads do not change.")
 
 
 def cut_rows(table: str, wide: bool) -> Iterator[str]:

@@ -12,7 +12,8 @@ from trimtab.console.pictures.flow import time_range
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, plural
 
-MAX_ROWS = 100
+MAX_ROWS = 80
+"""A row has 25 elements, and a page should not have more than 3,000."""
 MAX_WAITING = 12
 OUTCOMES = (
     ("", "all"),
