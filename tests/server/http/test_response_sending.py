@@ -141,9 +141,9 @@ def test_small_list_has_a_length_and_is_not_compressed(accept: str, query: str) 
 def test_list_of_at_most_a_part_is_sent_at_once() -> None:
     async def scenario(client: AsgiClient) -> None:
         await fill(client)
-        turns, bodies = await turns_during_list(client, "application/json", "limit=100")
+        turns, bodies = await turns_during_list(client, "application/json", "limit=40")
         assert (turns, len(bodies)) == (0, 1)
-        assert len(orjson.loads(bodies[0])["items"]) == 100
+        assert len(orjson.loads(bodies[0])["items"]) == 40
 
     with_asgi_client(scenario)
 

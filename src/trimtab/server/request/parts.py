@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 
-PART_BYTES = 256 * 1024
+PART_BYTES = 64 * 1024
 PART_SECONDS = 0.001
 """A part ends when it has so many bytes or took so much CPU time, whichever comes first."""
 
