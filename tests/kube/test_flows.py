@@ -226,7 +226,9 @@ def flow_session(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[F
     independent = [flow for flow in map(RecordedFlow, sorted(requested)) if is_independent(flow)]
     fleet.loop.run(fleet.reconfigure(flows_fleet()))
     for member in fleet.real_members.values():  # some flows propagate roles
-        printed = CliRunner().invoke(join, [member.name, "--print", "--allow-rbac"], catch_exceptions=False)
+        printed = CliRunner().invoke(
+            join, [member.name, "--print", "--no-proxy", "--allow-rbac"], catch_exceptions=False
+        )
         kubectl(member.plane, "apply", "-f", "-", given=printed.output)
     with fleet.controllers("flows", "--profile=upstream", "--status-seconds=2", *settings):
         flow_session = FlowSession(fleet)
