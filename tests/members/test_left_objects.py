@@ -1,15 +1,17 @@
 """A member that joins again does not keep what the control plane left there while the member did not answer."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from members.test_join import CLUSTERS, CREDENTIALS, FACTS, MemberClient, run_scenario
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.errors import Forbidden, NotFound
+from trimtab.errors import Forbidden, InputError, NotFound
 from trimtab.members.join import NAMESPACES, cluster_id, join
 from trimtab.members.left_objects import remove_before_first_report, remove_left_objects
+from trimtab.runtime.observe_only import begin_observing, end_observing
 from trimtab.server.local import LocalClient
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -67,6 +69,20 @@ def test_join_deletes_what_the_control_plane_left_and_nothing_else() -> None:
             metadata = (await member.get(CONFIGS, "default", name))["metadata"]
             assert not metadata.get("labels")
             assert not metadata.get("annotations")
+
+    run_scenario(scenario)
+
+
+def test_nothing_joins_and_nothing_is_deleted_while_a_restored_host_only_observes() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await member.create(CONFIGS, config("left", marks(await cluster_id(host))))
+        await begin_observing(host, "restored from a backup", datetime.now(UTC))
+        with pytest.raises(InputError, match="only observes \\(restored from a backup\\)"):
+            await join(host, member, "east", CREDENTIALS, FACTS)
+        assert await names(member) == {"left"}
+        await end_observing(host)
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        assert await names(member) == set()
 
     run_scenario(scenario)
 

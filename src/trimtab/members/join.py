@@ -16,6 +16,7 @@ from trimtab.controllers.access.impersonation import IMPERSONATOR
 from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
 from trimtab.members.left_objects import remove_left_objects
 from trimtab.members.member_rights import DEFAULT_RIGHTS, PROXY_RULES, MemberRights, account_rules
+from trimtab.runtime.observe_only import reason_to_observe
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -66,6 +67,11 @@ async def join(
     the cluster proxy, if the API server of the host serves it.
     """
     check_cluster_name(name)
+    if reason := await reason_to_observe(host):
+        raise InputError(
+            f"no cluster can join while the host only observes ({reason}): a join deletes objects without Works; "
+            "run `trimtab observe`, then `trimtab release`"
+        )
     identity = await cluster_id(member)
     await _check_not_joined(host, name, identity)
     control_plane = await cluster_id(host)

@@ -296,4 +296,11 @@ MUTANTS = (
         "if False:",
         ("runtime/effects/test_member_effects.py",),
     ),
+    Mutant(
+        "No cluster joins a restored host that only observes.",
+        "members/join.py",
+        "    if reason := await reason_to_observe(host):\n",
+        "    if reason := None:\n",
+        ("members/test_left_objects.py",),
+    ),
 )
