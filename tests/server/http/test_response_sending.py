@@ -15,15 +15,15 @@ from server.http.test_exchange import SlowClient
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.request import parts
 from trimtab.server.request.body_worker import BodyWorker
-from trimtab.server.request.parts import PART_SECONDS
+from trimtab.server.request.parts import PART_BYTES, PART_SECONDS
 
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 OBJECTS = 300
 
 
-async def fill(client: AsgiClient) -> None:
+async def fill(client: AsgiClient, size: int = 1000) -> None:
     for number in range(OBJECTS):
-        body = {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * 1000}}
+        body = {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * size}}
         assert (await client("POST", CONFIG_MAPS, body)).status == 201
 
 
@@ -53,7 +53,8 @@ async def turns_during_list(client: AsgiClient, accept: str, query: str = "") ->
 def end_parts_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a part end after two of its items, however fast the machine is."""
     readings = itertools.count(step=PART_SECONDS / 2)
-    monkeypatch.setattr(parts, "time", SimpleNamespace(thread_time=lambda: next(readings)))
+    time = SimpleNamespace(thread_time=lambda: next(readings), monotonic=itertools.count().__next__)
+    monkeypatch.setattr(parts, "time", time)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,28 @@ def test_others_have_turns_between_the_parts_of_a_large_list(accept: str, monkey
         if "protobuf" not in accept:
             document = orjson.loads(b"".join(bodies))
             assert len(document.get("items") or document["rows"]) >= OBJECTS
+
+    with_asgi_client(scenario)
+
+
+def test_two_large_lists_at_once_take_turns_after_each_part() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client, size=3000)
+        order: list[str] = []
+
+        async def read(name: str) -> None:
+            connection = SlowClient(b"")
+            scope = {**scope_of(CONFIG_MAPS), "certificate_user": ADMIN, "connection": connection}
+
+            async def send(message: dict[str, Any]) -> None:
+                if len(message.get("body", b"")) >= PART_BYTES:
+                    order.append(name)
+
+            await client.server.app(scope, connection.receive, send)
+
+        await asyncio.gather(read("a"), read("b"))
+        both = order[order.index("b") :][:8]  # the first one was alone until the second began
+        assert both.count("a") == both.count("b") == 4
 
     with_asgi_client(scenario)
 

@@ -17,6 +17,12 @@ from trimtab.server.storage.uids import random_uid
 
 TO_YAML, TO_INDENTED_JSON = "to-yaml", "to-indented-json"
 _GZIP_MIN_BYTES = 128 * 1024
+_COMPRESSED_BYTES = 16 * 1024
+"""Compressed parts are sent when they have so many bytes together, the size of a record of TLS."""
+_LONE_BYTES = 4 * PART_BYTES
+"""What a response makes or compresses before others have a turn, if no other one is sent in parts: in under a millisecond."""
+_sent_in_parts: set[Exchange] = set()
+"""The exchanges whose responses are sent in parts at the moment, of all servers of the process."""
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _GZIP_HEADERS = [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
 
@@ -114,53 +120,84 @@ async def send_response(
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
     if len(body) > PART_BYTES:
         *parts, body = split_bytes(body)
+        sender = _PartSender(exchange, connection, send)
         for part in parts:
-            await _send_part(part, exchange, connection, send)
+            await sender.send(part)
+            await sender.pause_after(part)
     await send({"type": "http.response.body", "body": body})
 
 
 async def _send_parted(
     response: PartedResponse, request: Request, exchange: Exchange, connection: Connection, send: Send
 ) -> None:
-    headers = common_headers(response, request)
-    made: list[bytes] = []
-    compressor = None
-    if _accepts_gzip(request) and not request.without_body:
-        made = await _first_parts(response, exchange, connection, send)
-        if sum(map(len, made)) <= _GZIP_MIN_BYTES:
-            whole = Response(response.code, b"".join(made), response.media_type, response.headers, response.verbatim)
-            await send_response(whole, "", request, exchange, connection, send)
-            return
-        compressor = _new_compressor()
-        headers += _GZIP_HEADERS
-    await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    tail = b"" if response.verbatim or request.without_body else b"\n"
-    if not request.without_body:
-        part = b"".join(made) or await response.next_part()
-        while part is not None:
-            compressed = part if compressor is None else await _compress(compressor, part)
-            await _send_part(compressed, exchange, connection, send)
-            part = await response.next_part()
-        if compressor is not None:
-            tail = compressor.compress(tail) + compressor.flush()
-    await send({"type": "http.response.body", "body": tail})
+    _sent_in_parts.add(exchange)
+    try:
+        sender = _PartSender(exchange, connection, send)
+        headers = common_headers(response, request)
+        if request.without_body:
+            await send({"type": "http.response.start", "status": response.code, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        elif _accepts_gzip(request):
+            await _send_compressed(response, headers, request, sender)
+        else:
+            await send({"type": "http.response.start", "status": response.code, "headers": headers})
+            while (part := await response.next_part()) is not None:
+                await sender.send(part)
+                await sender.pause_after(part)
+            await send({"type": "http.response.body", "body": b"" if response.verbatim else b"\n"})
+    finally:
+        _sent_in_parts.discard(exchange)
 
 
-async def _first_parts(response: PartedResponse, exchange: Exchange, connection: Connection, send: Send) -> list[bytes]:
-    """Enough parts to know whether the body is large enough to be compressed; all of a smaller one."""
+async def _send_compressed(
+    response: PartedResponse, headers: list[tuple[bytes, bytes]], request: Request, sender: "_PartSender"
+) -> None:
+    """Send a response in compressed parts, unless its whole body turns out to be small."""
     made: list[bytes] = []
-    while sum(map(len, made)) <= _GZIP_MIN_BYTES and (part := await response.next_part()) is not None:
+    size = 0
+    while size <= _GZIP_MIN_BYTES and (part := await response.next_part()) is not None:
         made.append(part)
-        await _send_part(b"", exchange, connection, send)
-    return made
+        size += len(part)
+        await sender.pause_after(part)
+    if size <= _GZIP_MIN_BYTES:
+        whole = Response(response.code, b"".join(made), response.media_type, response.headers, response.verbatim)
+        await send_response(whole, "", request, sender.exchange, sender.connection, sender.send_message)
+        return
+    headers += _GZIP_HEADERS
+    await sender.send_message({"type": "http.response.start", "status": response.code, "headers": headers})
+    compressor, compressed = _new_compressor(), b""
+    made.reverse()
+    while (part := made.pop() if made else await response.next_part()) is not None:
+        compressed += compressor.compress(part)
+        if len(compressed) >= _COMPRESSED_BYTES:
+            await sender.send(compressed)
+            compressed = b""
+        await sender.pause_after(part)
+    compressed += compressor.compress(b"" if response.verbatim else b"\n") + compressor.flush()
+    await sender.send_message({"type": "http.response.body", "body": compressed})
 
 
-async def _send_part(part: bytes, exchange: Exchange, connection: Connection, send: Send) -> None:
-    """Send a part, then let others have a turn, or wait for a client that reads slowly."""
-    if connection.is_lost:
-        raise ClientDisconnected
-    if part:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    if connection.is_congested():
-        await exchange.wait_until_sent(connection)
-    await exchange.pause()
+class _PartSender:
+    """Sends the parts of one response, and lets others have turns between them."""
+
+    def __init__(self, exchange: Exchange, connection: Connection, send: Send) -> None:
+        self.exchange, self.connection, self.send_message = exchange, connection, send
+        self._in_turn = 0
+        """Bytes made since others had a turn."""
+
+    async def send(self, part: bytes) -> None:
+        """Send a part, and wait for a client that reads slowly."""
+        if self.connection.is_lost:
+            raise ClientDisconnected
+        if part:
+            await self.send_message({"type": "http.response.body", "body": part, "more_body": True})
+        if self.connection.is_congested():
+            await self.exchange.wait_until_sent(self.connection)
+
+    async def pause_after(self, part: bytes) -> None:
+        """Let others have a turn, unless this response is the only one in parts and took little time since the last turn."""
+        self._in_turn += len(part)
+        # a part that ended early took long to make
+        if len(part) < PART_BYTES or self._in_turn >= _LONE_BYTES or len(_sent_in_parts) > 1:
+            self._in_turn = 0
+            await self.exchange.pause()

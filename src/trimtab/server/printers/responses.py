@@ -142,7 +142,7 @@ def _list_parts(batch: ObjectList, form: ResponseFormat, include: str, now: date
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
         return protobuf_list_parts(head, batch.metadata(), batch.raw_items())
     before, after = batch.frame()
-    return join_items(before, batch.encoded_groups(), after)
+    return join_items(before, batch.encoded_groups(PART_BYTES // 2), after)
 
 
 def watch_response(

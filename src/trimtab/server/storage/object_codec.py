@@ -20,10 +20,10 @@ from trimtab.server.resources import ServedResource
 from trimtab.store.records import StoredEntry, StoreEvent
 
 _START = len(b'{"metadata":{')
-_ITEMS_AT_A_TIME, _BYTES_AT_A_TIME = 32, 256 * 1024
-"""So many items of a list are encoded at a time, unless one is compressed or they are large together."""
-_MIN_OBJECT_BYTES = 100
-"""No stored object is smaller: each has a name, a uid and a time of creation."""
+_FIRST_ITEMS, _MAX_ITEMS = 32, 256
+"""So many items of a list are encoded at a time: first, and when they are small."""
+_MAX_SMALL_LIST = 256
+"""Lists with more items are not looked through to find out whether they are small."""
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
@@ -214,7 +214,7 @@ class ObjectList(NamedTuple):
     def small_body(self, max_bytes: int) -> bytes | None:
         """The list's JSON, if the items are sent as they are stored and have at most so many bytes."""
         entries = self.entries
-        if self.served.from_stored or len(entries) * _MIN_OBJECT_BYTES > max_bytes:
+        if self.served.from_stored or len(entries) > _MAX_SMALL_LIST:
             return None
         values = [held for entry in entries if type(held := entry.held) is bytes]
         if len(values) < len(entries) or sum(map(len, values)) > max_bytes:
@@ -222,17 +222,20 @@ class ObjectList(NamedTuple):
         before, after = self.frame()
         return b"%b%b%b" % (before, b",".join(_encode_plain(self.served.item_head, entries, values)), after)
 
-    def encoded_groups(self) -> Iterator[bytes]:
-        """The JSON of the items with commas between them: small ones several at a time, which takes less."""
+    def encoded_groups(self, max_bytes: int) -> Iterator[bytes]:
+        """The JSON of the items with commas between them: small ones several at a time, of about so many bytes together."""
         served, entries, start = self.served, self.entries, 0
-        head, count = served.item_head, 1 if served.from_stored else _ITEMS_AT_A_TIME
+        head, count = served.item_head, 1 if served.from_stored else _FIRST_ITEMS
         while start < len(entries):
             group = entries[start : start + count]
             plain = [held for entry in group if type(held := entry.held) is bytes]
-            if count > 1 and len(plain) == len(group) and sum(map(len, plain)) <= _BYTES_AT_A_TIME:
+            size = sum(map(len, plain))
+            if len(plain) == len(group) and size <= 2 * max_bytes and not served.from_stored:
                 made = _encode_plain(head, group, plain)
-            else:
+                count = max(2, min(_MAX_ITEMS, max_bytes * count // size))
+            else:  # one is compressed, or they are large together
                 made = [encode_item(served, group[0])]
+                count = (count + 1) // 2
             yield b",".join(made)
             start += len(made)
 
