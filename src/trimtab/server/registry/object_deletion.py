@@ -10,7 +10,7 @@ from trimtab.errors import ApiError
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import AdmissionChain, Attributes
 from trimtab.server.auth.user import Caller
-from trimtab.server.registry.deletion import DeletionPlan, plan_deletion
+from trimtab.server.registry.deletion import RETURNS_OBJECT, DeletionPlan, plan_deletion
 from trimtab.server.registry.object_commits import ObjectCommits, WriteOutcome, stored_form
 from trimtab.server.registry.object_reader import ObjectReader
 from trimtab.server.request import large_objects
@@ -55,8 +55,9 @@ class ObjectDeletion:
         served, name = where.served, where.name
         for _ in range(_MAX_ATTEMPTS):
             (entry,) = await entries_in_version(served, [self._reader.entry(where)])
-            is_large = large_objects.is_large(entry.value)
-            old = await large_objects.run(is_large, unpack, served, entry.value, entry.mod_revision)
+            value = entry.value
+            is_large = large_objects.is_large(value)
+            old = await large_objects.run(is_large, unpack, served, value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
             for plugin in self._admission.validating_plugins(attributes):
@@ -75,7 +76,9 @@ class ObjectDeletion:
         status = _deletion_status(served, plan.obj["metadata"])
         if plan.unchanged:
             return WriteOutcome(StoredObject(served, entry.value, entry.mod_revision)), status
-        value = await large_objects.run(large_objects.is_large(entry.value), stored_form, served, plan.obj)
+        value = entry.value
+        if not plan.removed or served.storage in RETURNS_OBJECT:  # otherwise nobody sees the marks of the deletion
+            value = await large_objects.run(large_objects.is_large(value), stored_form, served, plan.obj)
         if options.dry_run:
             return WriteOutcome(StoredObject(served, value, entry.mod_revision), deleted=plan.removed), status
         if plan.removed:
