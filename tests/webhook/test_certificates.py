@@ -2,13 +2,16 @@
 
 import asyncio
 import base64
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from builders import NOON
 
 from trimtab.api.value import Raw
+from trimtab.client.client import Client, Resource
+from trimtab.clock import Clock
 from trimtab.webhook.certificates import (
     AUTHORITY_VALIDITY,
     CONFIGURATIONS,
@@ -34,34 +37,35 @@ def test_certificate_is_signed_for_its_names() -> None:
     assert issued_by(made.server.certificate, made.authority.certificate)
     assert names_of(made.server.certificate) == set(NAMES)
     assert made.bundle == made.authority.certificate
-    assert renew_expiring(made, NAMES, NOON) == made
+    assert renew_expiring(made, NAMES, NOON, made.bundle) == made
     assert WebhookCertificates.from_data(made.to_data()) == made
 
 
 def test_server_certificate_is_renewed_when_a_third_of_its_time_is_left() -> None:
     made = new_certificates(NAMES, NOON)
     assert not needs_renewal(made.server.certificate, NOON + SERVER_VALIDITY / 2)
-    later = renew_expiring(made, NAMES, NOON + SERVER_VALIDITY * 3 / 4)
+    later = renew_expiring(made, NAMES, NOON + SERVER_VALIDITY * 3 / 4, made.bundle)
     assert later.server != made.server
     assert (later.authority, later.bundle) == (made.authority, made.bundle)
 
 
 def test_certificate_is_renewed_for_other_names() -> None:
     made = new_certificates(NAMES, NOON)
-    assert names_of(renew_expiring(made, [*NAMES, "other"], NOON).server.certificate) == {*NAMES, "other"}
+    assert names_of(renew_expiring(made, [*NAMES, "other"], NOON, made.bundle).server.certificate) == {*NAMES, "other"}
 
 
 def test_new_authority_is_trusted_before_it_signs() -> None:
     made = new_certificates(NAMES, NOON)
     end = NOON + AUTHORITY_VALIDITY * 3 / 4
-    first = renew_expiring(made, NAMES, end)
+    first = renew_expiring(made, NAMES, end, made.bundle)
     assert first.server == made.server
     assert made.authority.certificate in first.bundle
     assert first.authority.certificate in first.bundle
-    second = renew_expiring(first, NAMES, end)
+    assert renew_expiring(first, NAMES, end, made.bundle) == first  # no API server trusts it yet
+    second = renew_expiring(first, NAMES, end, first.bundle)
     assert issued_by(second.server.certificate, first.authority.certificate)
     assert made.authority.certificate in second.bundle  # other replicas still present the old certificate
-    assert renew_expiring(second, NAMES, end) == second
+    assert renew_expiring(second, NAMES, end, second.bundle) == second
 
 
 async def add_configurations(cluster: Cluster) -> None:
@@ -83,10 +87,22 @@ async def add_configurations(cluster: Cluster) -> None:
         )
 
 
-def rotation(cluster: Cluster, loaded: list[KeyPair]) -> CertificateRotation:
+class SteppedClock:
+    """A clock that is set, where to sleep for most of a year would run everything else that happens in that time."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        return self.time
+
+
+def rotation(
+    cluster: Cluster, loaded: list[KeyPair], clock: Clock | None = None, client: Client | None = None
+) -> CertificateRotation:
     return CertificateRotation(
-        cluster.client,
-        cluster.clock,
+        client or cluster.client,
+        clock or cluster.clock,
         namespace="default",
         secret="certificates",
         configuration="trimtab-webhook",
@@ -154,6 +170,87 @@ def test_certificate_is_not_presented_before_the_configurations_trust_it() -> No
         assert len(loaded) == 2
         assert keeper.expires is not None
         assert keeper.expires > cluster.clock.now() + timedelta(days=20)
+
+    run_in_cluster(scenario)
+
+
+class PausedClient:
+    """The client of a replica that is paused once, after it has read the Secret."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.has_read = asyncio.Event()
+        self.may_continue = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
+        found = await self._client.get(resource, namespace, name)
+        if resource == SECRETS:
+            self.has_read.set()
+            await self.may_continue.wait()
+        return found
+
+
+def test_replica_that_was_paused_does_not_take_back_the_trust_in_a_new_authority() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await add_configurations(cluster)
+        loaded: list[KeyPair] = []
+        clock = SteppedClock()
+        keeper = rotation(cluster, loaded, clock)
+        await keeper.renew()
+        before = await bundles(cluster)
+        client = PausedClient(cluster.client)
+        paused = asyncio.ensure_future(rotation(cluster, [], clock, cast("Client", client)).renew())
+        await client.has_read.wait()
+        clock.time += AUTHORITY_VALIDITY * 3 / 4
+        for _ in range(3):
+            await keeper.renew()
+        assert issued_by(loaded[-1].certificate, (await bundles(cluster))[0])
+        after = await bundles(cluster)
+        assert after != before
+        client.may_continue.set()
+        await asyncio.gather(paused, return_exceptions=True)
+        assert await bundles(cluster) == after
+
+    run_in_cluster(scenario)
+
+
+def test_replicas_that_renew_the_authority_at_once_present_it_only_after_it_is_trusted() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await add_configurations(cluster)
+        loads: tuple[list[KeyPair], list[KeyPair]] = ([], [])
+        clock = SteppedClock()
+        keepers = [rotation(cluster, loaded, clock) for loaded in loads]
+        for keeper in keepers:
+            await keeper.renew()
+        first = WebhookCertificates.from_data((await secret(cluster))["data"])
+        clock.time += AUTHORITY_VALIDITY * 3 / 4
+        await asyncio.gather(*(keeper.renew() for keeper in keepers), return_exceptions=True)
+        assert [loaded[-1] for loaded in loads] == [first.server, first.server], "the bundle was written a moment ago"
+        stored = WebhookCertificates.from_data((await secret(cluster))["data"])
+        assert await bundles(cluster) == [stored.bundle] * 2
+        for _ in range(3):
+            await asyncio.gather(*(keeper.renew() for keeper in keepers), return_exceptions=True)
+        assert loads[0][-1] == loads[1][-1]
+        assert issued_by(loads[0][-1].certificate, stored.authority.certificate)
+
+    run_in_cluster(scenario)
+
+
+@pytest.mark.parametrize("part", ["tls.crt", "ca.crt", "tls.key"])
+def test_part_of_the_secret_that_is_no_certificate_is_replaced(part: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await add_configurations(cluster)
+        loaded: list[KeyPair] = []
+        keeper = rotation(cluster, loaded)
+        await keeper.renew()
+        await cluster.client.patch(SECRETS, "default", "certificates", {"data": {part: "bm90aGluZw=="}})
+        await keeper.renew()
+        stored = WebhookCertificates.from_data((await secret(cluster))["data"])
+        assert issued_by(stored.server.certificate, stored.authority.certificate)
+        assert loaded[-1] == stored.server
 
     run_in_cluster(scenario)
 

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 
+from trimtab import __version__
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, ApiError, NotFound
 from trimtab.members.join import CLUSTER_NAMESPACE, NAMESPACES
-from trimtab.runtime.leader_election import LEASES, micro_time
+from trimtab.runtime.leader_election import LEASES, VERSION_ANNOTATION, micro_time
 
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
@@ -42,8 +43,10 @@ class Heartbeat:
             "leaseDurationSeconds": LEASE_SECONDS,
             "renewTime": micro_time(self._clock.now()),
         }
+        annotations = {VERSION_ANNOTATION: __version__}
+        renewed = {"metadata": {"annotations": annotations}, "spec": spec}
         try:
-            await self._host.patch(LEASES, CLUSTER_NAMESPACE, self._cluster, {"spec": spec}, manager="trimtab-agent")
+            await self._host.patch(LEASES, CLUSTER_NAMESPACE, self._cluster, renewed, manager="trimtab-agent")
         except NotFound:
             await self._ensure(
                 NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLUSTER_NAMESPACE}}
@@ -51,7 +54,7 @@ class Heartbeat:
             lease: Raw = {
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
-                "metadata": {"namespace": CLUSTER_NAMESPACE, "name": self._cluster},
+                "metadata": {"namespace": CLUSTER_NAMESPACE, "name": self._cluster, "annotations": annotations},
                 "spec": spec,
             }
             await self._ensure(LEASES, lease)

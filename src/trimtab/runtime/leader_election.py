@@ -12,7 +12,7 @@ A Lease does not stop a former leader by itself. Three rules keep it from writin
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from trimtab.api.value import Raw
@@ -23,6 +23,8 @@ from trimtab.tasks import stop_tasks
 from trimtab.telemetry import Sample
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+VERSION_ANNOTATION = "trimtab.dev/version"
+"""On the Leases of controllers and agents: the version of the process, for `trimtab doctor`."""
 log = logging.getLogger("trimtab.election")
 
 
@@ -50,8 +52,12 @@ class LeaderElector:
         renew_deadline_seconds: float = 10.0,
         retry_seconds: float = 2.0,
         monotonic: Callable[[], float] | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """`monotonic` is read before every write; the default, the time of the loop, is late after a pause of the process."""
+        """`annotations` are written on the Lease.
+
+        `monotonic` is read before every write; the default, the time of the loop, is late after a pause of the process.
+        """
         self._client = client
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
@@ -65,6 +71,7 @@ class LeaderElector:
         self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
         self._held_until: float | None = None
         self._transitions: int | None = None
+        self._annotations = annotations or {}
 
     def samples(self) -> Iterator[Sample]:
         """How often the Lease has changed hands, as this process saw it last."""
@@ -135,7 +142,11 @@ class LeaderElector:
         if holder not in ("", self.identity) and not self._is_expired(lease, self._steady_clock.now()):
             return False
         mine = holder == self.identity
-        await self._client.replace(LEASES, lease | {"spec": self._spec(spec, now, is_holder=mine)})
+        metadata = lease["metadata"]
+        if self._annotations:
+            metadata = metadata | {"annotations": {**(metadata.get("annotations") or {}), **self._annotations}}
+        claimed = lease | {"metadata": metadata, "spec": self._spec(spec, now, is_holder=mine)}
+        await self._client.replace(LEASES, claimed)
         return True
 
     def _is_expired(self, lease: Raw, now: datetime) -> bool:
@@ -160,7 +171,7 @@ class LeaderElector:
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"namespace": self._namespace, "name": self._name},
+            "metadata": {"namespace": self._namespace, "name": self._name, "annotations": {**self._annotations}},
             "spec": self._spec({"leaseTransitions": -1}, now, is_holder=False),
         }
         try:

@@ -4,7 +4,9 @@ All replicas share one Secret; whoever finds it missing or near its end writes i
 them wins. The authority lives a year, the certificate of the server thirty days; each is renewed when a third is left.
 
 An API server trusts a webhook by the bundle in its configuration. A new authority is first added to the bundle, beside the old one,
-and signs the certificate of the server only in a later round, when the configurations have it: no call fails in between.
+and signs the certificate of the server only in a later round, when the configurations have it: no call fails in between. A round
+reads the configurations before the Secret. So the bundle of a replica that was paused in between is refused as a conflict when
+others have written a newer one.
 """
 
 import asyncio
@@ -69,12 +71,21 @@ class WebhookCertificates(NamedTuple):
 
     @staticmethod
     def from_data(data: Raw) -> "WebhookCertificates":
-        """Raises `ValueError` when a part is missing."""
+        """Raises `ValueError` when a part is missing or damaged."""
         try:
             parts = [base64.b64decode(data[name]) for name in ("ca.crt", "ca.key", "tls.crt", "tls.key", "bundle.crt")]
         except KeyError as missing:
             raise ValueError(f"the Secret has no {missing}") from missing
+        check_pair(KeyPair(*parts[:2]))
+        check_pair(KeyPair(*parts[2:4]))
         return WebhookCertificates(KeyPair(*parts[:2]), KeyPair(*parts[2:4]), parts[4])
+
+
+def check_pair(pair: KeyPair) -> None:
+    """Raise `ValueError` unless both can be read and belong together."""
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    if serialization.load_pem_private_key(pair.key, None).public_key() != certificate.public_key():
+        raise ValueError("a certificate has the key of another one")
 
 
 def needs_renewal(certificate: bytes, now: datetime) -> bool:
@@ -91,15 +102,19 @@ def new_certificates(names: Sequence[str], now: datetime) -> WebhookCertificates
     return WebhookCertificates(authority, issue_server(authority, names, now), authority.certificate)
 
 
-def renew_expiring(present: WebhookCertificates, names: Sequence[str], now: datetime) -> WebhookCertificates:
+def renew_expiring(
+    present: WebhookCertificates, names: Sequence[str], now: datetime, trusted: bytes
+) -> WebhookCertificates:
     """The certificates with those renewed that are near their end; the same if none is.
 
-    The server gets a certificate of a new authority one call after the bundle contains that authority.
+    The server gets a certificate of another authority only if API servers trust that by their bundle `trusted`.
     """
     if needs_renewal(present.authority.certificate, now):
         authority = new_authority(now)
         return present._replace(authority=authority, bundle=authority.certificate + present.authority.certificate)
     is_signed = issued_by(present.server.certificate, present.authority.certificate)
+    if not is_signed and present.authority.certificate not in trusted:
+        return present
     if (
         not is_signed
         or needs_renewal(present.server.certificate, now)
@@ -186,6 +201,13 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
     return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), text)
 
 
+def common_bundle(configurations: Sequence[Raw]) -> bytes:
+    """The bundle of all webhooks of the configurations; empty if they differ, or if there is none."""
+    texts = {hook["clientConfig"].get("caBundle") for one in configurations for hook in one.get("webhooks") or ()}
+    text = texts.pop() if len(texts) == 1 else None
+    return base64.b64decode(text) if text else b""
+
+
 class CertificateRotation:
     """Keeps the Secret and the configurations current, and loads what the server presents."""
 
@@ -209,6 +231,8 @@ class CertificateRotation:
         self._names = names
         self._load = load
         self._loaded: KeyPair | None = None
+        self._bundle_before = b""
+        """What the configurations had in the round before: by now all API servers have seen it."""
         self.expires: datetime | None = None
 
     @property
@@ -225,28 +249,31 @@ class CertificateRotation:
 
     async def renew(self) -> None:
         """One round: renew what is due, tell the API server, and only then present the certificate."""
-        certificates = await self._current_certificates()
-        await self._write_bundle(certificates.bundle)
+        configurations = [await self._client.get(resource, "", self._configuration) for resource in CONFIGURATIONS]
+        bundle, before = common_bundle(configurations), self._bundle_before
+        self._bundle_before = bundle
+        certificates = await self._current_certificates(bundle if bundle == before else b"")
+        await self._write_bundle(configurations, certificates.bundle)
         if certificates.server != self._loaded:
             self._load(certificates.server)
             self._loaded = certificates.server
             self.expires = read_validity(certificates.server.certificate).end
 
-    async def _current_certificates(self) -> WebhookCertificates:
+    async def _current_certificates(self, trusted: bytes) -> WebhookCertificates:
         now = self._clock.now()
         try:
             stored = await self._client.get(SECRETS, self._namespace, self._secret)
         except NotFound:
-            return await self._create(new_certificates(self._names, now))
+            return await self._create(new_certificates(self._names, now), trusted)
         try:
             present = WebhookCertificates.from_data(stored.get("data") or {})
         except ValueError as fault:
             log.warning("the Secret %s is replaced: %s", self._secret, fault)
-            return await self._store(stored, new_certificates(self._names, now))
-        wanted = renew_expiring(present, self._names, now)
-        return present if wanted == present else await self._store(stored, wanted)
+            return await self._store(stored, new_certificates(self._names, now), trusted)
+        wanted = renew_expiring(present, self._names, now, trusted)
+        return present if wanted == present else await self._store(stored, wanted, trusted)
 
-    async def _create(self, wanted: WebhookCertificates) -> WebhookCertificates:
+    async def _create(self, wanted: WebhookCertificates, trusted: bytes) -> WebhookCertificates:
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -257,18 +284,17 @@ class CertificateRotation:
         with suppress(AlreadyExists):
             await self._client.create(SECRETS, secret)
             return wanted
-        return await self._current_certificates()  # another replica was first
+        return await self._current_certificates(trusted)  # another replica was first
 
-    async def _store(self, stored: Raw, wanted: WebhookCertificates) -> WebhookCertificates:
+    async def _store(self, stored: Raw, wanted: WebhookCertificates, trusted: bytes) -> WebhookCertificates:
         with suppress(Conflict):
             await self._client.replace(SECRETS, {**stored, "data": wanted.to_data()})
             return wanted
-        return await self._current_certificates()
+        return await self._current_certificates(trusted)
 
-    async def _write_bundle(self, bundle: bytes) -> None:
+    async def _write_bundle(self, configurations: Sequence[Raw], bundle: bytes) -> None:
         text = base64.b64encode(bundle).decode()
-        for resource in CONFIGURATIONS:
-            found = await self._client.get(resource, "", self._configuration)
+        for resource, found in zip(CONFIGURATIONS, configurations, strict=True):
             hooks = [
                 {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": text}}
                 for hook in found.get("webhooks") or ()

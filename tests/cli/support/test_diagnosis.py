@@ -12,7 +12,8 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze, Move
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.support.diagnosis import Facts, Finding, Right, WebhookFacts, diagnose
+from trimtab.cli.support.account_rights import Denial, Right
+from trimtab.cli.support.diagnosis import Facts, Finding, WebhookFacts, diagnose, minor_versions_between
 from trimtab.members.agent_credentials import certificate_request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,6 +78,7 @@ HEALTHY = Facts(
     now=NOW,
     version=VERSION,
     server_time=NOW - timedelta(seconds=1),
+    denials=(Denial("", ()),),
     leases=(lease(),),
     clusters=(cluster("True"),),
     bindings=(binding("True"),),
@@ -101,7 +103,7 @@ PROBLEMS = {
     "clock": HEALTHY._replace(server_time=NOW - timedelta(seconds=30)),
     "certificate": HEALTHY._replace(client_certificate_expiry=NOW + timedelta(days=2)),
     "kinds": HEALTHY._replace(missing_kinds=("works.work.karmada.io",)),
-    "rights": HEALTHY._replace(denied=(Right("create", "work.karmada.io", "works"),)),
+    "rights": HEALTHY._replace(denials=(Denial("", (Right("create", "work.karmada.io", "works"),)),)),
     "leader": HEALTHY._replace(leases=(lease(renewed="2025-12-31T23:00:00Z"),)),
     "cluster": HEALTHY._replace(clusters=(cluster("False"),)),
     "credentials": HEALTHY._replace(cluster_tokens={"member1": token(NOW - timedelta(days=1))}),
@@ -188,3 +190,45 @@ def test_freeze_and_members_that_nobody_serves_are_reported() -> None:
 def test_agent_that_waits_for_its_certificate_is_reported(asked: dict[str, Any], what: str) -> None:
     found = unhealthy(HEALTHY._replace(certificate_requests=(asked,)))
     assert [what in finding.message and "agent of east" in finding.message for finding in found] == [True] * bool(what)
+
+
+def test_missing_rights_of_the_account_of_the_controllers_are_a_problem() -> None:
+    rights = (Right("update", "", "secrets"), Right("create", "coordination.k8s.io", "leases", "fleet"))
+    (finding,) = unhealthy(HEALTHY._replace(denials=(Denial("fleet/trimtab", rights), Denial("fleet/push", ()))))
+    assert finding.level == "problem"
+    assert finding.message == (
+        "the account fleet/trimtab of the controllers may not update secrets, create leases.coordination.k8s.io in fleet"
+    )
+
+
+def test_webhook_that_does_not_answer_is_a_problem() -> None:
+    webhook = WebhookFacts("trimtab-webhook", True, NOW + timedelta(days=20), 'failed calling webhook "x": refused')
+    (finding,) = unhealthy(HEALTHY._replace(webhooks=(webhook,)))
+    assert (finding.level, finding.check) == ("problem", "webhook")
+    assert (
+        "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration trimtab-webhook" in finding.remedy
+    )
+
+
+@pytest.mark.parametrize(
+    ("agent", "remedy"),
+    [
+        ("0.6.9", ""),
+        ("0.4.0", ""),
+        ("0.3.9", "upgrade the agent; it may be 2 minor versions older at most"),
+        ("0.7.0", "upgrade the controllers; an agent must never be newer"),
+        ("1.0.0", "upgrade the controllers; an agent must never be newer"),
+        ("", ""),
+    ],
+)
+def test_version_of_an_agent_is_compared_with_that_of_the_controllers(agent: str, remedy: str) -> None:
+    held = lease()
+    held["metadata"]["annotations"] = {"trimtab.dev/version": "0.6.1"}
+    found = unhealthy(HEALTHY._replace(leases=(held,), agent_versions={"edge": agent}))
+    assert [finding.remedy for finding in found] == ([remedy] if remedy else [])
+    assert all(finding.message == f"the agent of edge has version {agent}, the controllers 0.6.1" for finding in found)
+
+
+def test_versions_of_another_major_number_are_far_apart() -> None:
+    assert minor_versions_between("0.9.0", "1.0.0") == 3
+    assert minor_versions_between("x", "1.0.0") is None

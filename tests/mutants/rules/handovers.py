@@ -183,8 +183,8 @@ MUTANTS = (
     Mutant(
         "A Lease of the other control plane that has expired does not count as running.",
         "cli/support/karmada_leases.py",
-        "if holder and not is_expired(lease, now):",
-        "if holder:",
+        "if not holder or is_expired(lease, now):",
+        "if not holder:",
         ("cli/support/test_karmada_leases.py",),
     ),
     Mutant(

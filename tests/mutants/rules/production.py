@@ -95,8 +95,22 @@ MUTANTS = (
     Mutant(
         "The webhook presents a certificate only after the configurations trust its authority.",
         "webhook/certificates.py",
-        "        await self._write_bundle(certificates.bundle)\n",
+        "        await self._write_bundle(configurations, certificates.bundle)\n",
         "",
+        ("webhook/test_certificates.py",),
+    ),
+    Mutant(
+        "A new authority signs the certificate of the webhook only when API servers have had its bundle for a round.",
+        "webhook/certificates.py",
+        'bundle if bundle == before else b""',
+        "bundle",
+        ("webhook/test_certificates.py",),
+    ),
+    Mutant(
+        "A paused replica does not take a newer bundle out of the configurations.",
+        "webhook/certificates.py",
+        "for resource, found in zip(CONFIGURATIONS, configurations, strict=True):\n",
+        'for resource in CONFIGURATIONS:\n            found = await self._client.get(resource, "", self._configuration)\n',
         ("webhook/test_certificates.py",),
     ),
     Mutant(

@@ -12,11 +12,17 @@ from trimtab.api.profile import PROFILES
 from trimtab.api.schema.from_types import crd
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.karmada_leases import KARMADA_LEASES, KARMADA_NAMESPACE, LeaseHolder, current_holders
+from trimtab.cli.support.karmada_leases import (
+    KARMADA_LEASES,
+    KARMADA_NAMESPACE,
+    LeaseHolder,
+    current_holders,
+    holder_of,
+)
 from trimtab.cli.support.options.lease_namespace import (
+    find_leases,
     lease_namespace_option,
     own_namespace_settings,
-    possible_namespaces,
 )
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.rehearsal_report import report_lines
@@ -29,7 +35,6 @@ from trimtab.rehearsal.rehearsal import Rehearsal, rehearse
 
 OWN_GROUP = kind_of(Move).group
 NEEDED = ("resourcebindings.work.karmada.io", "works.work.karmada.io", "propagationpolicies.policy.karmada.io")
-TRIMTAB_LEASES = ("trimtab-controllers",)
 NOT_READY = 3
 
 
@@ -67,22 +72,22 @@ def command(
     """
     if take_over and give_back:
         raise click.UsageError("--take-over and --give-back exclude each other")
-    names = [*((KARMADA_NAMESPACE, name) for name in KARMADA_LEASES)]
-    if give_back:
-        names += [(place, name) for place in possible_namespaces(lease_namespace) for name in TRIMTAB_LEASES]
     chosen = PROFILES["upstream" if give_back else profile]
-    given = {**parse_settings(settings), **own_namespace_settings(lease_namespace)}
+    given = parse_settings(settings)
 
     async def examine(client: KubeClient) -> Situation:
         served = {resource.id for resource in await client.resources()}
         if absent := [name for name in NEEDED if name not in served]:
             raise InputError(f"the API server does not serve {absent[0]}: it is not the one of a Karmada control plane")
         clock = WallClock()
-        running: list[LeaseHolder] = []
-        for namespace, name in names:
-            running += await current_holders(client, namespace, [name], clock.now())
+        leases = await find_leases(client, lease_namespace)
+        running = await current_holders(client, KARMADA_NAMESPACE, KARMADA_LEASES, clock.now())
+        if give_back:
+            running += [holder for lease in leases if (holder := holder_of(lease, clock.now()))]
         own = [kind for kind in custom_kinds() if kind.group == OWN_GROUP]
-        found = await rehearse(client, clock, chosen, settings=given)
+        found = await rehearse(
+            client, clock, chosen, settings={**given, **own_namespace_settings(lease_namespace, leases)}
+        )
         return Situation(tuple(running), tuple(kind.id for kind in own if kind.id not in served), found)
 
     found = with_client(kubeconfig, context, examine)

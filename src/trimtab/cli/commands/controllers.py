@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import click
 
+from trimtab import __version__
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.app import ControlPlane
 from trimtab.cli.commands.crds import custom_kinds
@@ -39,7 +40,7 @@ from trimtab.client.kubeconfig import Credentials, load
 from trimtab.clock import WallClock
 from trimtab.controllers.selection import IsEnabled
 from trimtab.observability import ObservabilitySettings
-from trimtab.runtime.leader_election import LeaderElector
+from trimtab.runtime.leader_election import VERSION_ANNOTATION, LeaderElector
 from trimtab.runtime.lua_worker import LuaWorker
 from trimtab.runtime.observe_only import run_when_released
 from trimtab.runtime.propagatable import EVERY_KIND, KindSelection, parse_kinds
@@ -217,7 +218,13 @@ class ControllersProcess(NamedTuple):
     def _elections(self, client: KubeClient) -> list[LeaderElector]:
         """The own Lease first, then those of Karmada if they are to be held, too."""
         leases = self.leases
-        own = new_election(client, name=leases.name, namespace=leases.namespace, lease_seconds=leases.seconds)
+        own = new_election(
+            client,
+            name=leases.name,
+            namespace=leases.namespace,
+            lease_seconds=leases.seconds,
+            annotations={VERSION_ANNOTATION: __version__},
+        )
         return [own, *karmada_elections(client, leases.seconds)] if leases.replaces_karmada else [own]
 
     def _new_work(

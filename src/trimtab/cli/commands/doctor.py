@@ -10,29 +10,31 @@ from typing import TypeVar
 import click
 from cryptography import x509
 
+from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionPolicy, Move
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Object, Raw
 from trimtab.cli.commands.crds import custom_kinds
+from trimtab.cli.support.account_rights import find_denials
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.definitions import outdated_kinds
-from trimtab.cli.support.diagnosis import CONTROLLER_RIGHTS, Facts, Finding, Right, WebhookFacts, diagnose
-from trimtab.cli.support.options.lease_namespace import lease_namespace_option, possible_namespaces
+from trimtab.cli.support.diagnosis import Facts, Finding, WebhookFacts, diagnose, version_of
+from trimtab.cli.support.options.lease_namespace import find_leases, lease_namespace_option
 from trimtab.cli.support.output import format_structured, output_option
-from trimtab.client.client import Client, Resource
+from trimtab.client.client import Client, resource_of
 from trimtab.client.freeze import WHO_AM_I, find_disruption_policy
 from trimtab.client.kubeconfig import load
 from trimtab.client.lookups import list_typed
 from trimtab.errors import ApiError
-from trimtab.members.join import SECRETS
+from trimtab.members.join import CLUSTER_NAMESPACE, SECRETS
 from trimtab.runtime.leader_election import LEASES
 from trimtab.server.auth.request_signing import REQUESTS
 from trimtab.tables import format_table
 from trimtab.webhook.certificates import CONFIGURATIONS
 
-REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
-LEASE_NAME = "trimtab-controllers"
+BUDGETS = resource_of(kind_of(DisruptionBudget))
+CALL_FAILED = "failed calling webhook"
 VALIDATING = CONFIGURATIONS[1]
 T = TypeVar("T", bound=Object)
 
@@ -90,15 +92,16 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
     served = {resource.id for resource in await client.resources()}
     missing = tuple(sorted(kind.id for kind in custom_kinds() if kind.id not in served))
     clusters = await _list(client, Cluster)
+    leases = await find_leases(client, lease_namespace)
     bindings: list[Binding] = [*await _list(client, ResourceBinding), *await _list(client, ClusterResourceBinding)]
     return Facts(
         now=datetime.now(UTC),
         version=version,
         server_time=await server_time(client),
         missing_kinds=missing,
-        denied=tuple([right for right in CONTROLLER_RIGHTS if not await is_allowed(client, right)]),
+        denials=tuple(await find_denials(client, [lease["metadata"]["namespace"] for lease in leases])),
         outdated_kinds=await read_outdated(client),
-        leases=await find_leases(client, possible_namespaces(lease_namespace)),
+        leases=leases,
         clusters=tuple(clusters),
         bindings=tuple(bindings),
         moves=tuple(await _list(client, Move)),
@@ -106,6 +109,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         policy=await read_policy(client),
         certificate_requests=tuple(await read_requests(client)),
         webhooks=await read_webhooks(client),
+        agent_versions=await read_agent_versions(client, clusters),
     )
 
 
@@ -138,6 +142,7 @@ async def read_webhooks(client: Client) -> tuple[WebhookFacts, ...]:
     except ApiError:
         return ()
     facts = []
+    failure = await call_failure(client)
     for configuration in found:
         hooks = [hook for hook in configuration.get("webhooks") or () if hook["name"].endswith(".trimtab.dev")]
         if not hooks:
@@ -147,8 +152,37 @@ async def read_webhooks(client: Client) -> tuple[WebhookFacts, ...]:
         expiry = await certificate_expiry(
             client, service.get("namespace", ""), f"{service.get('name', '')}-certificates"
         )
-        facts.append(WebhookFacts(configuration["metadata"]["name"], is_trusted, expiry))
+        facts.append(WebhookFacts(configuration["metadata"]["name"], is_trusted, expiry, failure))
     return tuple(facts)
+
+
+async def call_failure(client: Client) -> str:
+    """Why the API server cannot call the webhook, found by a request that stores nothing; empty if nothing failed."""
+    budget = {
+        "apiVersion": BUDGETS.api_version,
+        "kind": BUDGETS.kind,
+        "metadata": {"namespace": "default", "name": "trimtab-doctor"},
+        "spec": {"selector": {}, "maxUnavailable": 1},
+    }
+    try:
+        await client.create(BUDGETS, budget, dry_run=True)
+    except ApiError as fault:
+        _, found, why = fault.message.partition(CALL_FAILED)
+        return found + why
+    return ""
+
+
+async def read_agent_versions(client: Client, clusters: Iterable[Cluster]) -> dict[str, str]:
+    """The versions that the agents of Pull clusters wrote into their Leases."""
+    versions = {}
+    for cluster in clusters:
+        if cluster.spec.sync_mode != "Pull":
+            continue
+        try:
+            versions[cluster.name] = version_of(await client.get(LEASES, CLUSTER_NAMESPACE, cluster.name))
+        except ApiError:
+            continue
+    return versions
 
 
 async def certificate_expiry(client: Client, namespace: str, secret: str) -> datetime | None:
@@ -172,37 +206,11 @@ async def server_time(client: Client) -> datetime | None:
     return datetime.fromisoformat(stamp) if stamp else None
 
 
-async def is_allowed(client: Client, right: Right) -> bool:
-    attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
-    spec = {"resourceAttributes": attributes}
-    body = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "metadata": {}, "spec": spec}
-    try:
-        return bool((await client.create(REVIEWS, body))["status"]["allowed"])
-    except ApiError:
-        return False
-
-
 async def read_outdated(client: Client) -> dict[str, list[str]]:
     try:
         return await outdated_kinds(client, custom_kinds())
     except ApiError:
         return {}
-
-
-async def find_leases(client: Client, namespaces: Sequence[str]) -> tuple[Raw, ...]:
-    """The Leases of controllers in all namespaces, or in these ones if this user may not list all."""
-    try:
-        found = (await client.list(LEASES, fields=f"metadata.name={LEASE_NAME}")).items
-        return tuple(sorted(found, key=lambda lease: lease["metadata"]["namespace"] not in namespaces))
-    except ApiError:
-        return tuple([lease for namespace in namespaces if (lease := await find_lease(client, namespace))])
-
-
-async def find_lease(client: Client, namespace: str) -> Raw | None:
-    try:
-        return await client.get(LEASES, namespace, LEASE_NAME)
-    except ApiError:
-        return None
 
 
 async def read_tokens(client: Client, clusters: Iterable[Cluster]) -> dict[str, str]:

@@ -4,7 +4,11 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.cli.support.client import kubeconfig_options, with_client
-from trimtab.cli.support.options.lease_namespace import lease_namespace_option, own_namespace_settings
+from trimtab.cli.support.options.lease_namespace import (
+    find_leases,
+    lease_namespace_option,
+    own_namespace_settings,
+)
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.rehearsal_report import as_document, report_lines
@@ -29,11 +33,11 @@ def command(
     All controllers run on a copy of the host in memory and read the real members. Use it before `trimtab release`, before an
     upgrade, or before other settings. Exit codes: 0 nothing changes, 2 something changes, 1 error.
     """
-
-    given = {**parse_settings(settings), **own_namespace_settings(lease_namespace)}
+    given = parse_settings(settings)
 
     async def work(client: KubeClient) -> Rehearsal:
-        return await rehearse(client, WallClock(), PROFILES[profile], settings=given)
+        own = own_namespace_settings(lease_namespace, await find_leases(client, lease_namespace))
+        return await rehearse(client, WallClock(), PROFILES[profile], settings={**given, **own})
 
     found = with_client(kubeconfig, context, work)
     if output in ("json", "yaml"):

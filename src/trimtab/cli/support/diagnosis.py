@@ -1,13 +1,16 @@
 """Checks of an installation: each takes gathered facts and returns findings, every one with a remedy."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from trimtab import __version__
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Raw
+from trimtab.cli.support.account_rights import Denial, Right
 from trimtab.cli.support.definitions import UPGRADE, describe_outdated
 from trimtab.client.service_account_tokens import read_claims
 from trimtab.controllers.clusters.ownership import OWNED
@@ -15,6 +18,7 @@ from trimtab.controllers.conditions import find_condition
 from trimtab.decide.freeze import format_freeze, freeze_of
 from trimtab.members.agent_approval import requested_cluster
 from trimtab.members.member_rights import describe_remedy, is_forbidden
+from trimtab.runtime.leader_election import VERSION_ANNOTATION
 
 Level = Literal["ok", "warning", "problem"]
 OLDEST_MINOR = 30
@@ -22,6 +26,9 @@ CLOCK_TOLERANCE = timedelta(seconds=5)
 EXPIRY_WARNING = timedelta(days=7)
 STUCK_AFTER = timedelta(minutes=30)
 ANSWERED_WITHIN = timedelta(minutes=2)
+OLDEST_AGENT = 2
+"""How many minor versions an agent may be behind the controllers."""
+_VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
 class Finding(NamedTuple):
@@ -33,27 +40,6 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-class Right(NamedTuple):
-    """A right that the controllers need on the API server."""
-
-    verb: str
-    group: str
-    resource: str
-
-
-CONTROLLER_RIGHTS = (
-    Right("list", "*", "*"),
-    Right("watch", "*", "*"),
-    Right("update", "*", "*"),
-    Right("patch", "*", "*"),
-    Right("create", "work.karmada.io", "works"),
-    Right("delete", "work.karmada.io", "works"),
-    Right("create", "", "namespaces"),
-    Right("create", "", "events"),
-    Right("create", "coordination.k8s.io", "leases"),
-)
-
-
 class WebhookFacts(NamedTuple):
     """A webhook configuration of Trimtab."""
 
@@ -62,6 +48,8 @@ class WebhookFacts(NamedTuple):
     """Whether API servers have a certificate authority for every webhook of it."""
     expiry: datetime | None = None
     """When the certificate of the server ends, where its Secret can be read."""
+    failure: str = ""
+    """Why the API server could not call it; empty if it answered, or if this user may not try."""
 
 
 class Facts(NamedTuple):
@@ -73,7 +61,7 @@ class Facts(NamedTuple):
     missing_kinds: tuple[str, ...] = ()
     outdated_kinds: Mapping[str, list[str]] = {}
     """The fields that definitions on the API server lack."""
-    denied: tuple[Right, ...] = ()
+    denials: tuple[Denial, ...] = ()
     leases: tuple[Raw, ...] = ()
     """The Leases of the controllers, of all namespaces; the expected one first."""
     clusters: tuple[Cluster, ...] = ()
@@ -85,12 +73,15 @@ class Facts(NamedTuple):
     policy: DisruptionPolicy | None = None
     certificate_requests: tuple[Raw, ...] = ()
     webhooks: tuple[WebhookFacts, ...] = ()
+    agent_versions: Mapping[str, str] = {}
+    """The version of the agent of each Pull cluster, where it says so."""
 
 
 def diagnose(facts: Facts) -> list[Finding]:
     """All findings, in the order in which problems should be solved."""
     checks = (
         check_version,
+        check_agent_versions,
         check_clock,
         check_client_certificate,
         check_kinds,
@@ -120,6 +111,41 @@ def check_version(facts: Facts) -> Iterator[Finding]:
             f"the API server has version {version or 'unknown'}; 1.{OLDEST_MINOR} is the oldest that works",
             "upgrade the API server",
         )
+
+
+def check_agent_versions(facts: Facts) -> Iterator[Finding]:
+    """Agents may be up to two minor versions older than the controllers, and never newer."""
+    leading = next((found for lease in facts.leases if (found := version_of(lease))), __version__)
+    for cluster, version in facts.agent_versions.items():
+        behind = minor_versions_between(version, leading)
+        if behind is None or 0 <= behind <= OLDEST_AGENT:
+            continue
+        if behind < 0:
+            remedy = "upgrade the controllers; an agent must never be newer"
+        else:
+            remedy = f"upgrade the agent; it may be {OLDEST_AGENT} minor versions older at most"
+        yield Finding(
+            "problem", "version", f"the agent of {cluster} has version {version}, the controllers {leading}", remedy
+        )
+
+
+def version_of(lease: Raw) -> str:
+    """The version of the process that wrote the Lease; empty if it does not say so."""
+    return str((lease["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION, ""))
+
+
+def minor_versions_between(older: str, newer: str) -> int | None:
+    """How many minor versions are between two versions, negative if `older` is the newer one; None if one is no version.
+
+    Versions with different major numbers are as far apart as can be.
+    """
+    numbers = [_VERSION.match(text) for text in (older, newer)]
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    (major, minor), (other_major, other_minor) = ([int(part) for part in found.groups()] for found in numbers if found)
+    if major != other_major:
+        return OLDEST_AGENT + 1 if major < other_major else -1
+    return other_minor - minor
 
 
 def check_clock(facts: Facts) -> Iterator[Finding]:
@@ -173,16 +199,29 @@ def check_kinds(facts: Facts) -> Iterator[Finding]:
 
 
 def check_rights(facts: Facts) -> Iterator[Finding]:
-    if facts.denied:
-        rights = [f"{right.verb} {right.resource}{'.' if right.group else ''}{right.group}" for right in facts.denied]
-        yield Finding(
-            "warning",
-            "rights",
-            f"this user may not {_some(rights)}",
-            "run the controllers as a user with the role of the chart trimtab; for reading alone this is no problem",
-        )
-    else:
-        yield Finding("ok", "rights", "this user has all rights that the controllers need")
+    for denial in facts.denials:
+        who = f"the account {denial.account} of the controllers" if denial.account else "this user"
+        if not denial.rights:
+            yield Finding("ok", "rights", f"{who} has all rights that the controllers need")
+        elif denial.account:
+            yield Finding(
+                "problem",
+                "rights",
+                f"{who} may not {_some(map(_describe_right, denial.rights))}",
+                "give it the role of the chart trimtab (`rbac.create`), or one with these rights; the controllers need no restart",
+            )
+        else:
+            yield Finding(
+                "warning",
+                "rights",
+                f"{who} may not {_some(map(_describe_right, denial.rights))}",
+                "run the controllers as a user with the role of the chart trimtab; for reading alone this is no problem",
+            )
+
+
+def _describe_right(right: Right) -> str:
+    where = f" in {right.namespace}" if right.namespace else ""
+    return f"{right.verb} {right.resource}{'.' if right.group else ''}{right.group}{where}"
 
 
 def check_webhooks(facts: Facts) -> Iterator[Finding]:
@@ -194,6 +233,14 @@ def check_webhooks(facts: Facts) -> Iterator[Finding]:
                 "webhook",
                 f"the webhook configuration {webhook.name} has no certificate authority: kinds that it checks cannot be changed",
                 "start the webhook, which writes it, or let cert-manager do so; its log tells why it does not",
+            )
+        elif webhook.failure:
+            yield Finding(
+                "problem",
+                "webhook",
+                f"the API server cannot call the webhook {webhook.name}: {webhook.failure}",
+                "look at the pods of the webhook and their log; while none answers, kinds that it checks cannot be changed "
+                f"(to go on without it: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration {webhook.name})",
             )
         elif webhook.expiry is not None:
             yield _expiry_finding(

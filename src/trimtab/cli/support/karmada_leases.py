@@ -43,10 +43,17 @@ async def current_holders(client: Client, namespace: str, names: Sequence[str], 
             lease = await client.get(LEASES, namespace, name)
         except NotFound:
             continue
-        holder = (lease.get("spec") or {}).get("holderIdentity") or ""
-        if holder and not is_expired(lease, now):
-            found.append(LeaseHolder(f"{namespace}/{name}", holder))
+        if holder := holder_of(lease, now):
+            found.append(holder)
     return found
+
+
+def holder_of(lease: Raw, now: datetime) -> LeaseHolder | None:
+    """Who holds this Lease; None if nobody does, or if it has expired."""
+    holder, place = (lease.get("spec") or {}).get("holderIdentity") or "", lease["metadata"]
+    if not holder or is_expired(lease, now):
+        return None
+    return LeaseHolder(f"{place['namespace']}/{place['name']}", holder)
 
 
 def is_expired(lease: Raw, now: datetime) -> bool:

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from trimtab.cli.support.garbage_collection import SteppedCollection
@@ -26,7 +26,14 @@ def run_process(work: Coroutine[Any, Any, None]) -> None:
         collection.stop()
 
 
-def new_election(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> LeaderElector:
+def new_election(
+    client: Client,
+    *,
+    name: str,
+    namespace: str = "kube-system",
+    lease_seconds: float,
+    annotations: Mapping[str, str] | None = None,
+) -> LeaderElector:
     """An election with an identity that is unique to this process."""
     return LeaderElector(
         client,
@@ -38,6 +45,7 @@ def new_election(client: Client, *, name: str, namespace: str = "kube-system", l
         renew_deadline_seconds=lease_seconds * 2 / 3,
         retry_seconds=max(0.2, lease_seconds / 7.5),
         monotonic=time.monotonic,
+        annotations=annotations,
     )
 
 

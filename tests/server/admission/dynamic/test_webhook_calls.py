@@ -171,3 +171,16 @@ def test_answer_is_decompressed_up_to_its_limit_and_no_further() -> None:
     assert len(_decompress(gzip.compress(bytes(MAX_ANSWER_BYTES)), "gzip")) == MAX_ANSWER_BYTES
     with pytest.raises(CallFailed, match="longer than"):
         _decompress(gzip.compress(bytes(2 * MAX_ANSWER_BYTES)), "gzip")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://127.0.0.1:1/check", "Connect call failed ('127.0.0.1', 1)"),
+        ("https://nowhere.invalid/check", "Name or service not known"),
+    ],
+)
+def test_failed_connection_is_described_without_objects_of_the_program(url: str, why: str) -> None:
+    with pytest.raises(CallFailed) as failure:
+        asyncio.run(webhook_calls.post_review(url, b"{}", webhook_calls.tls_context({})))
+    assert str(failure.value) == f'failed to call webhook: Post "{url}": {why}'

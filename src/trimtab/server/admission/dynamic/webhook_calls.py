@@ -52,7 +52,13 @@ async def post_review(url: str, body: bytes, context: ssl.SSLContext) -> bytes:
             content = await _read_to_end(response.content.iter_any())
             return _decompress(content, response.headers.get("Content-Encoding", ""))
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise CallFailed(f'failed to call webhook: Post "{url}": {error or type(error).__name__}') from None
+        raise CallFailed(f'failed to call webhook: Post "{url}": {_describe(error)}') from None
+
+
+def _describe(error: Exception) -> str:
+    """The failure in the words of the system; the text of a failed connection would show the TLS context as an object."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 async def _read_to_end(chunks: AsyncIterable[bytes]) -> bytes:
