@@ -26,6 +26,8 @@ from trimtab.server.request.body_decoding import decode_body, is_small_yaml, loa
         (b"{}", []),
         (b'{"a":1,"b":2}', []),
         (b'{"a":1,"a":2}', ["a"]),
+        (b'{"a":1,"a":2,"b":"\\u0022:"}', ["a"]),
+        (b'{"a":[{"x":1},{"x":2}],"b":{"a":{}}}', []),
         (b'{"a" :1,"b":2}', []),
         (b'{"a" :1,"a":2}', ["a"]),
         (b'{"a"\n:1,"b":2,"b":3}', ["b"]),

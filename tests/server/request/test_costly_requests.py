@@ -196,10 +196,11 @@ def test_large_objects_of_a_list_are_decoded_in_a_thread(threads: Threads, accep
 
 
 def test_large_object_is_decoded_for_its_deletion_in_a_thread(threads: Threads) -> None:
+    metadata = {"name": "big", "finalizers": ["example.com/wait"]}
     data = {f"k{number}": "v" for number in range(9000)}
 
     async def scenario(client: AsgiClient) -> None:
-        assert (await client("POST", MAPS, {"metadata": {"name": "big"}, "data": data})).status == 201
+        assert (await client("POST", MAPS, {"metadata": metadata, "data": data})).status == 201
         threads.note(object_deletion, "unpack")
         threads.note(object_deletion, "stored_form")
         assert (await client("DELETE", f"{MAPS}/big")).status == 200
